@@ -26,16 +26,14 @@ class Me:
 
 
 def client() -> Carrel:
-    """Return the client for everything except Chat: the person's own, or for an admin the client with the workbench's
-    key."""
+    """Return the client for all except Chat: the person's own, or for an admin a client with the workbench's key."""
     require_session()  # the key doesn't end with it
     shared = key_client()
     return shared if shared is not None and _is_admin_still() else person_client()
 
 
 def client_for_later() -> Callable[[], Carrel]:
-    """Return a function that returns `client()` outside the page's run, for downloads. The function works until the
-    session ends."""
+    """Return a function that returns `client()` outside the page's run, for downloads, until the session ends."""
     held, made = bind_session(), client()
 
     def client_of_session() -> Carrel:
@@ -47,8 +45,7 @@ def client_for_later() -> Callable[[], Carrel]:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def me() -> Me:
-    """Return the signed-in person. An admin with a token that doesn't allow administration doesn't count as an
-    admin."""
+    """Return the signed-in person. An admin whose token doesn't allow administration doesn't count as an admin."""
     found = person_client().me()
     if (client := key_client()) is not None:
         users = client.admin.users.list(query=found.email)

@@ -28,8 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def policy(page: str) -> str:
-    """Return the Content-Security-Policy of an HTML page. Inline scripts of the page may run; everything else must come
-    from the workbench's origin. Streamlit needs inline styles, and WebAssembly for graphs."""
+    """Return a page's Content-Security-Policy: the own origin, the page's inline scripts, styles and WebAssembly."""
     hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in _INLINE_SCRIPT.findall(page)]
     scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
@@ -135,8 +134,7 @@ async def send_script(_request: Request) -> FileResponse:
 
 
 async def send_availability(request: Request) -> JSONResponse:
-    """Answer with a sentence about the slow or missing part, empty if all parts are well or the browser isn't signed
-    in. The page's script sends its path and the seconds allowed."""
+    """Answer with a sentence about the slow or missing part, empty if all are well or nobody is signed in."""
     asked, said = request.query_params, ""
     if await run_in_threadpool(sessions().find, request.cookies.get(sign_in().cookie)) is not None:
         seconds = {"short": SLOW + 0.2, "long": LONGEST}.get(asked.get("patience", ""), SLOW)

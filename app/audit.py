@@ -31,7 +31,6 @@ def _word(value: object) -> str:
 
 
 KnownNames: TypeAlias = Mapping[str, str]
-"""The known names, by id."""
 
 EVERYBODY = "everybody"
 """Stands for a whole organization as the holder of a role."""
@@ -56,7 +55,6 @@ class ActionText:
 
 _TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 ACTION_TEXTS: Mapping[str, ActionText] = {code: ActionText(*texts) for code, texts in _TEXTS["actions"].items()}
-"""By action code, in the order offered for groups and actions."""
 
 _KINDS: Mapping[str, str] = _TEXTS["kinds"]
 _SETTINGS: Mapping[str, str] = _TEXTS["settings"]
@@ -142,8 +140,7 @@ def _describe_feedback(entry: AuditEntry, names: KnownNames) -> str | None:
 
 
 def _describe_unpacking(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence with the number of files in an archive or email: read 12 files in document “Box”, 2 left
-    out."""
+    """Return a sentence about the contents: read 12 files in document “Box”, 2 left out."""
     counts = (entry.details.get(member) for member in ("files", "leftOut", "deleted"))
     files, left_out, deleted = (number if isinstance(number, int) else 0 for number in counts)
     rest = f", {left_out:,} left out" if left_out else ""
@@ -226,8 +223,7 @@ def _target(entry: AuditEntry, names: KnownNames) -> str:
 
 
 def _target_name(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return the target's name at the time of the entry, with distinguishing facts if the name is unchanged. Older
-    entries have the current name."""
+    """Return the target's name at the time of the entry (older: the current name), with facts if unchanged."""
     if entry.target is None:
         return None
     then, now = entry.target.name, names.get(entry.target.id)

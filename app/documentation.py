@@ -1,5 +1,4 @@
-"""The pages of docs/ as HTML, with contents, and with anchors for headings and for codes in the first column of
-tables."""
+"""The pages of docs/ as HTML, with contents, and anchors for headings and codes in a table's first column."""
 
 import html
 import itertools
@@ -75,7 +74,6 @@ def read_page(name: str) -> DocumentationPage | None:
 
 
 def anchor_of(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub spells it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

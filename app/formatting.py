@@ -18,8 +18,7 @@ _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "ho
 
 
 def one_line(text: str) -> str:
-    """Return untrusted text in a single line: without line breaks, control characters, and marks that reverse
-    direction."""
+    """Return untrusted text without line breaks, control characters, and marks that reverse direction."""
     kept = (char if char in _JOINERS or unicodedata.category(char) not in _UNSEEN else " " for char in text)
     return " ".join("".join(kept).split())
 
@@ -53,8 +52,7 @@ def browser_zone() -> ZoneInfo:
 
 
 def days_back(days: int, *, monday: bool = False) -> datetime:
-    """Return the midnight, in the browser's time zone, at the start of the last `days` days including today; with
-    `monday`, the Monday of the week."""
+    """Return the browser's midnight at the start of the last `days` days with today, or of the Monday before."""
     today = datetime.now(browser_zone()).replace(hour=0, minute=0, second=0, microsecond=0)
     begin = today - timedelta(days=days - 1)
     return begin - timedelta(days=begin.weekday()) if monday else begin

@@ -1,5 +1,4 @@
-"""The first page before a search. Admins see first steps, then a card for each subject in need of attention. Everyone
-else sees new documents and agents."""
+"""The first page: for admins first steps and cards that need attention, for others new documents and agents."""
 
 import contextlib
 import time

@@ -31,7 +31,6 @@ FIELDS, MESSAGES, ICONS, SCORES = (
 RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY = (
     cast("Mapping[str, str]", _TEXTS[part]) for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every")
 )
-"""Kinds of runs by flow, phases and states of runs, and the flows and times of schedules."""
 CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
 """Labels of codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}
@@ -73,7 +72,6 @@ TOKEN_SCOPES: Mapping[Scope, Meaning] = {Scope(one): Meaning(*said) for one, sai
 APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
     ApiScope(one): Meaning(*said) for one, said in _TEXTS["application_scopes"].items()
 }
-"""Scopes for applications to request."""
 
 ADMIN_AT_MCP = Meaning(
     APPLICATION_SCOPES[ApiScope.ADMIN].name,
@@ -96,7 +94,6 @@ ONE_AGENT = "api:agent:message:"
 
 
 def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:
-    """Return the label of a scope; `agents` has the names of agents by id."""
     for known in (TOKEN_SCOPES, APPLICATION_SCOPES):
         for one, meaning in known.items():
             if one == scope:

@@ -102,8 +102,7 @@ T = TypeVar("T")
 
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
-    """Return at most `MOST` principals matching part of a name or address, matches at the start first. If more exist,
-    the list has an extra principal, which pages don't show."""
+    """Return at most `MOST` principals by part of a name, best first, and a hidden extra if more principals exist."""
     wanted, text, lists = frozenset(kinds), _fetch(query), _lists(client)
     if not text:
         return []

@@ -28,7 +28,6 @@ FOR_ALL, FOR_EDITORS, FOR_ADMINS = (
     {group: tuple(Entry(*entry) for entry in entries) for group, entries in _TEXTS[part].items()}
     for part in ("for_all", "for_editors", "for_admins")
 )
-"""The pages by group: for everyone, for admins and editors of collections, and for admins."""
 ACTIONS: Sequence[Sequence[str]] = _TEXTS["palette"]["actions"]
 """More actions in the palette: name, icon, address and dialog."""
 GROUPS = {group: entries for group, entries in FOR_ADMINS.items() if group != MENU}

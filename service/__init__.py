@@ -14,8 +14,7 @@
     domains       the operations of the API, a package for each subject
     operate       start-up, commands, backup, status: for operators
 
-By default onnxruntime reports its use to its maker, and stores a machine id in the home folder. The setting must come
-before the first import of onnxruntime, so importing this package turns reporting off."""
+Importing this package, before onnxruntime, turns off the reports of onnxruntime to its maker."""
 
 import os
 

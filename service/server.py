@@ -29,8 +29,7 @@ TICK_SECONDS = 1.0
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server with a limit on connections at accept. Signals belong to the supervisor, which sends orders to
-    the workers (`serve`)."""
+    """A uvicorn server with a limit on connections at accept. Signals belong to the supervisor, which sends orders."""
 
     def __init__(
         self, config: uvicorn.Config, connections: Connections, *, on_start: Callable[[], object] = lambda: None
@@ -138,8 +137,7 @@ def bind(settings: Settings) -> socket:
 
 
 async def serve(settings: Settings, listener: socket, orders: socket, *, most: int, share: Share, **parts: Any) -> None:
-    """Serve until ordered to stop; an order during the start waits until all parts are open. At most `most` connections
-    at a time are accepted. Raises DatabaseServerError if the database is unreachable."""
+    """Serve until ordered to stop, after all parts are open; `most` limits connections. Raises DatabaseServerError."""
     connections = Connections(most, is_shared=shared_addresses(settings.trusted_proxies), share=share)
     config = server_config(settings)
     server = Server(config, connections, on_start=lambda: listening.say(READY))

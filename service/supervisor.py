@@ -1,8 +1,7 @@
-"""A service's processes: the supervisor, which starts, watches and ends the others; workers; a process that embeds; and
-a process from which file readers are forked. The supervisor binds the workers' port and owns an embedded database's
-server. Without threads and event loop it can fork: workers begin with everything imported, in shared memory. Orders go
-through sockets, not signals, since a stop may send signals to all processes at once. Another process restarts a dead
-embedded server, which may take long."""
+"""A service's processes: supervisor, workers, a process that embeds, and a process from which file readers are forked.
+The supervisor starts, watches and ends the others, binds the workers' port and owns an embedded database's server.
+Without threads and event loop it can fork: workers begin with everything imported, in shared memory. Orders go through
+sockets, as a stop may send signals to all processes. Another process restarts a dead embedded server."""
 
 import asyncio
 import gc
@@ -78,8 +77,7 @@ class Supervisor:
         self._status = 0
 
     def run(self) -> int:
-        """Serve until a signal; return the exit status. A first SIGTERM or SIGINT during the start takes effect after
-        it, a second at once."""
+        """Serve until a signal; return the exit status. A first signal counts after the start, a second at once."""
         settings = self.settings
         with ExitStack() as stack:
             traces.load()
@@ -175,8 +173,7 @@ class Supervisor:
                 self._status = 1
 
     def _plan_restart(self, child: processes.Child) -> float | None:
-        """Return the time of an ended child's next start; None if another process has its name, since then the child
-        isn't replaced."""
+        """Return the time of an ended child's next start; None if another process already has its name."""
         if any(other.name == child.name and other.leaving_since is None for other in self._children):
             self._to_replace.clear()
             return None
@@ -278,8 +275,7 @@ class Supervisor:
         logger.info("process_started", process=name, pid=process.pid)
 
     def _be_child(self, work: Callable[[socket], None], ours: socket, orders: socket) -> None:
-        """Do a forked process's work. The supervisor's unneeded sockets are closed, because an open socket would hide
-        an end."""
+        """Do a forked process's work, without the supervisor's sockets: an open socket would hide an end."""
         self.signals.forget()
         processes.go_on_when_parent_dies()
         for end in (ours, *(child.orders for child in self._children)):

@@ -1,5 +1,4 @@
-"""An agent's settings and access, a test of the agent, and earlier versions of the settings: author, time, comparison
-with the current settings, and restoring."""
+"""An agent's settings and access, a test of the agent, and the history of its settings, with restoring."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,8 +62,7 @@ def _as_resource(agent: AgentDefinition) -> Resource:
 
 
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
-    """Return the people who may search none of an agent's collections. Groups are skipped, and only the first
-    `MOST_LOOKED_AT` people are checked."""
+    """Return the people, of the first `MOST_LOOKED_AT`, who may search none of an agent's collections."""
     if not agent.collection_ids:
         return []
     looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
@@ -146,8 +144,7 @@ def show_definition(agent: AgentDefinition) -> None:
 
 
 def _show_retrieval(agent: AgentDefinition) -> None:
-    """Show the retrieval fields of an agent. Without a choice here, the organization's setting decides about
-    reranking."""
+    """Show an agent's retrieval fields. Without a choice the organization's setting decides about reranking."""
     for part, label in _READS.items():
         st.checkbox(label, bool(getattr(agent.retrieval, part)), key=_key(agent, part))
     if api.me().reranks_by_default is None and agent.retrieval.enable_reranking is None:

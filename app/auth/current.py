@@ -50,8 +50,7 @@ def sign_in() -> SignIn:
 
 @cache
 def connections() -> httpx.Client:
-    """Return the HTTP client for the service, shared by all sessions because it has no credentials. Connections are
-    unlimited, since each watched reply keeps a connection open."""
+    """Return the HTTP client of all sessions. Each watched reply keeps a connection open, so there is no limit."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
     return httpx.Client(limits=limits, **http_options(settings().base_url))
 
@@ -70,8 +69,7 @@ AWAY, SERVICE, PREFECT = "signed_in.away", "service", "prefect"
 
 
 def require_person() -> Person:
-    """Return the signed-in person. Without a session, offer sign-in and end the page's run. If another person has
-    signed in in the same window, the page's state and caches are emptied."""
+    """Return the signed-in person, or offer sign-in and end the run. A change of person empties state and caches."""
     session = current_session()
     owner = None if session is None else session.key
     former = st.session_state.get(_OWNER)

@@ -54,8 +54,7 @@ class Registration:
             return self._read_stored() or self._register_now()
 
     def renew(self, refused: Registered) -> Registered:
-        """Replace a registration refused by the service with a new secret or a new application. Raises
-        ConfigurationError if an admin must correct the registration in the settings, or the service's error."""
+        """Replace a refused registration. Raises ConfigurationError if an admin must act, or the service's error."""
         if self.settings.client_id:
             raise ConfigurationError(
                 "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). The person "
@@ -134,8 +133,7 @@ class Application:
             return self._made[1]
 
     def check_client(self) -> OAuthClient:
-        """Return a client accepted by the service. Create another if an admin deleted the client or changed its secret.
-        Raises ConfigurationError with the steps for an admin, or CarrelError."""
+        """Return an accepted client, created again if need be. Raises ConfigurationError with steps, or CarrelError."""
         client = self.client()
         try:
             client.revoke(_NO_TOKEN)

@@ -1,5 +1,4 @@
-"""The sign-in routes /oauth/login, /oauth/callback and /oauth/logout, and access to uploads and downloads. A state
-works once, for ten minutes, in its browser. Each callback begins a new session."""
+"""The sign-in routes and access to files. A state works once, for ten minutes, in its browser, for a new session."""
 
 import html
 import logging
@@ -56,8 +55,7 @@ OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
 
 
 class AccessMiddleware:
-    """Middleware: files only for signed-in people, connections only from the workbench's own origin. Streamlit itself
-    serves files to any browser, and accepts connections from other ports of the machine."""
+    """Middleware for Streamlit: files only for signed-in people, connections only from the workbench's own origin."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:
         self._app = app
@@ -171,8 +169,7 @@ class SignIn:
         return response
 
     def end(self, request: Request) -> Response:
-        """End the session here, and revoke its tokens at the service (RFC 7009). Ask for confirmation if the browser
-        doesn't show that the request comes from here: another site must not sign people out."""
+        """End the session and revoke its tokens (RFC 7009). Other sites must not sign people out: else ask first."""
         if not self._is_meant(request):
             asked = "Another page may have asked for this."
             return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
@@ -183,15 +180,13 @@ class SignIn:
         return response
 
     def _is_otherwise_spelled(self, request: Request) -> bool:
-        """Return whether a request names this machine differently from the origin, the target of the service's
-        redirects. Browsers keep the cookies of `localhost` and of 127.0.0.1 apart."""
+        """Return whether a request names this machine unlike the origin: `localhost` and 127.0.0.1 share no cookies."""
         own, asked = urlsplit(self._origin), request.url
         return {own.hostname, asked.hostname} <= LOOPBACK and own.hostname != asked.hostname and own.port == asked.port
 
     def _is_meant(self, request: Request) -> bool:
-        """Return whether the request comes from the person's own action on the workbench. At trusted addresses (https,
-        or the local machine) browsers say so. Elsewhere a form's POST must come from a workbench page: other sites
-        can't send Lax cookies, and another port is another origin."""
+        """Return whether a request is the person's own action. At trusted addresses (https, this machine) browsers say
+        so. Elsewhere a form must be POSTed from a workbench page: other sites can't send Lax cookies."""
         if (site := request.headers.get("sec-fetch-site")) is not None:
             return request.method != "HEAD" and site in {"same-origin", "none"}
         return request.method == "POST" and is_own(request, origin=self._origin)

@@ -195,8 +195,7 @@ class Sessions:
         return Session(key, Person.model_validate_json(person))
 
     def lasts(self, key: str) -> bool:
-        """Return whether a session is still live. The call doesn't count as use, so an open page lets the session
-        expire."""
+        """Return whether a session is still live. The call isn't a use, so an open page lets the session expire."""
         with self._connection() as connection:
             return connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone() is not None
 

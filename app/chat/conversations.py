@@ -1,7 +1,6 @@
 """A person's conversations with agents. A reply is Markdown by a model that has read untrusted texts: HTML, links and
-loaded content are disabled. Only source numbers are links, to the sources and from there to documents. On another page,
-such as above search results, the agent's answer is requested after the page's own content is drawn, so the page never
-waits. The answer's box keeps its height from the outline to the last word."""
+loaded content are disabled, except links from source numbers. On another page, such as above search results, an answer
+is requested after the page is drawn, so the page never waits; the answer's box keeps its height."""
 
 import html
 import re
@@ -45,8 +44,7 @@ _MARKS, _URL = re.compile(r"([\\`*_\[\]<>#|~&])"), re.compile(r"https?://[^\s<>]
 
 
 def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID, chat: str = "") -> str:
-    """Return a reply as HTML with its sources; `[1]` in the text links to the first source. `chat` is the query string
-    of the conversation, for the link back from a document."""
+    """Return a reply as HTML; `[1]` links to the first source. `chat` is the query string for the link back."""
     body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
     said = f'<div class="carrel-reply">{body}</div>'
     if not sources:
@@ -58,8 +56,7 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
 
 
 def reply_markdown(text: str, sources: Sequence[ReferencedSource]) -> str:
-    """Return a reply as Markdown to copy, with the numbered sources below. HTML, links and loaded content are disabled
-    here too, except for the addresses of sources."""
+    """Return a reply as Markdown to copy, sources below. Only addresses of sources are links; no HTML, no loading."""
     lines = re.sub(r"\r\n?", "\n", text).split("\n")
     blocks = (one for one in _MARKDOWN.parse("\n".join(lines)) if one.type in {"fence", "code_block"})
     code = {line for block in blocks for line in range(*block.map or ())}
@@ -207,8 +204,7 @@ Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
 
 
 class ReplyReader:
-    """Reads the reply to a message until `ended`. The conversation then has the reply, or the reason why it is missing.
-    With a `problem` the connection is lost, while the agent continues."""
+    """Reads a reply until `ended`. With a `problem` the connection is lost, while the agent continues."""
 
     def __init__(self, message_id: UUID, events: Callable[[UUID], Events]) -> None:
         self.message_id = message_id
@@ -294,8 +290,7 @@ def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: 
 
 
 def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
-    """Show a message and its unfinished reply. When the reply is complete, `ended` is called and the page drawn
-    again."""
+    """Show a message and its unfinished reply. At the end `ended` is called and the page is drawn again."""
     show_message(message.message, at=message.created_at)
     with _reply():
         show_growing_reply(following, ended=ended)
@@ -342,8 +337,7 @@ _LISTED = 12
 
 
 def show_conversations(current: str, *, choose: Callable[[Conversation], None]) -> None:
-    """Show the person's conversations, or only matches for a search. The conversation with the id `current` is
-    marked."""
+    """Show the person's conversations, or the matches for a search. The conversation `current` is marked."""
     label, empty = "Search your conversations", "Your conversations will be listed here."
     words = st.text_input(
         label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
@@ -395,8 +389,7 @@ _QUESTION = re.compile(r"[?\uff1f\u061f]\s*$|^(?:[Ww]h(?:o|at|en|ere|y|ich)|[Hh]
 
 @dataclass
 class Asked:
-    """A question to an agent. `problem` is the reason for a failed send; `message` has the ended reply. Without a
-    `problem` and a `reader`, a click ended the page's run during sending."""
+    """A question to an agent. Without a `problem` (a failed send) and `reader`, a click ended the run in sending."""
 
     agent: Agent
     text: str
@@ -455,9 +448,8 @@ def read_again() -> None:
 
 
 def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
-    """Reserve space for an agent's answer to a text. Return a function that asks and shows the answer once the page is
-    drawn. A text that isn't a question is sent only at the press of a button. While the page `is_busy`, an ended reply
-    doesn't redraw it."""
+    """Reserve space for an agent's answer, and return a function that asks and shows it after the page is drawn. A text
+    that isn't a question waits for a button. While the page `is_busy`, an ended reply doesn't redraw it."""
     slot = st.empty()
     asked, known = _last_question(), st.session_state.get(_AGENT)
     if asked is not None and asked.text == text and asked.is_read:
@@ -470,8 +462,7 @@ def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
 
 
 def find_agent() -> Agent | None:
-    """Return the agent for answers next to searches: the first by name that the person may message. Once known,
-    `make_room` reserves space for the answer before asking."""
+    """Return the agent for answers next to searches: the first by name that the person may message."""
     st.session_state[_AGENT] = None
     with suppress(carrel.CarrelError):  # the page is useful without it
         st.session_state[_AGENT] = next((one for one in my_agents() if one.answers_searches), None)

@@ -62,7 +62,6 @@ def problems_with(addresses: Sequence[str]) -> list[str]:
 
 
 def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
-    """Return the meaning of a scope at its audience in words, also of a scope for a single agent."""
     if scope == ApiScope.ADMIN and audience is OAuthAudience.MCP:
         return ADMIN_AT_MCP
     if scope in set(ApiScope):
@@ -203,8 +202,7 @@ def _update(client: OAuthClient) -> None:
 
 
 def show_consents(client: OAuthClient | None = None) -> None:
-    """Show people's consents to all applications, or to `client`. An admin can withdraw a single consent, or all
-    consents to `client`."""
+    """Show people's consents to all applications, or to `client`, with buttons for an admin to withdraw them."""
     st.header("Connected for people", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None

@@ -54,8 +54,7 @@ STATUSES: Mapping[CredentialStatus, str] = {
 
 
 def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> datetime | None:
-    """Return the time of expiry for a choice in EXPIRIES; a day ends at midnight in the browser's time zone. None:
-    never."""
+    """Return the expiry for a choice in EXPIRIES; None: never. Days end at midnight in the browser's time zone."""
     at = now or datetime.now(UTC)
     if choice == WITHOUT_END:
         return None
@@ -215,8 +214,7 @@ def clear_keys() -> None:
 def show_credential(
     one: C, *, every: Sequence[C], kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
 ) -> None:
-    """Show a credential with `facts` and exact times. `kind` is the noun in "Revoke this token?". `every` is searched
-    for a successor, whose use decides when the old credential can be revoked."""
+    """Show a credential. `kind` is the noun of "Revoke this token?"; `every` is searched for a used successor."""
     notices.show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
     times = [
         ("Created", moment(one.created_at)),
@@ -286,8 +284,7 @@ def hold_credential(title: str, value: str, scopes: Collection[str]) -> None:
 
 
 def open_mint(account_id: str, like: ServiceAccountToken | None = None) -> None:
-    """Open the dialog for a new token of an account. With `like`, fill the fields for a replacement of the given
-    token."""
+    """Open the dialog for an account's new token, filled in for a replacement of the token `like` if given."""
     if like is not None:
         st.session_state.update({"mint.name": like.name, "mint.description": like.description or ""})
         fill_scopes("mint", TOKEN_SCOPES, like.scopes)

@@ -35,7 +35,6 @@ EXAMPLES: Mapping[FieldType, str] = {
     FieldType.DATETIME: "2026-01-31, or 2026-01-31T09:30:00Z",
     FieldType.BOOLEAN: "yes or no",
 }
-"""An example value for each type, as text."""
 
 
 def type_in_words(kind: FieldType) -> str:
@@ -78,8 +77,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Stale:
-    """The documents of a collection with contents too new for the index, among all documents or the first checked
-    documents."""
+    """The documents of a collection with contents too new for the index, among all or the first checked."""
 
     collection_id: UUID
     documents: tuple[DocumentInCollection, ...]
@@ -107,7 +105,6 @@ def find_stale(collection_id: UUID) -> Stale:
 
 
 def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> Iterator[Done]:
-    """Index documents (id, name) of a collection again and yield each result."""
     index = api.client().document_collections.reindex_document_in_collection
     return _one_by_one(documents, lambda one: index(document_id=one, document_collection_id=collection_id))
 
@@ -125,8 +122,7 @@ def _fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID,
 def add(
     collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
 ) -> Iterator[Done]:
-    """Add documents (id, name) with metadata, which replaces the metadata of documents already present. Yield each
-    result."""
+    """Add documents (id, name), yielding each result. Metadata replaces the metadata of documents present."""
     put = api.client().document_collections.add_document_to_collection
     present = _fields_inside(collection_id, [document_id for document_id, _ in documents])
 
@@ -301,8 +297,7 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
 def _ask_about(
     collection: DocumentCollection, present: Mapping[str, Mapping[str, str]], metadata: Mapping[str, str] | None
 ) -> Again:
-    """Return the treatment of documents already present. Typed values replace existing values unless the person chooses
-    otherwise."""
+    """Return the treatment of documents already present. By default typed values replace existing values."""
     if not present:
         return Again.CHANGE if metadata else Again.LEAVE
     show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")

@@ -23,8 +23,7 @@ STATES = {
 
 
 def state_of(document: catalog.Document) -> str:
-    """Return the label of a listed document's state. Indexed documents without text say so, or that reading
-    continues."""
+    """Return a document's state in words. Indexed documents without text say so, or that reading continues."""
     if document.indexing is None:
         return ""
     if document.has_no_text_yet:

@@ -33,7 +33,6 @@ def has_original(document: GetDocumentResponse) -> bool:
 
 
 def passage_in_address(document: GetDocumentResponse) -> PassageLocation:
-    """Return the passage named in the address, or only the document if no passage is named."""
     return PassageLocation.from_address(document.document_id, st.query_params)
 
 

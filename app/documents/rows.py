@@ -13,8 +13,7 @@ _BETWEEN, _NAMED = " | ", ": "
 def rows_html(
     text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None, marks_all: bool = True
 ) -> str:
-    """Return rows as an HTML table, empty if impossible. Rows with most of the `marked` words are marked; all rows are
-    marked only with `marks_all`."""
+    """Return an HTML table, or empty. Rows with most `marked` words are marked, all rows only with `marks_all`."""
     if place is None or place.rows is None:
         return ""
     above, lines = _split(text.splitlines(), place.rows)

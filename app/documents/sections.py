@@ -137,8 +137,7 @@ def _show_left_out(document: GetDocumentResponse) -> None:
 
 
 def show_not_read(document: GetDocumentResponse) -> None:
-    """Show the parts of a document read by machine, the parts not read, and a remedy. Documents without such parts show
-    no note."""
+    """Show the parts of a document read by machine, the parts not read, and a remedy, if there are any."""
     if (recognition := document.text_recognition) is not None:
         waits = pages_being_read(recognition)
         goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""

@@ -44,8 +44,7 @@ class ChosenFile(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of loading a file: the document, or the reason for the failure. `rest`: work that continues
-    afterwards."""
+    """The result of loading a file: the document or the reason for failure. `rest`: work that continues afterwards."""
 
     name: str
     document_id: UUID | None = None

@@ -198,8 +198,7 @@ def _runs() -> Runs:
 def start_dropped(
     files: Sequence[staging.DroppedFile], options: UploadOptions, *, only_plan: bool, key: str | None
 ) -> UUID:
-    """Copy dropped files, except leftovers of programs, to where the flow reads them, and start the flow. After a plan
-    the files stay for a following run. Raises RunsError and StagingError, leaving no files behind."""
+    """Copy dropped files and start the flow; after a plan they stay. Raises RunsError, StagingError: files removed."""
     uploads = settings().uploads_dir
     staging.sweep(uploads, is_done)
     folder = staging.stage(files, uploads)
@@ -218,8 +217,7 @@ def start_dropped(
 
 
 def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
-    """Start the work that a run has planned or left undone, once even if called again. With `deleting`, delete the
-    documents listed by the run as missing from the source. Raises RunsError and StartError."""
+    """Start planned or undone work, only once; `deleting` includes missing documents. Raises RunsError, StartError."""
     folder = _dropped_folder(plan)
     try:
         options = UploadOptions.model_validate(plan.options)
@@ -239,7 +237,6 @@ def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
 
 
 def start_again(run: RunStatus, *, key: str) -> UUID:
-    """Start a run again, once for each key. Raises RunsError and StartError."""
     folder = _dropped_folder(run)
     if run.options.get("delete_missing"):  # whose deletions are confirmed by name, after a plan
         options = UploadOptions.model_validate(run.options)

@@ -1,5 +1,4 @@
-"""Starting runs: fields and buttons for uploads, additions to a collection, and indexing again. Also loading and
-removing the sample organization, each after a summary of the changes."""
+"""Starting runs: uploads, additions to a collection, indexing again, and the sample organization."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +109,6 @@ NOBODY_CHOSEN = Missing("Nobody is chosen who may read them.", "Choose at least 
 
 
 def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Missing:
-    """Return the upload of a place, or the missing part; `ask` is the advice without a place."""
     if not place:
         return Missing("There is nothing to load yet.", ask or "Choose files, or name a place, and start again.")
     if options is None:

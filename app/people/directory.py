@@ -1,5 +1,4 @@
-"""People and groups, cached for a few seconds per session, and changes of group members. Also the page of a person:
-account, groups, access, API keys and sessions, and ending all of these when the person leaves."""
+"""People and groups, cached for seconds per session; changes of members; a person's page, and the end of access."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -57,8 +56,7 @@ def memberships_of(one: Principal) -> list[GroupMembership]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroupsPreviewLossesResponse:
-    """Return the people who would lose access if `members` left the group, or, without members, if the group were
-    deleted."""
+    """Return the people who would lose access if `members` left the group or, without members, if it were deleted."""
     return api.client().admin.groups.preview_losses(group_id, [one.reference for one in members] or None)
 
 
@@ -109,7 +107,6 @@ def clear_caches() -> None:
 
 
 def counts_in_words(counts: Iterable[ResourceCount]) -> str:
-    """Return counts of resources in words: 12 documents and 1 collection."""
     sums: dict[str, int] = {}
     for one in counts:
         kind = kind_of(one.resource_type)

@@ -50,7 +50,6 @@ class Counts:
 
 
 def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
-    """Count the resources readable by a principal, except resources readable by `without`; `query` filters by name."""
     other = without.reference if without else None
     found = client.admin.access.count_resources(readable_by=who.reference, not_readable_by=other, query=query or None)
     return Counts({one.resource_type: one.count for one in found.counts})
@@ -101,8 +100,7 @@ def export_name(what: str, of: str) -> str:
 
 
 def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, label: str = "Export as CSV") -> None:
-    """Show a button for a CSV of the readers of these resources, with a name each. The readers are requested resource
-    by resource while the file is made."""
+    """Show a button for a CSV of named resources' readers, requested by resource while the file is made."""
     now = datetime.now(UTC)
 
     def rows() -> Iterator[Sequence[Sequence[str]]]:

@@ -42,8 +42,7 @@ class Grants:
     def with_changes(
         self, *, added: Iterable[Principal], role: GrantRole, changed: Mapping[str, GrantRole | None], everybody: bool
     ) -> "Grants":
-        """Return the grants with a role for the added principals, changed or removed (None) roles, and for everybody or
-        not."""
+        """Return the grants with roles added, changed or removed (None), and open to everybody or not."""
         new = {one.key: one for one in added}
         after = {**self.roles, **changed, **dict.fromkeys(new, role)}
         roles = {key: has for key, has in after.items() if has is not None}

@@ -93,8 +93,7 @@ def count_measured(run: EvaluationRun) -> str:
 
 
 def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
-    """Show the choice of two runs to compare, also kept in the address; a single run needs no choice. The default is
-    the newest run and the newest earlier run with an equal way of searching."""
+    """Show the choice of two runs, kept in the address. The default: the two newest with equal ways of searching."""
     newest = runs[0]
     if len(runs) == 1:
         return None, newest
@@ -433,8 +432,7 @@ def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[st
 
 
 def main_score(run: EvaluationRun) -> float | None:
-    """Return the main score of a run: nDCG for searches; for agents the recall of citations, else the share
-    answered."""
+    """Return a run's nDCG for searches; for agents the recall of citations, else the share answered."""
     return run.ndcg if run.mode is not None else run.recall if run.recall is not None else run.answered
 
 

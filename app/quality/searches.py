@@ -83,7 +83,6 @@ class Hit:
 
 
 def names_of(documents: Iterable[str]) -> dict[str, str]:
-    """Return the names of documents by id; deleted documents have none."""
     if not (asked := sorted({one for one in documents if one})):
         return {}
     listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
@@ -322,8 +321,7 @@ def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def read_worst() -> tuple[list[BadQuery], bool]:
-    """Return the last week's worst queries, and whether there were more bad searches than were read. Bad means thumbs
-    down, no results, or words missing from every document. Only the newest searches of each kind are read."""
+    """Return last week's worst queries of the newest bad searches of each kind, and whether there were more."""
     since = datetime.now(UTC) - timedelta(days=DAYS)
     query = partial(api.client().admin.search_log.query, from_=since, page_size=MOST_READ)
     asked = (query(feedback=SearchFeedback.THUMBS_DOWN), query(without_results=True), query(without_words=True))

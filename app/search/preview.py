@@ -1,6 +1,4 @@
-"""The preview next to the results on a wide screen: facts of the chosen result, and its passages in context.
-
-The browser reports the chosen result only if the preview has room; otherwise no preview is fetched."""
+"""The preview next to results: facts and passages of the chosen result, fetched only if the screen has room."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +29,8 @@ _NO_PASSAGE = "The document has changed since: this passage is not in its text a
 
 @st.fragment
 def show_preview(found: Answer, question: SearchQuery, documents: Documents, *, first: UUID | None, place: str) -> None:
-    """Show the preview of the result chosen in the browser, at the start `first`. The search is not repeated.
-
-    `place` is the name of the searched collection; empty for the catalog."""
+    """Show the preview of the chosen result, at the start `first`. `place` is the collection's name (empty: the
+    catalog)."""
     data = {"first": str(first or "")}
     told = draw_component("preview", key=f"preview-{found.search_id}", data=data, on_chosen_change=lambda: None)
     chosen = cast("Mapping[str, Any]", told or {}).get("chosen")
@@ -82,8 +79,7 @@ def _read_passages(found: Answer, result: Result, question: SearchQuery) -> str:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session", max_entries=200)
 def _read_around(search_id: UUID, begin: PassageLocation) -> Mapping[int, str]:
-    """Return the texts of three chunks by number; empty if the document has changed version. `search_id` makes the
-    cache read again for a new search."""
+    """Return three chunks by number, empty after a new version. The cache reads again for another `search_id`."""
     del search_id
     chunks = api.client().document_collections.get_document_chunks(
         begin.document_id, document_collection_id=begin.collection_id, first_chunk_index=begin.chunk_index, page_size=3

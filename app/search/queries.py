@@ -143,9 +143,8 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """A search, also the cache key of its answer. `where` is CATALOG or a collection's id. `reranks` None is the
-    organization's default. `drawn` are conditions drawn by the service and kept by the person. `like` is the id of a
-    document; its text is searched for instead of `text`."""
+    """A search, also the cache key. `where` is CATALOG or a collection's id. `reranks` None is the default. `drawn` are
+    conditions drawn by the service and kept. `like` is a document's id, searched for instead of `text`."""
 
     text: str
     where: str = CATALOG
@@ -161,8 +160,7 @@ class SearchQuery:
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
-        """Return the query in a page's address; the collection in `in` need not exist. `only`, `drawn` and `read` use
-        all values; all other parameters use the last."""
+        """Return the query in an address. `only`, `drawn` and `read` use all values, other parameters the last."""
         last = {name: values[-1] for name, values in parameters.items() if values}
         mode = _read_as(SearchMode, last.get("by", "").upper()) or SearchMode.HYBRID
         order = _read_as(ResultOrder, last.get("order", "").upper()) or ResultOrder.RELEVANCE
@@ -196,8 +194,7 @@ def _read_as(read: Callable[[str], T], text: str) -> T | None:
 
 
 def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
-    """Return the answer of the service: at most `size` documents, or chunks in a collection with fields of these
-    kinds."""
+    """Return at most `size` documents, or chunks in a collection with fields of these kinds."""
     conditions = [asked for condition in (*question.only, *question.drawn) for asked in condition.as_filters(kinds)]
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(

@@ -23,8 +23,7 @@ Result = search.CatalogSearchResult | search.CollectionSearchResult
 
 
 def relevance_of(result: Result) -> float:
-    """Return a result's relevance; for a result in a collection, the best chunk's. An older service reports only the
-    score."""
+    """Return the relevance of a result or its best chunk; from an older service, which reports none, the score."""
     found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
     return max((one.score if one.relevance is None else one.relevance for one in found), default=0.0)
 
@@ -92,7 +91,6 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
 
 
 def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[search.TextSpan]]]:
-    """Return the texts of a result's passages, best first, each with the matched spans."""
     if isinstance(result, search.CatalogSearchResult):
         return [(each.text, each.matches) for each in (result.snippet, *result.further_passages)]
     terms = found.search_terms_used if isinstance(found, search.SearchDocumentCollectionResponse) else []

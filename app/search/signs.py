@@ -78,8 +78,7 @@ def offer_order(question: SearchQuery, go: Go) -> None:
 
 
 def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go: Go) -> None:
-    """Show values for narrowing the results; a click adds the value's sign to the query. `counted` is the number of
-    results behind the counts, more than the page shows at first."""
+    """Show values that narrow the query by a sign. `counted`: the results counted, more than the page shows."""
 
     def add(key: str) -> None:
         go(replace(question, text=f"{question.text} {st.session_state[key]}"))

@@ -14,7 +14,6 @@ from app.ui.errors import Problem, problem_of, show_errors
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 
 MOST = 500
-"""The most syncs to choose from at once."""
 
 
 def targets() -> dict[str, str]:

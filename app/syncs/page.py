@@ -1,5 +1,4 @@
-"""The page of a sync: last run with failures, config, and buttons; and the form for creating or changing a sync. The
-sync's address is a secret, and never shown."""
+"""The page of a sync: the last run, config, buttons, and the form. The sync's address is a secret, never shown."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -126,8 +125,7 @@ def ask(
     into: str,
     saved: UUID | None = None,
 ) -> None:
-    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft. `into`
-    is the target collection. A `saved` sync keeps its address if the field stays empty."""
+    """Show the form with a draft for the collection `into`. A `saved` sync keeps its address if the field is empty."""
     filled = _with_readers(_with_fields(draft), known)
     # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
     said = st.container()
@@ -291,8 +289,7 @@ def _show_state(sync: DocstoreSync) -> None:
 
 
 def _offer_removal(sync: DocstoreSync) -> None:
-    """Show a button that deletes the held documents once, after a dialog with all names. Only the click reads the
-    names."""
+    """Show a button that deletes held documents once, after a dialog with all names, read only after the click."""
     docstore, sync_id = api.client().document_collections.docstore, sync.docstore_credential_id
     held = docstore.list_docstore_held_removals
     first = show_errors(lambda: next(held(sync_id, page_size=1).pages()))

@@ -41,8 +41,7 @@ def confirm(
     name: str | None = None,
     names: Sequence[str] = (),
 ) -> None:
-    """Show a dialog for confirming `action`, with `consequence` and the `names` to be lost; a `name` must be typed.
-    Afterwards call `then`, drop the parameters `leaving`, and redraw the page."""
+    """Show a dialog for confirming `action`; a `name` must be typed. Afterwards call `then` and drop `leaving`."""
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
@@ -101,8 +100,7 @@ def _attempt(action: Callable[[], object]) -> bool:
 
 
 def _problem_of(error: Exception) -> Problem:
-    """Return an error of a dialog's action in words, and log an unforeseen error. Streamlit would show the error on the
-    page, hidden behind the dialog: the button would seem dead."""
+    """Return an error of a dialog's action in words. Streamlit would show the error on the page behind the dialog."""
     if isinstance(error, FAILURES):
         return problem_of(error)
     if isinstance(error, ConflictError):
@@ -125,8 +123,7 @@ def _show_problem(do: Callable[[], None]) -> None:
 
 @st.fragment(run_every=REPEATED_EVERY)
 def _repeat(do: Callable[[], None]) -> None:
-    """Retry an action until the person has confirmed their identity, at most `MOST_REPEATS` times. Stop when the dialog
-    is closed, and never retry during drawing."""
+    """Retry an action until identity is confirmed, at most `MOST_REPEATS` times; not in a closed dialog or drawing."""
     state = st.session_state
     problem, repeated = cast("Problem | None", state.get(_PROBLEM)), state.get(_REPEATED, 0)
     if problem is None or problem.confirm_at is None or repeated >= MOST_REPEATS:
@@ -199,8 +196,7 @@ def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = "a
 
 
 def open_dialog(name: str, about: str = "") -> None:
-    """Open a dialog, drawn by a function of `dialog(…, name)`. For the callback of a button. With `about`, the dialog
-    closes when the page changes to another subject."""
+    """Open the dialog `name`, in a button's callback. With `about`, it closes when the page's subject changes."""
     st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
         st.session_state.pop(kept, None)
@@ -208,7 +204,6 @@ def open_dialog(name: str, about: str = "") -> None:
 
 
 def is_open(name: str, about: str | None = None) -> bool:
-    """Return whether a dialog is open, and about the given subject if any."""
     opened, of = st.session_state.get(_OPEN, ("", ""))
     return opened == name and about in {None, of}
 
@@ -219,8 +214,7 @@ def close_dialog() -> None:
 
 
 def offer_submit(name: str, label: str, *, action: Callable[[], object], disabled: bool = False) -> None:
-    """Show the buttons that submit and cancel a dialog; an error leaves it open. `action` runs in a callback, once for
-    two clicks, reads fields from the session, and raises NotYetError for wrong fields."""
+    """Show a dialog's two buttons. `action` runs in a callback, once for two clicks; NotYetError leaves it open."""
     show_conflict(name)
     submit, keys = partial(_submit, name, action), (f"{name}.submit", f"{name}.cancel")
     with st.container(key=f"{name}-actions"):  # stays in sight at the window's end

@@ -46,7 +46,6 @@ class Problem:
     message: str
     notes: tuple[str, ...] = ()
     help_at: str | None = None
-    """The address of help about the error."""
     confirm_at: str | None = None
     """The address for confirming the person's identity before another try."""
 
@@ -93,7 +92,6 @@ def keep_problem(key: str, *others: type[Exception]) -> Generator[None]:
 
 
 def show_kept_problem(key: str, title: str = "") -> None:
-    """Show a kept error once, below an optional title."""
     problem: Problem | None = st.session_state.pop(key, None)
     if problem is None:
         return

@@ -47,8 +47,7 @@ def about_reply(agent_id: UUID, message_id: UUID) -> About:
 
 
 def offer_feedback(about: About, *, given: bool | None = None) -> None:
-    """Show two thumbs and, after a choice, a comment; `given` is the thumb already stored. The thumbs are buttons,
-    because the second click of a double click would undo Streamlit's own thumbs before the first is sent."""
+    """Show two thumbs, as buttons: a double click would undo Streamlit's own thumbs. `given` is the stored thumb."""
     chosen = st.session_state.setdefault(about.key("thumb"), given)
     for good, word, icon in THUMBS:
         kind = "secondary" if chosen is good else "tertiary"

@@ -11,13 +11,11 @@ from app.ui.notices import offer_action
 LONGEST = 200
 _OPEN = "filters.open"
 _IN_LINE = ContextVar("in_line", default=False)
-"""Whether filters are drawn in a line, with the label inside each filter."""
 
 
 @contextmanager
 def filter_line(*parameters: str) -> Generator[None]:
-    """Put the enclosed filters into a line. On a phone, all except the first fold under a button with the number of set
-    `parameters`; the folded filters keep their values in the address."""
+    """Put the enclosed filters into a line. On a phone all but the first fold, with the number of set `parameters`."""
     is_open = bool(st.session_state.get(_OPEN))
     with st.container(horizontal=True, key=f"filters-{'open' if is_open else 'folded'}", gap="small"):
         before = _IN_LINE.set(True)
@@ -61,8 +59,7 @@ def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, def
 
 
 def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: Sequence[str] = ()) -> str:
-    """Show the Markdown labels of a page's parts side by side, and return the part to draw. Choosing a part removes the
-    parameters `leaving` from the address, since they belong to another part."""
+    """Show the labels (Markdown) of a page's parts, and return the part to draw. Choosing removes `leaving`."""
 
     def choose() -> None:
         _tell_address(parameter, default)
@@ -82,8 +79,7 @@ def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: 
 
 
 def _follow_address(parameter: str, default: str, options: Mapping[str, str] | None = None) -> str:
-    """Fill the field from a new address (opened, or gone back to), with the default for unknown options. Return the
-    field's key."""
+    """Fill the field from a new address, with the default for an unknown option; return the field's key."""
     key, seen = f"filter.{parameter}", f"filter.{parameter}.seen"
     said = st.query_params.get(parameter, default)[:LONGEST]
     if key not in st.session_state or st.session_state.get(seen) != said:

@@ -1,5 +1,4 @@
-"""Messages, headings, tables, links and buttons. Untrusted text is escaped, except in the label of a button, which is
-Markdown."""
+"""Messages, headings, tables, links and buttons. Untrusted text is escaped, except in button labels (Markdown)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -67,7 +66,6 @@ def show_help(text: str, topic: str) -> None:
 
 
 def address(page: str, /, **parameters: str) -> str:
-    """Return the address of a page (the name of its file in app/views) with these parameters."""
     return f"{page}?{urlencode(parameters)}" if parameters else page
 
 
@@ -85,7 +83,6 @@ class LinkedText:
 
 
 def show_link(text: str, page: str, /, **parameters: str) -> None:
-    """Show a link to a page in the same window; `text` is escaped."""
     st.html(f'<p class="carrel-text">{LinkedText(text, address(page, **parameters)).body}</p>')
 
 
@@ -122,8 +119,7 @@ def offer_action(
     disabled: bool = False,
     hint: str | None = None,
 ) -> None:
-    """Show a button with a Material icon; a click calls `do` with `args` before the page is redrawn. The label is
-    Markdown: pass untrusted text through `passages.label`."""
+    """Show a button with a Material icon. The label is Markdown: pass untrusted text through `passages.label`."""
     shown = f":material/{icon}:" if icon else None
     st.button(label, key=key, icon=shown, type=kind, disabled=disabled, help=hint, on_click=do, args=args)
 
@@ -160,8 +156,7 @@ def show_empty(title: str, hint: str = "") -> None:
 
 
 def show_title(title: str, purpose: str, *, action: Callable[[], object] | None = None) -> DeltaGenerator:
-    """Show a page's title, the purpose behind a mark, a link to the documentation, and `action` at the line's end. The
-    returned place is for `show_count`."""
+    """Show a title, the purpose behind a mark, a documentation link, and `action`; return the place of `show_count`."""
     topic = topic_of_page(title)
     with st.container(horizontal=True, vertical_alignment="center", key="title", gap="small"):
         st.title(title, anchor=False, help=purpose, width="content")
@@ -175,7 +170,6 @@ def show_title(title: str, purpose: str, *, action: Callable[[], object] | None 
 
 
 def show_count(place: DeltaGenerator, count: int, *, more: bool = False) -> None:
-    """Show a count in the title's line; `more`: the count is a minimum."""
     unseen = '<span class="carrel-unseen"> in the list</span>'
     place.html(f'<p class="carrel-count" role="status">{count:,}{"+" if more else ""}{unseen}</p>')
 
@@ -188,7 +182,6 @@ def show_heading(name: str, *facts: str) -> None:
 
 
 def show_table(rows: Iterable[Sequence[Cell]], *, heads: Sequence[str] = (), named: bool = False) -> None:
-    """Show rows of text; `named` rows begin with a heading."""
     head = "".join(f"<th scope='col'>{escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{_cells(row, named=named)}</tr>" for row in rows)
     top = f"<thead><tr>{head}</tr></thead>" if head else ""

@@ -1,5 +1,4 @@
-"""Untrusted text as HTML: escaped, with matches marked. Also the addresses of passages. Untrusted text never goes
-through Markdown, where escaping can't stop Streamlit's links and symbols."""
+"""Passages as addresses and as escaped HTML: Markdown can't escape Streamlit's links and symbols in untrusted text."""
 
 import hashlib
 import html
@@ -61,8 +60,7 @@ def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
 
 @lru_cache(2**14)
 def _stems_of(word: str) -> frozenset[str]:
-    """Return a lower-case word's English stems. The language of the text isn't known, so long words also get stems of
-    other languages; in several languages short words share a stem: rate and rat."""
+    """Return a lower-case word's English stems and, if long, stems of further languages: short words would collide."""
     languages = (_ENGLISH, *_OTHER_LANGUAGES) if len(word) >= _LONG else (_ENGLISH,)
     # A stemmer keeps the word it is at, and sessions have threads of their own.
     stemmers = ((language, cast("Any", Stemmer).Stemmer(language, 0)) for language in languages)
@@ -70,7 +68,6 @@ def _stems_of(word: str) -> frozenset[str]:
 
 
 def link_html(text: str, url: str | None) -> str:
-    """Return `text` as HTML, linked to `url` in a new window if `url` is a web address."""
     if url is None or not url.lower().startswith(("https://", "http://")):
         return html.escape(text)
     return f'<a href="{html.escape(url)}" target="_blank" rel="noopener noreferrer">{html.escape(text)}</a>'
@@ -131,8 +128,7 @@ class PassageLocation:
 
     @classmethod
     def from_address(cls, document_id: UUID, parameters: Mapping[str, str]) -> "PassageLocation":
-        """Return the passage in the address of a document's page. Unreadable parameters count as absent. Of the place,
-        only pages and boxes are known."""
+        """Return the passage in a document page's address. Unreadable parameters are absent; places: pages, boxes."""
         try:
             collection_id = UUID(parameters["chunk_in"]) if parameters.get("chunk_in") else None
             chunk_index = number_in(parameters.get("chunk", ""), least=0)
@@ -173,8 +169,7 @@ class PassageLocation:
 
 
 def number_in(text: str, *, least: int) -> int | None:
-    """Return the number in an address parameter; None for other text, a number below `least`, or a number out of
-    range."""
+    """Return the number in an address parameter, or None if unreadable, below `least` or out of range."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(_LARGEST)) else None
     return number if number is not None and number >= least else None
 
@@ -205,8 +200,7 @@ def _read_place(text: str) -> PassagePlace | None:
 
 
 def mark_of_quote(quote: str) -> str:
-    """Return the length and the start of the SHA-256 of quoted words: an address must not disclose the words to
-    servers."""
+    """Return the length and hash (SHA-256, cut) of quoted words, so that the address doesn't disclose them."""
     return f"{len(quote)}_{_digest(quote)}" if quote else ""
 
 

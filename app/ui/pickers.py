@@ -1,5 +1,4 @@
-"""Inputs that find principals or resources; each key press asks the service for a few. `pick_principal` and
-`pick_resource` keep the choice in the page's address; `pick_principals` chooses several."""
+"""Inputs that find principals or resources at each key press, with a single choice in the page's address."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -26,8 +25,7 @@ NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
 ) -> Principal | None:
-    """Return the principal in the address's parameter `name`, with an input to find any. `compact` puts the label
-    inside."""
+    """Return the principal in the parameter `name`, with an input to find any. `compact` puts the label inside."""
     find = partial(_principals, kinds=tuple(kinds))
     return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 
@@ -40,8 +38,7 @@ def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) ->
 def pick_principals(
     key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
 ) -> list[Principal]:
-    """Show an input that finds several principals, starting with `chosen`, and return the latest, at most `most`. A
-    single match counts as chosen after `TELLING` letters. Not for an `st.form`, where searching is impossible."""
+    """Return several principals found, at most `most`. A single match counts after `TELLING` letters. Not in a form."""
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     kept: dict[str, Principal] = st.session_state[key]
@@ -65,13 +62,11 @@ def pick_principals(
 
 
 def get_principals(key: str) -> list[Principal]:
-    """Return the principals chosen in `pick_principals` with this key. For callbacks."""
     return list(st.session_state.get(f"{key}.shown", ()))
 
 
 def get_named_principal(kind: str, name: str) -> Principal:
-    """Return the principal of an address or id. If it is deleted, and for groups, the address or id serves as the
-    name."""
+    """Return a principal by address or id, also used as the name for groups and deleted principals."""
     return show_errors(partial(_principal, f"{kind}:{name}")) or Principal(kind, name, name)
 
 

@@ -23,8 +23,7 @@ Page = TypeVar("Page", bound=PagedResponse)
 
 
 def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
-    """Yield outcomes under a progress bar labelled `doing`. A click ends the page's run at the bar: always after an
-    outcome was yielded, never before."""
+    """Yield outcomes under a progress bar. A click ends the page's run only after an outcome was yielded."""
     bar = st.progress(0.0, text=f"{doing} 1 of {of:,}")
     for number, outcome in enumerate(outcomes, 1):
         yield outcome
@@ -33,8 +32,7 @@ def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
 
 
 def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]], most: int, of: str) -> Page:
-    """Return the first page with rows, or the last page, and report how many entries were looked through. A log
-    filtered by words has empty pages: the service looks through `most` entries for each."""
+    """Return the first page with rows, or the last; report the entries looked through, `most` for each page."""
     page, place, looked_through = next(pages), st.empty(), 0
     while not rows(page) and page.next_page_token is not None:
         looked_through += most
@@ -63,8 +61,7 @@ MOST_ROWS = 100_000
 def in_batches(
     heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], *, count: Callable[[int], object], most: int
 ) -> bytes:
-    """Return the rows of all pages as CSV in UTF-8, at most `most`; `count` gets the number of rows after each page.
-    The leading byte order mark makes spreadsheets recognize UTF-8."""
+    """Return at most `most` rows as UTF-8 CSV, with a mark for spreadsheets; `count` gets the rows after each page."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(heads)
@@ -99,8 +96,7 @@ def offer_export(
     most: int = MOST_ROWS,
     label: str = "Export as CSV",
 ) -> None:
-    """Show a button for making a list's CSV from `pages` and downloading it, or a second button if the browser refuses.
-    The session keeps the last file for each `about`."""
+    """Show a button that makes and downloads a list's CSV from `pages`. The session keeps the last file by `about`."""
     about = (file_name, about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:

@@ -18,8 +18,7 @@ Thing = TypeVar("Thing")
 
 
 class ConflictError(Exception):
-    """Another person has saved the object, and the person's own changes are not saved yet; the message gives the
-    remedy."""
+    """Another person has saved the object, and the changes are not saved yet; the message gives the remedy."""
 
 
 MINE, THEIRS = "Use mine", "Use theirs"
@@ -34,14 +33,12 @@ def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
 
 
 def key_of(form: str, part: str) -> str:
-    """Return the key of a field. `begin_anew` changes the key, because with an equal key a browser keeps the shown
-    value."""
+    """Return a field's key. `begin_anew` changes it, because with an equal key a browser keeps the shown value."""
     return f"{form}.{part}{st.session_state.get(f'{form}.turn', '')}"
 
 
 def begin_anew(form: str) -> None:
-    """Make the fields of a form show the saved values. The new keys end like the keys of
-    `app.loading.starting.field`."""
+    """Make a form's fields show saved values. The new keys end as in `app.loading.starting.field`."""
     st.session_state[f"{form}.turn"] = f"-{uuid4().hex}"
 
 
@@ -51,8 +48,7 @@ def forget_form(form: str) -> None:
 
 
 def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send: Callable[..., object]) -> None:
-    """Send the members different from `before`, with its version. Members saved by other people since are kept. If both
-    sides changed a member, `show_conflict` shows both values, and the next call sends the choice."""
+    """Send changed members with the version of `before`, keeping other people's. Conflicts wait for `show_conflict`."""
     changed = {name: one for name, one in written.items() if _plain(one) != _plain(getattr(before, name, None))}
     version = before.version
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")

@@ -32,7 +32,6 @@ def _rows_chosen(state: Any) -> list[int]:
 
 
 def draw_component(name: str, **options: Any) -> Any:
-    """Draw the component with the module name in `assets`, and return the state."""
     manager, component = get_bidi_component_manager(), f"carrel.{name}"
     if manager.get_component_asset_root(component) is None:
         manager.register_from_manifest(_PARTS, Path(__file__).parent)
@@ -83,8 +82,7 @@ class ItemsPage(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
-    """A list in pages. `fetch` returns the page of a token (None: the first); a changed `about` starts the list
-    again."""
+    """A list in pages. `fetch` returns the page of a token (None: the first); a changed `about` restarts the list."""
 
     fetch: Callable[[str | None], ItemsPage[Item]]
     about: Hashable = None
@@ -148,10 +146,9 @@ def show_pages(
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> Item | None:
-    """Show the current page of a list, with buttons for other pages. Return the chosen row, unless `go` opens it.
-
-    From Streamlit's column_config, `columns` accepts None (hidden), a width of "large" or "small", `help` and
-    `alignment`. `empty` replaces an empty list, `hint` follows the rows; `count_at` is the result of show_title."""
+    """Show a list's current page, with buttons for others; return the chosen row, unless `go` opens it. `columns`
+    accepts None (hidden), "large", "small", `help` and `alignment` of Streamlit's column_config. `empty` replaces an
+    empty list, `hint` follows the rows; `count_at` is show_title's result."""
     mode: Mode = "one" if go is None else "open"
     chosen = choose_rows(
         key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at
@@ -288,8 +285,7 @@ def _place(key: str, about: Hashable) -> _Cursor:
 
 
 def _page(place: _Cursor, source: Source[Item]) -> ItemsPage[Item]:
-    """Return the page, fetched again after a while. Chosen rows prevent fetching, because row numbers would mean
-    different rows."""
+    """Return the page, fetched again after a while unless rows are chosen: row numbers would change meaning."""
     is_old = not place.chosen and time.monotonic() - place.fetched_at > _FRESH_SECONDS
     if place.page is None or is_old:
         place.page = show_errors(lambda: source.fetch(place.tokens[-1]))

@@ -33,7 +33,6 @@ HEADS = (
 
 
 Filters: TypeAlias = dict[str, Any]
-"""The filters of the log, as service arguments."""
 
 
 def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQueryResponse]:

@@ -87,8 +87,7 @@ def _show_client(client_id: str) -> None:
 
 
 def show_configuration(client: OAuthClient) -> None:
-    """Show the service's addresses for a client. For a public client of agents, show the values that people enter in
-    programs."""
+    """Show the service's addresses for a client; for a public client of agents, the values that people enter."""
     issuer = settings().auth_url or settings().base_url
     address = f"{issuer}{MCP_PATH}"
     st.header("Connect it", anchor=False)

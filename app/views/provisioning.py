@@ -21,7 +21,6 @@ NEW, TOKENS = "new_scim_token", "scim_tokens"
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def first_page() -> AdminScimTokensListResponse:
-    """Return the tokens, at most 1,000, with the address of SCIM."""
     return next(api.client().admin.scim_tokens.list(page_size=1000).pages())
 
 

@@ -1,5 +1,4 @@
-"""The page "What can they read?": resources readable by a principal, the reasons, and a comparison of two
-principals."""
+"""The page "What can they read?": readable resources, the reasons, and a comparison of two principals."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -78,8 +77,7 @@ def _show_counts(found: browsing.Counts) -> None:
 
 
 def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
-    """Show figures about the access of two principals, and return the principal to list and the principal to
-    exclude."""
+    """Show figures about two principals' access; return the principal to list and the principal to exclude."""
     if first.key == second.key:
         notices.show_warning("That is the same one twice. Compare with somebody else.")
         return first, None

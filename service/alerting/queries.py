@@ -85,9 +85,8 @@ _ALERT = columns_of(
 async def begin_alert(
     connection: Connection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
 ) -> StoredAlert | None:
-    """Begin an alert about a subject, or update the open alert. Return the alert if people must be notified, else None.
-    People are notified of a new state, which also clears the acknowledgement, and again a day after the last message
-    unless the alert is acknowledged. A snoozed alert notifies no receiver."""
+    """Begin or update the alert about a subject. Return it if people must be notified, else None: of a new state, which
+    clears the acknowledgement, or a day after the last message if unacknowledged; never if snoozed."""
     row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
     statement = insert(alerts).values(row)
     new = statement.excluded
@@ -189,8 +188,7 @@ async def list_alerts(
 
 
 async def delete_old(connection: Connection, organization_id: UUID) -> None:
-    """Delete alerts older than `KEPT` since the end or the last message, with deliveries, and the leases of old
-    runs."""
+    """Delete alerts and deliveries `KEPT` after the end or the last message, and the leases of old runs."""
     old = func.now() - KEPT
     is_old = func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old
     await connection.execute(delete(alerts).where(alerts.c.organization_id == organization_id, is_old))
@@ -205,7 +203,6 @@ def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
 async def count_other_leases(
     connection: Connection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
 ) -> int:
-    """Count the leases in the caller's organization, except the caller's own of this kind with `subjects`."""
     own = and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))
     return await count_rows(connection, alert_leases.c.organization_id == caller.organization_id, ~own)
 
@@ -213,8 +210,7 @@ async def count_other_leases(
 async def save_run(
     connection: Connection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
 ) -> bool:
-    """Save the time until a run's next report, or (None) its end. Return False if the run had already ended: a late
-    report changes nothing. `values`: name, run_id, flow and flow_run_id."""
+    """Save a run's deadline, or (None) its end; False if it had ended. `values`: name, run_id, flow, flow_run_id."""
     row = {
         "organization_id": caller.organization_id,
         "principal_id": caller.principal_id,
@@ -257,7 +253,6 @@ async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequen
 
 
 async def delete_other_schedules(connection: Connection, caller: Caller, *, subjects: Collection[str]) -> Sequence[str]:
-    """Delete the caller's schedules except `subjects`; return the subjects deleted."""
     statement = delete(alert_leases).where(
         _own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
     )

@@ -71,8 +71,7 @@ class Telling:
         await self.end_settled()
 
     async def tell_open(self, rule: Rule, *, before: Rule | None = None) -> None:
-        """Notify a rule's receivers of open alerts matched by the rule but not by `before`, the rule before the
-        change."""
+        """Notify a rule's receivers of open alerts matched by the rule but not by `before`, the earlier rule."""
         await queries.lock_alerts(self.connection, self.organization_id)
         now = await self.runtime.clock.now(self.connection)
         found = await queries.list_alerts(

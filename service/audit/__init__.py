@@ -1,2 +1,1 @@
-"""The audit log: creating, storing and listing entries. `operate.audit_log` shows entries to admins and erases
-texts."""
+"""The audit log: creating, storing and listing. `operate.audit_log` shows entries to admins and erases texts."""

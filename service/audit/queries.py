@@ -24,9 +24,7 @@ from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_provid
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """The filters of a query of the audit log. `actor` is an address or an id. Start times are inclusive, end times
-    exclusive.
-
+    """The filters of an audit log query. `actor` is an address or id; start times are inclusive, end times exclusive.
     `name_contains` matches part of the target's or actor's name, ignoring case. `contained`: about a file in an archive
     or mail, or not; `container_id`: about a file in this container."""
 
@@ -110,8 +108,7 @@ _GIVEN = (
 
 
 def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]) -> None:
-    """Append entries with the current names of their targets and actors, with a statement for each kind of target. The
-    id of a target with a name is a UUID."""
+    """Append entries with the names of targets and actors. A named target's id is a UUID. A statement for each kind."""
     by_kind: dict[str | None, list[Mapping[str, object]]] = {}
     for entry in entries:
         by_kind.setdefault(_kind_of(entry["target_type"]), []).append(entry)
@@ -121,7 +118,6 @@ def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mappin
 
 
 def _kind_of(target_type: object) -> str | None:
-    """Return the kind of object with the names for this target type; None if targets of the type have no name."""
     if target_type in _NAMED:
         return str(target_type)
     # Everything else that a grant can be of is a document.
@@ -174,8 +170,7 @@ async def delete_texts_before(connection: Connection, organization_id: UUID, *, 
 
 
 async def delete_texts_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Delete the texts of a principal's searches, and of audit entries made by or for the principal; return the
-    number."""
+    """Delete the texts of a principal's searches and of entries by or for the principal; return the number."""
     searched = sa.select(searches.c.search_id).where(sql.matches(searches, organization_id, principal_id=principal_id))
     # The owner of a key that acts for users did not write their words.
     author = sa.func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)

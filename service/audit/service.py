@@ -1,7 +1,6 @@
-"""Recording in the audit log: actor, action, object, principal, and time. Entries are only added.
-
+"""Recording in the audit log: actor, action, object, principal, time. Entries, also of feedback, are only added.
 `details` hold ids and settings; people's words are in `text`, which can be erased. An entry keeps the names of its
-moment, so a deletion is recorded before it happens. Feedback is an entry, too."""
+moment, so a deletion is recorded before it happens."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,8 +49,7 @@ async def record(
     details: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> UUID:
-    """Add an audit entry in the caller's transaction, so that entry and change exist together; return the entry's
-    id."""
+    """Add an audit entry in the caller's transaction, so that entry and change exist together; return its id."""
     entry = _entry(Change(action, target_type, target_id, details or {}, text or ""), caller)
     await _add(connection, caller.organization_id, entries=[entry])
     return entry["audit_log_id"]
@@ -132,9 +130,8 @@ def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FeedbackAuthor:
-    """The author of feedback: `caller`, or the end user `named` by the caller and not an active user of the
-    organization. The feedback may be about results for, or messages to, the principals `subject_ids`; None: all
-    principals, for admins."""
+    """The author of feedback: `caller`, or the end user `named` by the caller, not an active user. The feedback may be
+    about results for, or messages to, the principals `subject_ids` (None: all principals, for admins)."""
 
     caller: Caller
     named: str | None
@@ -142,10 +139,9 @@ class FeedbackAuthor:
 
 
 async def find_author(connection: Connection, caller: Caller, *, user_email: str | None) -> FeedbackAuthor:
-    """Return the author of a caller's feedback. `user_email` optionally names an end user.
-
-    A user of the organization is the author, for their own or the caller's results: a program passes on its users'
-    words. Any other end user is stored as a text of the caller's. Raises the errors of `find_acting`."""
+    """Return the author of a caller's feedback. A user of the organization with `user_email` is the author, for their
+    own or the caller's results: a program passes on its users' words. Any other end user is stored as a text of the
+    caller's. Raises the errors of `find_acting`."""
     user = await find_acting(connection, caller, user_email)
     author = user or caller
     own = None if author.is_admin else frozenset((author.principal_id, caller.principal_id))

@@ -23,8 +23,7 @@ _BEFORE = 100
 async def refuse_stale(
     connection: Connection, caller: Caller, expected: str | None, current: Versioned | None, *, target_id: UUID
 ) -> None:
-    """Raise 409 `changed_meanwhile` if `expected` is older than the current version. The caller has locked the
-    resource."""
+    """Raise 409 `changed_meanwhile` if `expected` is older than `current`. The caller has locked the resource."""
     if expected is None or (current is not None and current.version == expected):
         return
     last = await queries.find_last_change(connection, caller.organization_id, target_id=target_id)
@@ -49,8 +48,7 @@ def change_between(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Describe a change for the audit log with the old and new value of each member. People's words go to the entry's
-    text, which can be erased: `details` name only the members."""
+    """Describe a change, with values in the entry's text, which can be erased: `details` name only the members."""
     changes = differences(before, after)
     words = {
         to_camel(name)

@@ -1,5 +1,4 @@
-"""The audiences of access tokens: v1 and /mcp; each refuses the other's tokens. A token is for its client's audience.
-Clients may name the audience in `resource` (RFC 8707), and /mcp describes itself (RFC 9728)."""
+"""The audiences of access tokens, v1 and /mcp: each refuses the other's tokens. RFC 8707 (`resource`), RFC 9728."""
 
 from urllib.parse import urlsplit
 
@@ -14,8 +13,7 @@ PREFIXES: dict[OAuthAudience, Prefix] = {OAuthAudience.API: ACCESS_TOKEN, OAuthA
 
 
 def hash_client_secret(value: str, audience: OAuthAudience) -> bytes:
-    """Hash a client's secret for storage. For /mcp the audience is part of the hash, so an older release running in
-    parallel refuses the secret and issues no v1 tokens."""
+    """Hash a client's secret. The hash differs for /mcp, so that an older release in parallel issues no v1 tokens."""
     return hash_secret(value if audience is OAuthAudience.API else f"{audience.value} {value}")
 
 

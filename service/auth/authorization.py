@@ -1,5 +1,4 @@
-"""Check a caller against an operation's requirements before the body is read. A route without requirements is denied.
-Changes of access or credentials need confirmation if the organization demands a second factor."""
+"""Checks of requirements before the body is read. Routes without any are denied; some changes need confirmation."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -94,8 +93,7 @@ def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
 
 
 def is_demanded(policy: str, *, is_admin: bool) -> bool:
-    """Return whether an organization's policy demands a second factor of an admin or, with `is_admin` False, of
-    everyone else."""
+    """Return whether an organization's policy demands a second factor of an admin, or else of everyone else."""
     return policy == SecondFactorPolicy.EVERYBODY or (is_admin and policy == SecondFactorPolicy.ADMINS)
 
 
@@ -105,8 +103,7 @@ def may_have_to_confirm(caller: Caller) -> bool:
 
 
 async def require_confirmation(connection: Connection, caller: Caller, *, now: datetime, issuer: str) -> None:
-    """Raise Forbidden `confirmation_required` unless the person proved their identity in the last 15 minutes. Only for
-    callers with `may_have_to_confirm`, in an organization with a required second factor."""
+    """Raise Forbidden if a second factor is required and the person proved no identity in the last 15 minutes."""
     found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
     if is_demanded(found.second_factor, is_admin=caller.is_admin) and not is_fresh(found.confirmed_at, now=now):
         raise _confirmation_required(found.family_id, issuer=issuer)

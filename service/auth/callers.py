@@ -1,5 +1,4 @@
-"""Callers: from a credential to the caller whose permissions limit every query. No state is kept between requests, so a
-revoked key, a deactivated user or a lost membership counts from the next request."""
+"""Callers by credential. No state is kept: a revoked key or a lost membership counts from the next request."""
 
 import hmac
 import re
@@ -33,12 +32,10 @@ NO_TIME = timedelta(0)
 
 @dataclass(frozen=True)
 class Caller:
-    """The acting principal of a request. `principals` are all ids with its permissions: its own, every group (nested
-    too, each once) and, for an active user, the organization's id, which stands for everyone. `acting_through` is the
-    credential's owner when a key acts for a user. `scopes` are a token's scopes (None: no limit).
-    `service_accounts_enabled` is the organization's setting; `page_key` signs page tokens. With an access token, only
-    the scope `api:admin` makes an admin. `collection_ids` limit a token for /mcp to some collections (None: no limit);
-    all other documents are unreadable."""
+    """The acting principal of a request. `principals` are all ids with its permissions: its own, every group (also
+    nested) and, for an active user, the organization's id, for everyone. `acting_through` is the owner of a key that
+    acts for a user. `scopes` limit a token (None: no limit); only `api:admin` makes an admin then. `page_key` signs
+    page tokens. `collection_ids` limit a token for /mcp (None: no limit): documents elsewhere are unreadable."""
 
     organization_id: UUID
     principal_id: UUID
@@ -137,8 +134,7 @@ async def authenticate(
 def identify(
     authorization: str | None, *, keys: Keys, version: Version = "v0", clock_offset: timedelta = NO_TIME
 ) -> "Identification":
-    """Read an `Authorization` header and return the database questions for identifying the caller. Raises
-    Unauthenticated for a header without a credential of this version."""
+    """Return the database questions for identifying a header's caller. Raises Unauthenticated for a bad header."""
     value = _bearer(authorization)
     if not value:
         raise _no_credential(authorization, version)
@@ -208,8 +204,7 @@ async def acting_for(
     connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
     """Return the user for whom the caller's key acts, or the caller if `field` names no user. Raises Forbidden if the
-    key may not act for users. Raises BadRequest if no active user has the address, and for service accounts and access
-    tokens."""
+    key may not act, BadRequest for service accounts, access tokens, and without an active user of the address."""
     acting = await find_acting(connection, caller, user_email, field=field)
     if acting is None:
         raise unknown_user(field)
@@ -219,8 +214,7 @@ async def acting_for(
 async def find_acting(
     connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller | None:
-    """Like `acting_for`, but return None without an active user. Raises Forbidden and BadRequest for callers that may
-    not name a user."""
+    """Like `acting_for`, but None without an active user. Raises Forbidden, BadRequest if no user may be named."""
     if user_email is None:
         return caller
     _require_acting(caller, field)
@@ -268,7 +262,6 @@ def _require_acting(caller: Caller, field: str) -> None:
 
 
 def unknown_user(field: str, *, active: bool = True) -> BadRequest:
-    """Return the error for an address, in a `field` of the request, without a user or without an active user."""
     message = (
         "There is no active user with this address in this organization."
         if active
@@ -284,7 +277,6 @@ def _act_for(caller: Caller, user: ActingPrincipal) -> Caller:
 async def load_service_account_caller(
     connection: Connection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
 ) -> Caller | None:
-    """Return the caller of a service account's token with `scopes`; None without an account."""
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
@@ -302,8 +294,7 @@ async def reload_caller(
     acting_through: UUID | None,
     keys: Keys,
 ) -> Caller | None:
-    """Reload the caller of an earlier request with current groups; None if calling is no longer allowed. Only grants
-    decide its rights: the caller is not an admin, and may call no operation."""
+    """Reload an earlier request's caller, never as an admin and without operations; None if no longer allowed."""
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
     enabled = (await get_organization(connection, organization_id)).service_accounts_enabled
     if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
@@ -333,7 +324,6 @@ def service_accounts_disabled() -> Forbidden:
 
 
 def acts_as_its_user(field: str) -> BadRequest:
-    """Return the error for a v1 request with a user in `field`."""
     message = f"An access token acts as the person who gave it, and nobody else. Leave out {field}."
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 

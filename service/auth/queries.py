@@ -21,8 +21,7 @@ CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
 @dataclass(frozen=True)
 class Credential:
-    """A credential with the organization's settings. `scopes` limit the credential (None: no limit). `client_scopes`
-    are the scopes allowed to the OAuth client, and `audience` is the client's token audience."""
+    """A credential and the organization's settings. `scopes` None: no limit. `client_scopes`: allowed to the client."""
 
     organization_id: UUID
     secret_hash: bytes = field(repr=False)
@@ -75,8 +74,7 @@ class Grantee:
 
     @property
     def principals(self) -> tuple[UUID, ...]:
-        """All ids that give the principal roles: the memberships and, for a user, the organization; empty if
-        inactive."""
+        """All ids that give roles: the memberships and, for a user, the organization; empty if inactive."""
         everyone = [self.organization_id] if self.kind == "user" else []
         return tuple(sorted([*self.memberships, *everyone])) if self.active else ()
 
@@ -164,8 +162,7 @@ class CredentialAnswers:
 def ask_credential(
     batch: Batch, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
 ) -> CredentialAnswers:
-    """Ask for a credential by hash, with the organization's settings, and for the owner, also if inactive. The first
-    question enters the credential's organization; the second is asked inside."""
+    """Ask for a credential and its owner, even inactive. The first question enters the organization."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
     return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
@@ -204,8 +201,7 @@ async def get_confirmation(connection: Connection, organization_id: UUID, *, tok
 
 
 def is_by_hand(origin: sa.ColumnElement[Any], organization_id: UUID) -> sa.ColumnElement[bool]:
-    """Return the condition that an origin (`Caller.origin`) is not a program: neither the owner of a key nor a client
-    of /mcp."""
+    """Return the condition that an origin is not a program: neither a key's owner nor a client of /mcp."""
     owners = sa.select(principals.c.principal_id).where(matches(principals, organization_id, principal_id=origin))
     assistants = sa.select(oauth_clients.c.client_id).where(
         matches(oauth_clients, organization_id, client_id=origin, audience="mcp")

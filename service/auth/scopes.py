@@ -1,5 +1,4 @@
-"""Scopes of v1: list, coverage, and meaning in plain words. `api:agent:message:*` covers `api:agent:message:<agentId>`;
-every other scope covers only itself."""
+"""Scopes of v1 in words. `api:agent:message:*` covers `api:agent:message:<agentId>`; else a scope covers itself."""
 
 from collections.abc import Collection
 from uuid import UUID

@@ -50,7 +50,6 @@ def to_named_principal(row: Nameable) -> NamedPrincipal:
 async def resolve(
     connection: Connection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
 ) -> list[Named]:
-    """Resolve references (each with a field) to principals, in order. BadRequest names the unknown principals."""
     emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)

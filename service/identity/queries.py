@@ -82,8 +82,7 @@ async def list_organizations(connection: Connection) -> list[Organization]:
 
 
 async def is_only_organization(connection: Connection, organization_id: UUID) -> bool:
-    """Return whether the database has a single organization. Row-level security shows all organizations only outside of
-    any, so the transaction leaves the organization for the statement."""
+    """Return whether there is a single organization. Outside of any, row-level security shows all organizations."""
     await enter_organization(connection, None)
     others = sa.exists(
         sa.select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id)
@@ -129,8 +128,7 @@ async def find_principals(
     ids: Collection[UUID] = (),
     deleted: bool = False,
 ) -> list[Principal]:
-    """Return people by addresses (lower case), and groups and service accounts by ids. A deleted service account is
-    included only with `deleted`: its address stays taken."""
+    """Return people by addresses (lower case), groups and service accounts by ids; deleted only with `deleted`."""
     by_email = sql.in_array(principals.c.email, emails)
     by_id = sa.and_(sql.in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = sa.select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, sa.or_(by_email, by_id))
@@ -147,7 +145,6 @@ async def find_groups(
     external_ids: Collection[str] = (),
     names: Collection[str] = (),
 ) -> list[Principal]:
-    """Return groups by ids, by external ids, or by names if without an external id."""
     statement = sa.select(*_PRINCIPAL).where(
         sql.matches(principals, organization_id, kind="group"),
         sa.or_(
@@ -321,8 +318,7 @@ async def list_principals(
 
 
 def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]) -> sa.Select[*tuple[Any, ...]]:
-    """Build a look-up by a key before the organization is known, with the organization's name; the query also enters
-    the organization. The key's value is a parameter (`param`)."""
+    """Build a look-up by a key (`param`) that also finds the organization, with its name, and enters it."""
     table, name = key.table, organizations.c.name.label("organization_name")
     return (
         sa.select(*sql.columns_of(table, kind, name, *others), sql.set_organization(table.c.organization_id))
@@ -332,7 +328,6 @@ def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]
 
 
 async def organization_ids(database: Database) -> Sequence[UUID]:
-    """Return the ids of all organizations, for work with a transaction for each."""
     async with database.transaction(None, read_only=True) as connection:
         return [row.organization_id for row in await list_organizations(connection)]
 
@@ -366,7 +361,6 @@ class Membership:
 async def count_members(
     connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, int]:
-    """Count the direct members of groups. A group without members is left out."""
     marked = await mark_members(connection, organization_id, group_ids=group_ids)
     return {group_id: count for group_id, (count, _) in marked.items()}
 

@@ -154,8 +154,7 @@ FETCH = Tool(
 
 
 async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> tuple[StoredText, TextPart]:
-    """Return a document and a part of its text. Raises NotFound unless the caller may READ the document; admins are no
-    exception."""
+    """Return a document and a part of its text. Raises NotFound unless the caller, even an admin, may READ it."""
     stored = await call.read(lambda connection: read_text(connection, call.reader, document_id=document_id))
     return stored, await unpack_text(stored, start=start)
 
@@ -194,8 +193,7 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
 
 
 async def read(call: Call, *, uri: str) -> ReadResourceResult:
-    """Return the text of a document by address. Raises NotFound for an unknown address or a document that the caller
-    may not READ."""
+    """Return a document's text. Raises NotFound for an unknown address, or unless the caller may READ the document."""
     call.require(GET_DOCUMENT)
     document, (text, next_start) = await open_document(call, _document_id(uri))
     if next_start is not None:

@@ -1,7 +1,6 @@
-"""POST /mcp: a message of a client, with authentication and body limits as in the API. No state is kept between
-messages: any replica can answer, and a revoked credential counts from the next message. The protocol's library takes
-almost a second and 13 MB to import. It is loaded with the first message, or earlier, when a client is sent to sign
-in."""
+"""POST /mcp: a client's message, authenticated and limited as in the API. No state is kept: any replica answers, and a
+revoked credential counts at once. The protocol's library takes almost a second and 13 MB to import, so it is loaded
+with the first message, or when a client is sent to sign in."""
 
 import asyncio
 from functools import cache
@@ -43,8 +42,7 @@ router = APIRouter(route_class=MessageRoute)
 
 
 async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
-    """Refuse requests from another site's page, whichever address the site's name leads to (DNS rebinding). A browser
-    sends the page's origin with each POST; programs send no origin."""
+    """Refuse requests from another site's page (DNS rebinding). Browsers send the origin, programs send no origin."""
     origin = request.headers.get("origin")
     own = urlsplit(runtime.settings.issuer)
     if origin is not None and origin != f"{own.scheme}://{own.netloc}":
@@ -57,8 +55,7 @@ _OPTIONS: dict[str, Any] = {"include_in_schema": False, "dependencies": [Depends
 @router.get(MCP_PATH, **_OPTIONS)
 @router.get(f"{MCP_PATH}/", **_OPTIONS)
 async def refuse_to_stream(_caller: CallerDep) -> Response:
-    """Refuse to send unrequested messages. Some clients start with this request, and learn from 401 where to get a
-    token."""
+    """Refuse to send unrequested messages. By this request some clients learn, from 401, where to get a token."""
     raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
 
 
@@ -108,7 +105,6 @@ def _id_of(message: object) -> str | int | None:
 
 
 def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: str | int | None = None) -> Response:
-    """Return a protocol error with the service's own code in its data; no id for an unread message."""
     code = INTERNAL_ERROR if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR else code
     data = {"code": error.code, "requestId": request_id()}
     said = {"code": code, "message": redact_credentials(error.message), "data": data}

@@ -1,5 +1,4 @@
-"""Scopes needed by a message and missing in its token. An HTTP challenge makes the client ask the person for the
-scopes. RFC 6750, section 3.1, and "Scope Challenge Handling" of the protocol's revisions."""
+"""The scopes that a message needs and its token lacks, requested by a challenge (RFC 6750, section 3.1)."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -27,9 +26,8 @@ _OF_METHODS: dict[str, Sequence[ApiOperation[Any, Any]]] = {
 
 
 async def require_scopes(request: Request, runtime: Runtime, caller: Caller, message: object) -> None:
-    """Raise Forbidden `missing_scope` with a challenge if a message needs scopes that the person could grant. Asking is
-    pointless if the client may not request the scopes, only an admin may grant them, or the token is gone. The
-    message's handler then refuses the message."""
+    """Raise Forbidden `missing_scope` with a challenge if the person could grant the missing scopes. Asking is
+    pointless if the client may not request them or only an admin grants them: the message's handler refuses later."""
     operations = _operations_of(message)
     refused = next((error for one in operations if (error := _refusal(caller, one)) is not None), None)
     if refused is None or refused.code != "missing_scope":

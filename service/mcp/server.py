@@ -1,5 +1,4 @@
-"""The protocol's server over HTTP: the tools and resources visible to a caller, and their calls. The service's errors
-take the protocol's form: in the result for tools, otherwise as a code."""
+"""The protocol's server over HTTP: tools and resources visible to a caller, their calls, and the form of errors."""
 
 from collections.abc import Awaitable
 from functools import cache
@@ -63,9 +62,8 @@ def server() -> Server[Any]:
 
 
 class Exchange(Response):
-    """The protocol server's response to a body already read. Clients of the newest revision get events if an answer
-    takes long. Older clients get JSON, because the library's events for them would leave a task behind that watches the
-    process."""
+    """The response to a body already read. Clients of the newest revision get events if an answer takes long. Older
+    clients get JSON, as the library's events for them leave a task behind that watches the process."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()

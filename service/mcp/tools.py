@@ -1,5 +1,4 @@
-"""The definition of a tool: its name and description for the client's model, arguments, result, and function. A call of
-a tool or a resource has the rights of its caller's requests to the API."""
+"""A tool's definition: name and description for the model, arguments, result, and function, run as its caller."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -70,8 +69,7 @@ Given = TypeVar("Given", bound=Arguments)
 
 @dataclass(frozen=True)
 class Tool(Generic[Given]):
-    """A tool, visible to callers allowed to use all its API operations. `only_reads`: without side effects, so clients
-    need not ask the person each time."""
+    """A tool for callers allowed to use its API operations. `only_reads`: clients need not ask the person each time."""
 
     name: str
     title: str

@@ -1,9 +1,7 @@
-"""Migrating a database to this version's schema.
-
-Migrations run as the database's owner; the service itself connects as `carrel_service`, which owns no objects. On an
-external PostgreSQL the address's user is the owner: it must own the database and, once, have the right to create a role
-and the extension `vector` (or both already exist). The service logs in as the owner too, and drops to the restricted
-role on each connection (`role=carrel_service`)."""
+"""Migrating a database to this version's schema. Migrations run as the database's owner; the service works as
+`carrel_service`, which owns no objects. On an external PostgreSQL the address's user must own the database and, once,
+have the right to create a role and the extension `vector` (or both exist). The service logs in as the owner too, and
+drops to the restricted role on each connection."""
 
 from pathlib import Path
 from time import sleep
@@ -30,13 +28,10 @@ PAUSE_SECONDS = 0.5
 
 
 def upgrade(url: URL) -> None:
-    """Migrate the database at `url` to `HEAD`. Returns quickly if the database is at `HEAD` or newer. Blocks.
-
-    A database migrated by a newer release stays unchanged and is served, as long as the newer migrations only added
-    objects. Each migration is a separate transaction: after a kill, the next start repeats only the last.
-
-    Raises MigrationError if the database is older than `BASELINE`, if a newer version's schema can't be used by this
-    version, or if the database's user lacks a privilege for a migration."""
+    """Migrate the database at `url` to `HEAD`. Returns quickly if the database is at `HEAD` or newer. Blocks. A newer
+    database stays unchanged and is served, as long as the newer migrations only added objects. Each migration is a
+    separate transaction: after a kill, the next start repeats only the last. Raises MigrationError if the database is
+    older than `BASELINE` or too new for this version, or if its user lacks a privilege."""
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
         while not _is_done(connection):
@@ -68,19 +63,15 @@ def _is_usable(connection: Connection) -> bool:
 
 
 def _take_turn(connection: Connection) -> bool:
-    """Return whether this process got the migration lock, held until the connection is closed; False while another
-    process holds it.
-
-    The lock is polled, never waited for: building an index concurrently waits for every running statement, including a
-    wait for the lock."""
+    """Return whether this process got the migration lock, held until the connection is closed. The lock is polled,
+    because an index built concurrently would wait for a statement that waits for the lock."""
     taken = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
     connection.commit()
     return bool(taken)
 
 
 def _migrate(connection: Connection) -> None:
-    """Run the missing migrations. After a lock timeout, pause and return, so that the caller retries from the failed
-    migration."""
+    """Run the missing migrations; after a lock timeout, pause and return: the caller retries the failed migration."""
     connection.execute(text(f"SET lock_timeout = {LOCK_MILLISECONDS}"))
     connection.commit()
     try:

@@ -1,5 +1,4 @@
-"""Alembic's entry point: migrates the given connection, each migration in a separate transaction. Otherwise the locks
-of the first migration would be held until the last has built its indexes."""
+"""Alembic's entry point: a transaction for each migration, so no lock is held while later indexes are built."""
 
 from typing import Any
 
@@ -19,8 +18,7 @@ def _is_ours(name: str | None, kind: str, _parents: Any) -> bool:
 
 
 def _keep_usable_from(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Record the oldest schema version with code still able to use the database, if a migration has removed an object.
-    A later bound stays, such as for an index spread over several servers."""
+    """Record the oldest usable schema version if a migration has removed an object. A later bound stays."""
     usable_from = getattr(context.script.get_revision(step.up_revision_id or "").module, "usable_from", None)
     if usable_from is not None:
         assert ctx.connection is not None  # noqa: S101 - nothing is migrated without a database

@@ -1,7 +1,6 @@
-"""The tables and functions of the job queue, which belong to procrastinate, and the service's rights on them.
-
-The library brings migrations as SQL files, named by the version that needs them. A migration of ours applies all files
-through a version; after an upgrade of the library, a further migration applies the newer files."""
+"""The job queue's tables and functions, which belong to procrastinate, and the service's rights on them. The library
+brings migrations as SQL files, named by version. A migration of ours applies all files through a version; after an
+upgrade of the library, a further migration applies the newer files."""
 
 from importlib.resources import files
 
@@ -23,7 +22,6 @@ _SEQUENCES = ("procrastinate_jobs_id_seq", "procrastinate_events_id_seq")
 
 
 def apply_files(*, after: str = "", through: str) -> None:
-    """Run the library's migrations after `after`, through `through`; each is the start of a name (`03.04.00_50`)."""
     for file in sorted(files("procrastinate.sql").joinpath("migrations").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql") and after < file.name[: len(through)] <= through:
             run_script(file.read_text(encoding="utf-8"))
@@ -47,8 +45,7 @@ def allow_service() -> None:
 
 
 def protect_jobs() -> None:
-    """Show only the organization's own jobs to a transaction of an organization, and all jobs to a worker, which enters
-    no organization."""
+    """Show a transaction its organization's jobs only, and all jobs to a worker, which enters no organization."""
     op.execute(f"ALTER TABLE {JOBS} ENABLE ROW LEVEL SECURITY")
     op.execute(f"ALTER TABLE {JOBS} FORCE ROW LEVEL SECURITY")
     condition = f"args ->> 'organization_id' = {CURRENT_ORGANIZATION}::text"

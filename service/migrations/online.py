@@ -7,10 +7,8 @@ from alembic import op
 
 
 def add_index(name: str, table: str, columns: Sequence[Any], **options: Any) -> None:
-    """Build an index of a table in use while writers continue, as the only step of a migration.
-
-    Runs outside a transaction; the remains of a killed migration's index are removed first. The build waits, without
-    limit, for transactions begun earlier; no transaction waits for the build."""
+    """Build an index of a table in use while writers continue, as a migration's only step, outside a transaction. A
+    killed build's remains are removed first. The build waits, without limit, for earlier transactions."""
     with op.get_context().autocommit_block():
         connection = op.get_bind()
         before = connection.exec_driver_sql("SHOW lock_timeout").scalar_one()

@@ -1,7 +1,6 @@
-"""The service's restricted role, and the row-level security of the tables.
-
-A transaction names an organization in the setting `carrel.organization_id`; without a name it sees no row. A sub-select
-reads the setting, so that it is evaluated once a statement and not once a row."""
+"""The service's restricted role, and row-level security. A transaction names an organization in the setting
+`carrel.organization_id`; without a name it sees no row. A sub-select reads the setting once a statement, not once a
+row."""
 
 from collections.abc import Sequence
 
@@ -31,7 +30,6 @@ def create_role() -> None:
 
 
 def protect(table: str, *, privileges: Sequence[str] = ("SELECT", "INSERT", "UPDATE", "DELETE")) -> None:
-    """Limit the service to an organization's rows of `table` at a time, with `privileges`."""
     op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
     op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
     condition = f"organization_id = {CURRENT_ORGANIZATION}"
@@ -46,8 +44,7 @@ def show_before_authentication(table: str) -> None:
 
 
 def show_to_backups(table: str) -> None:
-    """Also show every row of `table` to the database's owner during a backup, announced by a setting.
-
-    Row-level security restricts the owner too, unless it is a superuser, which is rare on an external PostgreSQL."""
+    """Show every row of `table` to the owner during a backup, announced by a setting: an owner is rarely a
+    superuser."""
     condition = f"(SELECT current_setting('{BACKUP_SETTING}', true) = 'on')"
     op.execute(f"CREATE POLICY backup ON {table} FOR SELECT TO pg_database_owner USING ({condition})")

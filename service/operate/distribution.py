@@ -1,5 +1,4 @@
-"""Spreading the index tables with Citus. A document's rows are on a single server; `SET LOCAL` carries row-level
-security there."""
+"""Spreading the index tables with Citus. A document's rows share a server; `SET LOCAL` carries row security."""
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
@@ -41,9 +40,8 @@ _WORKERS = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshard
 
 
 async def distribute_index(owner: URL, *, shards: int) -> int:
-    """Spread undistributed index tables and rows over `shards` parts; return the number of tables. Connects as the
-    coordinator's superuser, in a single transaction. Raises ClusterError if a service is connected, or Citus or its
-    workers aren't set up."""
+    """Spread undistributed index tables over `shards` parts; return the number of tables. Connects as superuser, in a
+    single transaction. Raises ClusterError if a service is connected, or Citus or its workers aren't set up."""
     async with owner_transaction(owner) as connection:
         if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
             raise ClusterError(
@@ -65,8 +63,7 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
 
 
 def is_distributed(connection: Connection) -> bool:
-    """Return whether the index tables are distributed. Raises ClusterError if tables added by a new version are not
-    distributed yet."""
+    """Return whether the index is distributed. Raises ClusterError if a new version's tables aren't distributed."""
     if not connection.exec_driver_sql(_INSTALLED).scalar_one():
         return False
     spread = connection.exec_driver_sql(_COUNT_SPREAD, (INDEX_TABLE_NAMES,)).scalar_one()

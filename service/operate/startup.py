@@ -60,9 +60,8 @@ class Prepared:
 
 
 def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | None:
-    """Start or find PostgreSQL in the data folder; None if the settings name another database. It stops, and releases
-    the folder, when `stack` closes. Blocks. Raises DatabaseServerError if the folder is in use or PostgreSQL can't
-    start, DeploymentError for a half-restored backup."""
+    """Start or find PostgreSQL in the data folder until `stack` closes; None if the settings name another database.
+    Blocks. Raises DatabaseServerError if in use or unable to start, DeploymentError for a half-restored backup."""
     try:
         settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     except OSError as error:
@@ -94,8 +93,7 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
 
 
 async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
-    """Migrate the database and add the data expected at every start. Raises DeploymentError for another secret key, or
-    for standbys with a distributed index."""
+    """Migrate, and add data for the start. Raises DeploymentError: another key, or standbys of a distributed index."""
     url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
@@ -138,9 +136,8 @@ async def open_runtime(
     rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Start the parts needed for requests, and stop them in reverse order. An unprepared database is started and
-    prepared here. A given extractor, embedders and rate limits are shared, and stay open. Raises DatabaseServerError if
-    the data folder is in use or PostgreSQL can't start, DeploymentError for another secret key or a half-restored
-    backup."""
+    prepared here. Given parts are shared, and stay open. Raises DatabaseServerError if PostgreSQL can't start or its
+    folder is in use, DeploymentError for another secret key or a half-restored backup."""
     async with AsyncExitStack() as stack:
         share = share or Share()
         languages.keep_in(settings.data_dir / MODEL_FOLDER)
@@ -242,9 +239,8 @@ def _connect(
 
 
 async def _see_distribution(database: Database) -> None:
-    """Read whether the index is distributed, on a connection that stays open to keep the answer valid.
-    `distribute-index` locks the key's row first and is refused while a connection is open; without any it ends before
-    this read."""
+    """Read whether the index is distributed, on a connection that stays open. `distribute-index` locks the key's row
+    first, and is refused while a connection is open; otherwise the command ends before this read."""
     async with database.transaction(None) as connection:
         await key_fingerprint(connection)
         database.is_distributed = await connection.run_sync(is_distributed)

@@ -1,6 +1,5 @@
-"""SQL of resources, and the conditions of visibility. Grants are stored per access class, and a caller's groups are
-expanded once, at authentication. So visibility is a single look at `class_readers`, and a change counts from its
-commit."""
+"""SQL of resources, and the conditions of visibility. Grants are stored per access class, and groups are expanded at
+authentication. So visibility is a single look at `class_readers`, and a change counts from its commit."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -58,8 +57,7 @@ def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Sele
 
 
 def is_readable(caller: Reader, resource: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Return the condition that the caller may read the document of `resource`, also for callers limited to
-    collections."""
+    """Return the condition that the caller, even if limited to collections, may read the document of `resource`."""
     readable = resource.c.access_class.in_(classes_of(caller))
     narrowed_to = collections_of(caller)
     if narrowed_to is None:
@@ -71,7 +69,6 @@ def is_readable(caller: Reader, resource: sa.FromClause) -> sa.ColumnElement[boo
 
 
 def documents_within(organization_id: sa.ColumnElement[UUID], collection_ids: sa.ColumnElement[Any]) -> sa.Select[UUID]:
-    """Select the documents in these collections, given as an array."""
     return (
         sa.select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
@@ -121,8 +118,7 @@ def readable_by_parameters() -> sa.Select[int]:
 
 
 def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str, object]:
-    """Return the parameters of `readable_by_parameters`, and of `within_parameters` if `is_narrowing`. Default:
-    deny."""
+    """Return the values of `readable_by_parameters` and, if narrowing, `within_parameters`. Default: deny."""
     if not is_narrowing:
         _refuse_narrowed(caller)
     return {
@@ -209,7 +205,6 @@ async def lock_owned_resources(
 async def lock_contained(
     connection: Connection, organization_id: UUID, *, container_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
-    """Lock the files in locked containers, outer files first, and return the container of each."""
     found: dict[UUID, UUID] = {}
     outer = container_ids
     # Level by level: a job that brings a file into a container holds the container's lock.
@@ -256,8 +251,7 @@ _INSERT_RESOURCE = sa.select(_INSERTED_RESOURCE.c.object_id)
 def ask_resource(
     batch: Batch, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
 ) -> Answer[dict[str, UUID]]:
-    """Add a resource with the access of this digest. No row if the object or identity is taken, or the class is
-    missing."""
+    """Add a resource with this digest's access. No row if the object or identity is taken, or the class missing."""
     return batch.ask(_INSERT_RESOURCE, dict[str, UUID], params(organization_id, digest=digest, **row))
 
 
@@ -275,8 +269,7 @@ async def move_resources(connection: Connection, organization_id: UUID, *, class
 
 
 async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move the index entries of documents, in every space, to different access classes. The resources' rows must be
-    locked."""
+    """Move documents' index entries, in every space, to different access classes. The resources must be locked."""
     moved = _unnest_classes(classes)
     # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
     used = await connection.execute(
@@ -338,8 +331,7 @@ async def find_classes(
 async def insert_classes(
     connection: Connection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
-    """Add access classes with readers, in a fixed order against deadlocks. Classes added by another transaction are
-    left out."""
+    """Add access classes with readers, in a fixed order against deadlocks, except another transaction's additions."""
     organization = sa.literal(organization_id, sa.Uuid)
     digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
     new = insert(access_classes).from_select(["organization_id", "digest"], sa.select(organization, digests.c.digest))

@@ -31,8 +31,7 @@ async def find_referenced_principal(
 async def find_grantee(
     connection: Connection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> Grantee:
-    """Return a reference's principal with groups; a deleted principal has no roles. Raises like
-    `find_referenced_principal`."""
+    """Return the principal with groups; if deleted, without roles. Raises like `find_referenced_principal`."""
     named = await find_referenced_principal(connection, organization_id, reference, field=field)
     grantee = await get_grantee(connection, organization_id, principal_id=named.principal_id)
     return grantee or Grantee((), named.principal_id, organization_id, named.kind, active=False)

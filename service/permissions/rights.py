@@ -13,8 +13,7 @@ from service.platform.errors import Forbidden, NotFound
 
 
 def role_in(access: Access, caller: Caller) -> Role | None:
-    """Return the caller's strongest role, directly or by group; otherwise None. A caller limited to collections has
-    none: an access doesn't tell a document's collection."""
+    """Return the caller's strongest role, even by group; None if limited to collections, unknown to an access."""
     if caller.collection_ids is not None:
         return None
     held = frozenset(caller.principals)
@@ -26,8 +25,7 @@ def role_in(access: Access, caller: Caller) -> Role | None:
 
 
 async def widen(connection: Connection, caller: Caller, *, document_id: UUID) -> Caller:
-    """Return the caller without the limit to collections, for a document inside the limit. Raises 404 for a document
-    outside."""
+    """Return the caller without the limit to collections if the document is inside the limit, else raise 404."""
     if caller.collection_ids is None:
         return caller
     if not await is_within(connection, caller, object_id=document_id):

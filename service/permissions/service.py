@@ -65,8 +65,7 @@ def ask_registration(
     access: Access,
     container_id: UUID | None = None,
 ) -> "Registration":
-    """Like `register_resource`, but in a batch; call `complete` on the result afterwards. A container's file has the
-    container's access."""
+    """Like `register_resource`, in a batch; then call `complete`. A container's file has the container's access."""
     row = {
         "object_id": object_id,
         "resource_type": str(resource_type),
@@ -87,8 +86,7 @@ class Registration:
     _answer: Answer[dict[str, UUID]]
 
     async def complete(self, connection: Connection) -> None:
-        """Create the access class and repeat the registration if the class was missing. Raises Conflict
-        `resource_taken`."""
+        """Create the access class and register again if it was missing. Raises Conflict `resource_taken`."""
         if self._answer.row is not None:
             return
         # Rarely: most documents share the access of others.
@@ -109,8 +107,7 @@ async def unregister_resources(connection: Connection, organization_id: UUID, *,
 
 
 async def set_access(connection: Connection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
-    """Replace the access to a resource and its index entries, effective at commit. Raises NotFound for an unknown
-    resource."""
+    """Replace the access to a resource and its index entries at commit. Raises NotFound for an unknown resource."""
     current = await queries.lock_resource(connection, organization_id, object_id)
     if current is None:
         raise unknown_resource()
@@ -186,8 +183,7 @@ def identity_of(reference: ResourceReference) -> tuple[str, str]:
 
 
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
-    """Raise Conflict `document_in_container` if a resource is a file in a container, whose access can't change; names
-    the fields."""
+    """Raise Conflict `document_in_container`, with fields, for a file whose access is its container's."""
     details = [
         FieldError(field, f"is a file in the document with the documentId {one.container_id}")
         for field, one in named

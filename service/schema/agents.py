@@ -1,5 +1,4 @@
-"""Agents and collections, and evaluation sets: questions with judged documents, and measurements of runs. Access to an
-agent is stored as grants on the agent's resource."""
+"""Agents, collections, and evaluation sets with judged documents and runs. An agent's access is its resource's."""
 
 import sqlalchemy as sa
 from sqlalchemy import ARRAY, Boolean, Column, DateTime, ForeignKey, Index, Integer, Text, Uuid, func, text

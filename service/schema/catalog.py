@@ -1,5 +1,4 @@
-"""Documents, versions, the newest version's text, pages to be read by machine, and files left out of archives.
-Collections, syncs with document databases, and the sources of loading runs."""
+"""Documents, versions, texts, pages to read, files left out of archives, collections, syncs, and loading sources."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB

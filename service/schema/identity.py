@@ -1,5 +1,4 @@
-"""Organizations, their principals, group membership, credentials, and access classes. Resources with equal readers
-share a class, the basis of every visibility check."""
+"""Organizations, principals, membership, credentials, and access classes, by which visibility is checked."""
 
 import sqlalchemy as sa
 

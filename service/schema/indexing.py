@@ -1,5 +1,4 @@
-"""Spaces (the catalog, each collection) and their index. `index_tables` declares the tables of chunks, vectors and code
-pages for an embedding dimension."""
+"""Spaces (the catalog, each collection) and their index: chunks, vectors and code pages for each dimension."""
 
 from dataclasses import dataclass
 
@@ -149,9 +148,8 @@ class IndexTables:
 
 
 def index_tables(dimensions: int) -> IndexTables:
-    """Declare the index tables for vectors of `dimensions` numbers. All depend on the document's row in its space.
-    Embeddings and terms stay in the row (`STORAGE`), where the exact scores read them. A chunk's embedding is in
-    `vectors`; only embeddings written by an earlier version are in the chunk's row, until moved."""
+    """Declare the index tables for vectors of `dimensions` numbers. Embeddings and terms stay in the row (`STORAGE`),
+    where the exact scores read them. `vectors` has the embeddings, except an earlier version's until moved."""
     chunks = sa.Table(
         f"chunks_{dimensions}",
         metadata,

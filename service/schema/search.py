@@ -1,5 +1,4 @@
-"""Logs: the append-only audit log, the search log, and free texts, kept separately for retention and erasure. Also
-people's saved searches."""
+"""Logs: the audit log, the search log, and free texts, separate for retention and erasure. Also saved searches."""
 
 import sqlalchemy as sa
 from sqlalchemy import ARRAY, Boolean, Column, DateTime, Index, Integer, Text, Uuid, func, text

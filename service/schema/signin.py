@@ -1,5 +1,4 @@
-"""Sign-in: browser sessions, providers, second factors, invitations and failed sign-ins; OAuth clients, people's
-consents, and issued tokens. Of secrets only the SHA-256 is stored."""
+"""Sign-in: sessions, providers, second factors, OAuth clients, consents, tokens. Secrets are stored as SHA-256."""
 
 import sqlalchemy as sa
 

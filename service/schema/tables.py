@@ -17,7 +17,6 @@ def table(name: str, *parts: SchemaItem) -> sa.Table:
 
 
 def deleted_with(column: str) -> sa.ForeignKey:
-    """Return a foreign key with cascading deletion."""
     return sa.ForeignKey(column, ondelete="CASCADE")
 
 

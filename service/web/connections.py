@@ -1,8 +1,7 @@
-"""Callers' open connections: limits in total and per address, and the choice of a connection to close for a new
-connection. A connection waits while no request on it is being answered: silent, half a request, or kept for more.
-Waiting connections may be closed, the longest waiting first, so unfinished requests block no callers. Next are bodies
-slower than the minimum pace, or first if bodies hold over half of all connections. No response is interrupted for a new
-connection; the protocol (`service.web.protocol`) closes unread responses in any case."""
+"""Callers' open connections: limits in total and per address, and the connection to close for a new connection. A
+connection waits while no request on it is being answered. Waiting connections may be closed, the longest waiting first,
+so unfinished requests block no callers. Next are bodies slower than the minimum pace, or first if bodies hold over half
+of all connections. No response is interrupted; `service.web.protocol` closes unread responses."""
 
 import asyncio
 import errno
@@ -111,8 +110,7 @@ class Connections:
         )
 
     def admit(self, host: str) -> bool:
-        """Count a new connection, and close another if there are too many. Return False if the new connection can't
-        stay."""
+        """Count a new connection, and close another if there are too many; False if the new connection can't stay."""
         origin = network_of(host)
         network = self._networks.get(origin) or _Group()
         if not self._has_room(network, host):
@@ -225,8 +223,7 @@ class Connections:
 
 
 def shared_addresses(trusted_proxies: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function for recognizing addresses shared by many callers: trusted proxies (`*`: all), and the local
-    machine, as a possible proxy."""
+    """Return a function to recognize shared addresses: trusted proxies (`*`: all) and the machine, maybe a proxy."""
     proxies = tuple(trusted_proxies)
     networks = [ip_network(one, strict=False) for one in proxies if _is_network(one)]
 

@@ -1,6 +1,5 @@
-"""Dependencies declared by endpoints as annotations. Authentication is a separate message to the database, so an
-endpoint that streams or embeds holds no connection. `ConnectionDep` is the request's transaction, limited to the
-caller's organization and committed before the response. `SnapshotDep` only reads, on a standby if current."""
+"""Dependencies declared by endpoints as annotations. Authentication is a separate message: an endpoint that streams or
+embeds holds no connection. `ConnectionDep` is the request's transaction, `SnapshotDep` only reads."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -112,8 +111,7 @@ SnapshotDep = Annotated[Connection, Depends(request_snapshot)]
 async def read_snapshot(
     request: Request, runtime: Runtime, caller: Caller, read: Callable[[Connection], Awaitable[Found]]
 ) -> Found:
-    """Return the result of `read` in a read-only transaction of the caller's organization, on a confirmed standby or
-    the primary. If a standby fails before the end, the reading is repeated."""
+    """Return the result of `read` in a read-only transaction on a standby or, then repeated, the primary."""
 
     async def read_from(source: Source) -> Found:
         if source.primary.is_distributed:
@@ -130,8 +128,7 @@ async def read_snapshot(
 async def answer_from_snapshot(
     request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Return the result of `answer` with the request's read transaction open, as in `read_snapshot`. The request's body
-    has already been read: no transaction waits for it."""
+    """Return the result of `answer` in the request's read transaction, which doesn't wait: the body is already read."""
 
     async def read(connection: Connection) -> Response:
         request.scope[SNAPSHOT] = connection

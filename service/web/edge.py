@@ -1,5 +1,4 @@
-"""The outermost layer of requests: id, log line, metrics, and the last-resort error response. Also limits addresses,
-headers and the pace of bodies, and keeps uploads from crowding out other requests."""
+"""The outermost layer: id, log line, metrics, last-resort errors, limits on headers and pace, turns for uploads."""
 
 import asyncio
 import time
@@ -71,8 +70,7 @@ class Flow:
             await asyncio.sleep(0)
 
     async def enter(self) -> Callable[[], None]:
-        """Wait, with a time limit, until few other uploads are being authenticated. Return a function to call after
-        authentication."""
+        """Wait, for a limited time, until few uploads are being authenticated. Return a function to call afterwards."""
         try:
             async with asyncio.timeout(ENTERING_SECONDS):
                 await self._entering.acquire()
@@ -147,8 +145,7 @@ class Exchange:
         return self._scope["method"] == "POST" and content_type.lower().startswith("multipart/")
 
     async def _pass_upload(self, receive: Receive) -> None:
-        """Pass on an upload. The turn ends when the body is read or a response begins, because the caller is then
-        known: responses may take long."""
+        """Pass on an upload. The turn ends with the body or when a response begins: responses may take long."""
         leave = await self._flow.enter()
         body = Body(receive, flow=self._flow)
 

@@ -1,8 +1,7 @@
-"""Requests in older forms, converted to current operations. An older method or path is replaced before routing
-(`replace_older_form`). Older members are renamed when the body is read (`rename_members`), after authorization.
-`complete_answer` adds members needed by older clients. No operations are served here, so authorization, idempotency,
-logs and metrics see only the current operation. All older forms belong to v0. docs/existing-clients.md lists the
-forms."""
+"""Requests in older forms of v0, converted to current operations. An older method or path is replaced before routing
+(`replace_older_form`), older members when the body is read (`rename_members`), after authorization. `complete_answer`
+adds members for older clients. Authorization, idempotency, logs and metrics see only the current operation.
+docs/existing-clients.md lists the forms."""
 
 import json
 import re
@@ -93,8 +92,7 @@ def replace_older_form(scope: Scope) -> None:
 
 
 def body_of(scope: Scope, content: bytes) -> bytes:
-    """Return a request's body; for an older GET or DELETE without a body, the query as JSON. Raises BadRequest for a
-    body together with a query, or for a repeated member."""
+    """Return the body, or an older GET's or DELETE's query as JSON. Raises BadRequest: both, or a repeated member."""
     query: bytes = scope.get(QUERY, b"")
     content = b"" if query and content in {b"{}", b"null"} else content
     if QUERY not in scope or (content and not query):
@@ -116,8 +114,7 @@ def body_of(scope: Scope, content: bytes) -> bytes:
 
 
 def rename_members(scope: Scope, body: Any) -> Any:
-    """Return a decoded body with newer member names; older names are recorded. Raises BadRequest for both names with
-    different values, or for a resource named by its address."""
+    """Return a body with newer names. Raises BadRequest for names that differ in value, and resources by address."""
     operation = _operation_of(scope)
     names = NAMES.get(operation, {})
     if not isinstance(body, dict):

@@ -51,8 +51,7 @@ def install(app: FastAPI) -> None:
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word equal to `word` apart from spelling, containing it, or most similar; None if no word is
-    near."""
+    """Return the known word that equals `word` apart from spelling, contains it, or is near; None if none is."""
     plain = {_plain(each): each for each in known}
     wanted = _plain(word)[:LONGEST_SHOWN]
     within = [each for each in plain if len(wanted) >= SHORTEST_WITHIN and wanted in each]
@@ -61,8 +60,7 @@ def find_nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def sent_as(request: Request) -> str:
-    """Return words for a request's Content-Type if known. An unknown type may be a misplaced secret, and is not
-    repeated."""
+    """Return words for the Content-Type if known. An unknown type may be a misplaced secret, and is not repeated."""
     sent = request.headers.get("content-type", "")
     media_type, _, charset = sent.lower().partition(";")
     if not sent:

@@ -1,6 +1,5 @@
-"""Prometheus metrics at /metrics: counts and times of requests, never data of an organization. Each worker counts in
-separate files of `PROMETHEUS_MULTIPROC_DIR`, which outlive the worker; without the variable, a process counts for
-itself."""
+"""Prometheus metrics at /metrics: counts and times of requests, never an organization's data. Each worker counts in
+separate files of `PROMETHEUS_MULTIPROC_DIR`, which outlive it; without the variable, a process for itself."""
 
 import os
 from collections.abc import Callable
@@ -25,8 +24,7 @@ Mode = Literal["livesum", "livemax", "sum"]
 
 
 def count_in_row(row: int) -> None:
-    """Make this process count in the files of a row unused by any living process. Files named by process id would
-    multiply with each ended worker, and slow down /metrics."""
+    """Make this process count in a free row's files: files for each process id would multiply and slow /metrics."""
     values.ValueClass = values.MultiProcessValue(lambda: row)  # pyright: ignore[reportUnknownMemberType]
 
 

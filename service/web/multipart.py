@@ -97,7 +97,6 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
 
 @asynccontextmanager
 async def write_stream(pieces: AsyncIterator[bytes], *, folder: Path, name: str) -> AsyncGenerator[ReceivedFile]:
-    """Yield streamed bytes as a file like `write_bytes`, without a size limit."""
     size = 0
     async with _open_sink(folder) as sink:
         async for piece in pieces:
@@ -126,15 +125,13 @@ async def _write(sink: "_Sink", pieces: list[bytes]) -> None:
 
 
 def declared_length(request: Request) -> int | None:
-    """Return a body's Content-Length; None for chunks. The server refuses bad lengths (RFC 9112, section 6.3) and
-    passes on no extra bytes."""
+    """Return the Content-Length; None for chunks. The server refuses bad lengths and extra bytes (RFC 9112, 6.3)."""
     declared = request.headers.get("content-length")
     return None if declared is None else int(declared)
 
 
 def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
-    """Remove the leftovers of crashed uploads; return the number. While requests arrive, `untouched_seconds` must
-    exceed the longest pause in writing of any upload."""
+    """Remove crashed uploads; return their number. `untouched_seconds` must exceed any live upload's pause."""
     return remove_untouched(folder.glob(f"{TEMPORARY_PREFIX}*"), seconds=untouched_seconds)
 
 
@@ -157,9 +154,8 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
 
 
 class _Sink:
-    """The temporary file: created with the first bytes, hashed during writing, open only while bytes are written. A
-    slow upload holds only its connection's descriptor. A cancelled request may leave a thread writing, so the lock
-    decides the last user."""
+    """The temporary file: created with the first bytes, hashed during writing, open only then, so a slow upload holds
+    no descriptor of it. A cancelled request may leave a thread writing: the lock decides the last user."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,5 +1,4 @@
-"""The API's description in OpenAPI 3.1: as a whole, and cut into v0 and v1. `make docs` derives it from the code and
-writes it to a file (`scripts.openapi_description`): deriving takes two seconds, too long for a service."""
+"""The API's description in OpenAPI 3.1, whole and as v0 and v1. `make docs` writes it: deriving takes two seconds."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
-"""Pages in keyset order: an item present throughout a walk is seen exactly once. A page token holds the last item's
-position, signed with the caller and query. The token gives no access: every page checks permissions again. Also the
-days or weeks used to count figures."""
+"""Pages in keyset order: an item present throughout a walk is seen exactly once. A page token holds the last position,
+signed with caller and query; every page checks permissions again. Also the days or weeks of figures."""
 
 import hashlib
 import hmac
@@ -53,8 +52,7 @@ class Cursor:
 
     @classmethod
     def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":
-        """Read the cursor of a request with `page_size` and `page_token`; every other field is part of the query.
-        Raises BadRequest `invalid_page_token` for a token of another query or caller, or a changed token."""
+        """Read a request's cursor; its other fields are the query. Raises BadRequest for a changed or foreign token."""
         fields = request.model_dump(mode="json", exclude=set(_PAGE_FIELDS))
         page_size: int | None = getattr(request, "page_size", None)
         page_token: str | None = getattr(request, "page_token", None)

@@ -29,8 +29,7 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with disconnection of callers that send endlessly, stall, or don't read. `service.web.edge` limits
-    bodies."""
+    """HTTP/1.1 that cuts off callers that send endlessly, stall, or don't read. `service.web.edge` limits bodies."""
 
     # A request's headers come within so many seconds.
     header_seconds = PATIENCE_SECONDS
@@ -184,8 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether the body is slower overall than `Body` allows, unless the service causes the delay. The service may
-        be the cause before its "100 Continue". An upload awaiting authentication has paused reading, or is complete."""
+        """Whether the body is slower than `Body` allows, except by the service ("100 Continue", authentication)."""
         if self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return False
         elapsed = self.loop.time() - self.body_began - BEGIN_SECONDS

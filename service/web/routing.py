@@ -1,7 +1,6 @@
-"""Routers with JSON bodies read only for known callers, and checked after their rights. FastAPI decodes a body before
-dependencies. Here authentication comes first, so a stranger's body costs no memory (decoded, 30 MB of brackets take a
-gigabyte). An unreadable body is noted, so its 400, 413 or 415 keeps its place in the order of checks: 401, rights
-(403), room for additions (507, or 503 while others are being added), body."""
+"""Routers with JSON bodies read only for known callers, and checked after their rights. FastAPI decodes a body first;
+here a stranger's body costs no memory (30 MB of brackets take a gigabyte). An unreadable body is noted, so its 400, 413
+or 415 keeps its place: 401, rights (403), room (507, or 503 while others are added), body."""
 
 import inspect
 import json
@@ -140,9 +139,8 @@ class Router(APIRouter):
     def serve(
         self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
     ) -> None:
-        """Serve an operation with a rule, whose transaction commits before the response. The first paragraph of the
-        rule's docstring is the description; `name`, or the rule's name, the summary. A rule on a connection gets the
-        user for whom the request acts; with `acting=False` the rule interprets `userEmail` itself."""
+        """Serve an operation with a rule, which commits before the response. The first paragraph of the rule's
+        docstring is the description. A rule on a connection gets the acting user, unless `acting=False`."""
         self._serve(operation, rule, dependencies.ConnectionDep, acting=acting, name=name)
 
     def read(
@@ -257,9 +255,8 @@ class CheckedRequest(Request):
 
 
 def decode(content: bytes) -> Any:
-    """Decode strict JSON: UTF-8, unique members, no NaN or Infinity, only characters in strings (no NUL, no half of a
-    surrogate pair). Raises BadRequest, which names the fault without contents, and TooLarge for more values than any
-    operation takes."""
+    """Decode strict JSON: UTF-8, unique members, no NaN or Infinity, only characters (no NUL, no half of a surrogate
+    pair). Raises BadRequest, which names the fault without contents, and TooLarge for too many values."""
     if _holds_too_much(content):
         raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send less at a time.")
     try:

@@ -93,8 +93,7 @@ async def list_rules(
 async def take_rules_about(
     connection: Connection, organization_id: UUID, *, kind: AlertKind, name: str, rule_id: UUID | None
 ) -> list[Rule]:
-    """Return the enabled rules about an alert with a message left this hour, and count the message for each. Rules at
-    the limit count a message left out. The caller holds the lock of `queries.lock_alerts`."""
+    """Return enabled rules with a message left this hour, and count messages. Needs the lock of `lock_alerts`."""
     rule = alert_rules.c
     is_over = rule.hour_began_at.is_(None) | ((rule.hour_began_at < func.now() - HOUR) & (rule.left_out_count == 0))
     may_send = or_(is_over, rule.sent_count < MOST_MESSAGES)
@@ -157,7 +156,6 @@ async def delete_rule(connection: Connection, organization_id: UUID, *, rule_id:
 
 
 async def list_people(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
-    """Return the ids of people of the organization, ordered by email address."""
     own = matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids)
     statement = select(principals.c.principal_id).where(*own).order_by(principals.c.email)
     return (await connection.execute(statement)).scalars().all()

@@ -90,8 +90,7 @@ async def enqueue_deliveries(
     delivery_ids: Sequence[UUID],
     pause: timedelta | None = None,
 ) -> None:
-    """Enqueue attempts at deliveries, after a pause if given. Organizations take turns, so few deliveries never wait
-    for another organization's many."""
+    """Enqueue attempts at deliveries. Organizations take turns, so that few deliveries don't wait for many."""
     before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
     for number, delivery_id in enumerate(delivery_ids, start=before):
         await runtime.jobs.enqueue(

@@ -1,7 +1,6 @@
-"""Webhooks: messages posted to a web address, signed as in the Standard Webhooks specification,
-https://www.standardwebhooks.com. An admin sets the address, and the service posts from inside its network. Therefore
-the service resolves the host's name itself, checks each address, and connects only to a checked address. Redirects are
-not followed."""
+"""Webhooks: messages posted and signed as in https://www.standardwebhooks.com. An admin sets the address, and the
+service posts from inside its network. Therefore the service resolves the host's name itself, and connects only to a
+checked address. Redirects are not followed."""
 
 import asyncio
 import base64

@@ -1,5 +1,4 @@
-"""The schema of version 0.3.0: tables, the job queue, the service's role, and row-level security. It replaces the 79
-earlier migrations. A database at an older schema must go through version 0.3.0 first."""
+"""The schema of version 0.3.0. Databases with an older schema must go through version 0.3.0 first."""
 
 from pathlib import Path
 

@@ -35,8 +35,7 @@ from service.platform.files import UNTOUCHED_SECONDS, FileStore, open_store, rem
 
 
 class Position(Described):
-    """How far the log is archived at the time `at`: bytes `begins_lsn` to `lsn`, with every file mentioned in it. The
-    log may have a gap before `begins_lsn`: a backup from before the gap can't restore later moments."""
+    """The archived log at the time `at`: `begins_lsn`, perhaps after a gap, to `lsn`, with every file it mentions."""
 
     at: datetime
     timeline: Count
@@ -46,9 +45,8 @@ class Position(Described):
 
 
 class Base(Described):
-    """A backup of the database's folder: full, or the changes since `parent`. It needs at least the log from
-    `start_lsn` to `end_lsn`. `size` and `sha256` are of the packed tar; `files` counts documents' files at the
-    start."""
+    """A backup of the database's folder, full or since `parent`. It needs the log from `start_lsn` to `end_lsn`. `size`
+    and `sha256` are of the packed tar; `files` counts documents' files at the start."""
 
     name: str
     parent: str | None
@@ -162,7 +160,6 @@ class Archive:
             obstore.delete(self._store, pieces)
 
     def log_pieces(self, segment: str | None = None) -> dict[str, list[int]]:
-        """Return the offsets of the pieces of each segment, or of `segment` only, in order."""
         found: dict[str, list[int]] = defaultdict(list)
         for key in self._list("log" if segment is None else f"log/{segment}"):
             if named := _PIECE.fullmatch(key):
@@ -170,8 +167,7 @@ class Archive:
         return {segment: sorted(offsets) for segment, offsets in found.items()}
 
     def log_ends(self, pieces: Mapping[str, Iterable[int]]) -> list[int]:
-        """Return how many bytes of each segment are archived without a hole, given the offsets of its pieces in
-        order."""
+        """Return how many bytes of each segment are archived without a hole, given its pieces' offsets in order."""
         keys = [self._piece(segment, offset) for segment, offsets in pieces.items() for offset in offsets]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             lengths = dict(zip(keys, pool.map(self._measure, keys), strict=True))
@@ -193,8 +189,7 @@ class Archive:
             return self._join(segment, [0], segment_bytes)
 
     def read_log_since(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
-        """Return a segment's bytes from `offset` or earlier, to `until`, and the real offset. Raises
-        FileNotFoundError."""
+        """Return a segment's bytes from `offset` or earlier, with the real offset. Raises FileNotFoundError."""
         offsets = self.log_pieces(segment).get(segment)
         if not offsets:
             raise FileNotFoundError(segment)
@@ -292,7 +287,6 @@ class Archive:
         self._put(f"keys/{fingerprint.hex()}", key.get_secret_value().encode())
 
     def key(self, fingerprint: bytes) -> SecretStr | None:
-        """Return the secret key with a fingerprint; None if never in the data folder."""
         try:
             return SecretStr(self._read(f"keys/{fingerprint.hex()}").decode())
         except FileNotFoundError:

@@ -42,8 +42,7 @@ class Removed(NamedTuple):
 
 
 def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, say: Callable[[str], None]) -> Base:
-    """Take an incremental backup, or a full backup the first time and weekly. Return it once the log it needs is
-    archived. `say` gets the reason for a full backup. Raises BackupError: no usable backup was written."""
+    """Take an incremental backup, or the first or weekly full backup (`say` gets the reason). Raises BackupError."""
     owner = server.url(user=SUPERUSER)
     with server.connect(DATABASE) as connection:
         claim_archive(connection, archive)
@@ -77,8 +76,7 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
 
 
 def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
-    """Remove all objects that no moment within `keep` needs. The newest backup before the period stays, with the log
-    since then, later backups with their bases, and each file of a document at a backup's start or stored since."""
+    """Remove objects unneeded within `keep`. The newest backup before stays, with its files and everything since."""
     since = datetime.now(UTC) - keep
     bases = archive.bases()
     earlier = [base for base in bases if base.ended_at <= since]

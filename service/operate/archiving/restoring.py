@@ -1,5 +1,4 @@
-"""Restoring a moment from the archive: the backup before the moment and the log from there on. Also a standby, a data
-folder that keeps replaying the archived log. A standby serves no readers."""
+"""Restoring an archived moment from backup and log, and standbys that replay the log and serve no readers."""
 
 import gzip
 import hashlib
@@ -39,8 +38,7 @@ _RECORD_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """The way to a moment: backups, full first, and the log segments to replay. `to` None is the archive's `position`;
-    `is_whole`: the log reaches the position."""
+    """The backups, full first, and log segments to a moment. `to` None: the `position`, reached if `is_whole`."""
 
     to: datetime | None
     bases: list[Base]
@@ -95,8 +93,7 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
 def restore_moment(
     archive: Archive, plan: Plan, server: RecoveringPostgres, *, files: FileStore, key_folder: Path | None
 ) -> Restored:
-    """Restore the database of a moment, bring its files and migrate. Afterwards the server is running. Raises
-    RecoveryError if the log can't be replayed, BackupError: do not use the target."""
+    """Restore a moment and migrate; the server stays up. After RecoveryError or BackupError abandon the target."""
     unpack(archive, plan, server)
     return finish_restore(archive, server, moment=_replay(plan, server), files=files, key_folder=key_folder)
 
@@ -109,8 +106,7 @@ def finish_restore(
     files: FileStore,
     key_folder: Path | None,
 ) -> Restored:
-    """Bring files and key of an open database, migrate, and detach it from the archived deployment. Raises
-    ArchiveError."""
+    """Bring files and key of an open database, migrate, and detach from the old deployment. Raises ArchiveError."""
     owner = server.url(user=SUPERUSER)
     with queries.connect(owner) as connection:
         if (revision := migrations.current_revision(connection)) is not None:

@@ -1,9 +1,8 @@
-"""Bring log and files into the archive as they are written. No archived moment refers to a missing file: a stored file
-is noted (`FileStore.take_unarchived`) before the transaction that refers to it commits. Each round reads the log's end,
-then the notes, and archives noted files before the log. A note stays until its file is archived, and protects the file
-from collection. At start, a comparison of archive and database finds lost notes. The log is read where PostgreSQL
-writes it. A replication slot keeps unarchived log up to `max_slot_wal_keep_size`; beyond the limit the archive has a
-gap, and continues after it."""
+"""Bring log and files into the archive. No archived moment refers to a missing file: a stored file is noted
+(`FileStore.take_unarchived`) before the transaction that refers to it commits. Each round reads the log's end, then the
+notes, and archives noted files before the log. A note stays until its file is archived, and protects the file from
+collection. At start, a comparison of archive and database finds lost notes. A replication slot keeps unarchived log up
+to `max_slot_wal_keep_size`; beyond the limit the archive has a gap."""
 
 import hashlib
 import tempfile
@@ -53,8 +52,7 @@ class _UnreadableError(Exception):
 
 @dataclass
 class Copied:
-    """Copied files and bytes, and SHA-256s of `faulty` files: missing, altered, or `unreadable`, perhaps
-    temporarily."""
+    """Copied files and bytes, and SHA-256s of `faulty` files: missing, altered, or (perhaps for now) `unreadable`."""
 
     files: int = 0
     size: int = 0
@@ -70,9 +68,8 @@ def copy_files(
     spool: Path | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Copied:
-    """Copy contents between stores, several at a time. Missing, altered and unreadable files are left out; other
-    errors, and errors of the repeated `check`, are raised. `spool` is the folder for large files in transit (None:
-    TMPDIR)."""
+    """Copy contents, several at a time, without missing, altered and unreadable files. Other errors, and errors of the
+    repeated `check`, are raised. `spool` is the folder for large files in transit (None: TMPDIR)."""
     copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target, spool, check)
     with ThreadPoolExecutor(COPIED_AT_ONCE) as pool:
         while batch := list(islice(left, COPIED_AT_ONCE * 8)):
@@ -228,8 +225,7 @@ class Shipper:
         return archive_files(self._owner, self._files, self._archive, spool=self._spool, check=check)
 
     def ship(self, check: Check = lambda: None) -> Position:
-        """Archive the current disk contents: files, log, then the position. `check` is called repeatedly and may
-        raise."""
+        """Archive the disk's files, log, then the position. `check` is called repeatedly and may raise."""
         end = queries.read_log_end(self._connection)
         self._archive_noted(check)
         self._ship_log(end, check)
@@ -272,8 +268,7 @@ class Shipper:
 
 @contextmanager
 def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> Generator[Shipper | None]:
-    """Start archiving, with the secret key; None while another process archives. Raises ForeignArchiveError if the
-    archive belongs to another deployment or history, ArchiveError if it differs from the archive written before."""
+    """Start archiving; None while another process archives. Raises ForeignArchiveError, ArchiveError if it differs."""
     with server.connect(DATABASE) as connection:
         if not queries.try_lock_archive(connection):
             yield None
@@ -287,9 +282,8 @@ def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive)
 
 
 def claim_archive(connection: queries.Connection, archive: Archive) -> None:
-    """Claim the archive for this deployment. Raises ForeignArchiveError if the archive belongs to another deployment.
-    Raises ArchiveError for an unclaimed archive if the deployment has archived before: the archive's disk may not be
-    mounted."""
+    """Claim the archive for this deployment. Raises ForeignArchiveError if the archive belongs to another. Raises
+    ArchiveError if unclaimed though the deployment has archived before: the archive's disk may not be mounted."""
     if queries.find_slot(connection) is not None and not archive.files.has_owner():
         raise ArchiveError(
             "There is no archive at CARREL_ARCHIVE_URL, and this deployment has archived before. Is its disk mounted?"
@@ -308,8 +302,7 @@ def _find_position(archive: Archive) -> Position | None:
 def archive_files(
     owner: URL, files: FileStore, archive: Archive, *, spool: Path | None = None, check: Check = lambda: None
 ) -> bytes:
-    """Archive documents' files missing in the archive; return the SHA-256s of all, joined. Reads a 256th of the
-    archive's names at a time."""
+    """Archive files missing in the archive; return the SHA-256s of all, joined. Reads a 256th of names at a time."""
     wanted = bytearray()
 
     def list_wanted() -> Iterator[bytes]:
@@ -326,8 +319,7 @@ def archive_files(
 
 def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
     """Archive until an order arrives or the parent has ended; failures are logged and retried. After each round, `tell`
-    gets the times of the archive and of the newest backup (`ARCHIVED_AT`, `BACKED_UP_AT`, seconds since 1970). Raises
-    ForeignArchiveError."""
+    gets the times of archive and newest backup in seconds since 1970. Raises ForeignArchiveError."""
     end_when_parent_dies(orders)
     told, failures, pause = _Orders(orders), Failures("archive"), LOOK_SECONDS
     while True:

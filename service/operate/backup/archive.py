@@ -5,8 +5,7 @@
     secret.key            if present in the data folder
     manifest.json         the archive's contents; if missing or different from the contents, the archive is refused
 
-Members are never unpacked to a path: names are compared with the four patterns, in the order above, and the bytes are
-passed to the method for the kind."""
+Members are never unpacked to a path: the names must match the four patterns in order."""
 
 import fcntl
 import gzip
@@ -90,8 +89,7 @@ class Described(BaseModel):
 
 
 class Contents(Described):
-    """The contents of an archive; reading must find equal contents. A file is named by its SHA-256; `files_sha256`
-    covers all names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
+    """An archive's contents; `files_sha256` covers all names in order, `secret_key_sha256` a key in the data folder."""
 
     files: Count = 0
     file_bytes: Count = 0
@@ -155,9 +153,8 @@ class _Tally:
 
 @contextmanager
 def new_file(path: Path) -> Generator[IO[bytes]]:
-    """Open a new file, named `path` when the block ends without an error. Until then the suffix is `.partial` and only
-    the owner can read the file; after a kill, the next backup to `path` replaces it. Raises BackupError if `path`
-    exists, another process writes there, or another user owns the `.partial` file and could read it."""
+    """Open a file, named `path` after a block without errors. Until then the suffix is `.partial`, and only the owner
+    can read it. Raises BackupError if `path` exists, another process writes there, or another user owns `.partial`."""
     partial = path.with_name(f"{path.name}.partial")
     _refuse_existing(path)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -191,7 +188,6 @@ class ArchiveWriter:
         self._tally = _Tally()
 
     def add_file(self, sha256: bytes, pieces: Iterable[bytes], *, size: int) -> None:
-        """Add a file with a SHA-256 and size in bytes. Raises BackupError if the content has another hash or size."""
         content = _Hashed(pieces)
         damaged = f"The file {sha256.hex()} in the file store is damaged. Put it back from an earlier backup."
         try:
@@ -207,7 +203,6 @@ class ArchiveWriter:
         self._tally.add_file(sha256, size)
 
     def add_database(self, pieces: Iterable[bytes]) -> None:
-        """Add a dump, in pieces of at most `PIECE` bytes."""
         for number, piece in enumerate(pieces, start=1):
             self._add(_DATABASE.format(number), io.BytesIO(piece), len(piece))
             self._tally.add_database(piece)
@@ -218,7 +213,6 @@ class ArchiveWriter:
         self._tally.secret_key = hashlib.sha256(text).hexdigest()
 
     def close(self, describe: Callable[[Contents], Manifest]) -> Manifest:
-        """Add the manifest made by `describe` from the contents, close the archive, and return the manifest."""
         manifest = describe(self._tally.contents())
         text = manifest.model_dump_json(indent=1).encode()
         self._add(_MANIFEST, io.BytesIO(text), len(text))
@@ -291,8 +285,7 @@ class Sink:
 
 
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
-    """Pass every member to `sink`, and return the manifest once all agree with it. Raises ArchiveError otherwise, at
-    any point: then discard all received data."""
+    """Pass every member to `sink` and return the manifest. Raises ArchiveError, even late: then discard all data."""
     try:
         with (
             gzip.GzipFile(fileobj=file) as content,

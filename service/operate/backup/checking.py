@@ -41,8 +41,7 @@ class Checked:
 
 
 def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Checked:
-    """Compare the store with the snapshot, without changes; without `contents` only names and sizes. Reads a 256th of
-    the names at a time. An upload in progress counts as left over. Raises BackupError if the store is unreadable."""
+    """Compare store and snapshot: names, sizes and, if asked, `contents`. Raises BackupError if it is unreadable."""
     checked, progress = Checked(), Progress("Files")
     named = snapshot.files()
     following = next(named, None)

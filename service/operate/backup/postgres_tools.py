@@ -26,8 +26,7 @@ _MAJOR = 10_000
 
 
 def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
-    """Yield a dump at an exported snapshot, in pieces of at most `PIECE` bytes. Owners and needless extensions are left
-    out, so that any PostgreSQL can load it. Raises PostgresToolError with pg_dump's message."""
+    """Yield a dump that any PostgreSQL can load: no owners, no needless extensions. Raises PostgresToolError."""
     arguments = (
         "--format=custom",
         "--compress=none",
@@ -45,8 +44,7 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
 
 @contextmanager
 def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
-    """Yield a backup of the server's folder as a tar stream; with the manifest `since`, only the changes. Raises
-    PostgresToolError with pg_basebackup's message, at the end of the block."""
+    """Yield a tar of the server's folder, or the changes `since` a manifest. Raises PostgresToolError at the end."""
     arguments = ["--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast"]
     if since is not None:
         arguments.append(f"--incremental={since}")

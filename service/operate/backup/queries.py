@@ -82,8 +82,7 @@ class Snapshot:
 
 @contextmanager
 def open_snapshot(url: URL) -> Generator[Snapshot]:
-    """Open a snapshot, readable by other connections by name. While open, files in the snapshot are not collected, and
-    tables are locked against migrations."""
+    """Open a snapshot. Meanwhile its files are not collected, and the tables are locked against migrations."""
     with _engine(url).connect() as plain:
         names = table_names(plain)
         # Before the snapshot: what it refers to is not removed until the connection is closed.
@@ -115,7 +114,6 @@ def read_key_fingerprint(connection: Connection) -> bytes | None:
 
 
 def server_version(connection: Connection) -> int:
-    """Return the server's version number: 180004 for 18.4."""
     return int(connection.execute(text("SHOW server_version_num")).scalar_one())
 
 
@@ -143,8 +141,7 @@ def has_anything(connection: Connection) -> bool:
 
 
 def prepare_empty(connection: Connection) -> None:
-    """Create the service's role. A dump needs the role, but doesn't contain it because roles belong to the whole
-    cluster."""
+    """Create the service's role: a dump needs it, but lacks it because roles belong to the whole cluster."""
     if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
         connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
     may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"

@@ -1,5 +1,4 @@
-"""Taking a backup while the service runs (a single snapshot of the database, with files), and restoring. A restore
-reads the archive twice, first for verification."""
+"""Taking a backup (one snapshot, with files) of a running service, and restoring, after a reading to verify."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -32,9 +31,8 @@ from service.platform.files import FileStore
 
 
 def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, secret_key: SecretStr | None) -> Manifest:
-    """Write a backup of the database (as `owner`) and the files to `path`; return the manifest. The snapshot's files
-    are kept until the end. The secret key is included if found in the data folder, but not if given as `secret_key`.
-    Raises BackupError, or MigrationError for a newer Carrel's database: no backup was written."""
+    """Write a backup of the database (as `owner`) and files to `path`. The data folder's secret key is included, but
+    not a given `secret_key`. Raises BackupError, or MigrationError for a newer database: no backup was written."""
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
         revision, postgresql = _check(snapshot)
         fingerprint = queries.read_key_fingerprint(snapshot.connection)
@@ -145,8 +143,7 @@ def refuse_filled_database(owner: URL) -> None:
 
 def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, key_folder: Path | None) -> None:
     """Restore a verified archive into an empty database and file store, and migrate. The secret key goes to
-    `key_folder`, if given. The database comes last, in a single transaction. Raises BackupError: do not use the
-    targets."""
+    `key_folder`. The database comes last, in a single transaction. Raises BackupError: do not use the targets."""
     with queries.connect(owner) as connection:
         queries.prepare_empty(connection)
     sink = _Filling(owner, files=files, key_folder=key_folder)

@@ -1,5 +1,4 @@
-"""Commands other than serving. Secrets go to standard output, once; all else to standard error. Exit codes: 0 success;
-1 failure without changes, with the reason; 2 wrong usage."""
+"""Commands. Secrets go to standard output, all else to standard error. Exit codes: 0, 1 (failed), 2 (usage)."""
 
 import signal
 import sys

@@ -67,8 +67,7 @@ Moment = Annotated[
 def backup(
     context: typer.Context, path: BackupFile = None, *, incremental: Incremental = False, keep_days: KeepDays = None
 ) -> None:
-    """Back up database and files of a single moment to FILE, or with --incremental to the archive. The service may be
-    running."""
+    """Back up a single moment to FILE, or with --incremental to the archive. The service may be running."""
     settings = settings_of(context)
     if incremental:
         if path is not None:
@@ -101,8 +100,7 @@ def restore(context: typer.Context, source: Source, *, to: Moment = None) -> Non
 
 
 def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None:
-    """Restore a backup or a moment into a temporary folder and compare every file with its checksum. Exit code 1 on
-    failure."""
+    """Restore a backup or moment to a temporary folder and compare every file's checksum. Exit code 1 on failure."""
     with TemporaryDirectory(prefix="carrel-verify-") as folder:
         elsewhere = {"data_dir": Path(folder) / "data", "database_url": None, "files_url": None, "archive_url": None}
         settings = settings_of(context).model_copy(update=elsewhere)
@@ -280,8 +278,7 @@ def _describe(manifest: Manifest) -> str:
 
 @contextmanager
 def _mark_folder(settings: Settings) -> Generator[FileStore]:
-    """Lock the empty data folder and mark it unusable until the block ends without an error. An error empties it again;
-    a kill leaves the mark."""
+    """Lock the empty data folder and mark it unusable until the end. An error empties it; a kill leaves the mark."""
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = FolderLock(settings.data_dir)
     try:

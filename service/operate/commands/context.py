@@ -33,7 +33,6 @@ def settings_of(context: typer.Context) -> Settings:
 
 
 def new_group(about: str) -> typer.Typer:
-    """Return a group of commands, even for a single command."""
     group = typer.Typer(no_args_is_help=True, help=about)
     group.callback(help=about)(lambda: None)
     return group
@@ -49,8 +48,7 @@ def format_size(count: int) -> str:
 
 
 def ask_password() -> SecretStr:
-    """Ask for a password twice, without echo, on a terminal; else read a line of standard input. The command line is
-    never used, since other users and the shell's history would see the password."""
+    """Ask for a password twice on a terminal, else read a line of standard input. A command line would be visible."""
     if sys.stdin.isatty():
         first, second = getpass.getpass("Password: "), getpass.getpass("The same again: ")
         if first != second:
@@ -74,9 +72,8 @@ class Access:
 
 @contextmanager
 def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -> Generator[Access]:
-    """Open the deployment's database until the block ends. `alone` refuses a running service; only `new` allows a
-    missing database. Raises CommandError for either, DatabaseServerError if PostgreSQL does not start,
-    UnfinishedRestoreError after an interrupted restore."""
+    """Open the deployment's database. `alone` refuses a running service; only `new` allows a missing database. Raises
+    CommandError for either, DatabaseServerError (PostgreSQL doesn't start), UnfinishedRestoreError."""
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
         url = driver_url(settings.database_url.get_secret_value())
@@ -107,8 +104,7 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenerator[Database]:
-    """Open the database like the service, an organization at a time. With `new`, a missing database is created and
-    migrated, after its folder is announced."""
+    """Open the database like the service. With `new`, a missing database is announced, created and migrated."""
     with open_access(settings, new=new) as access:
         with queries.connect(access.owner) as connection:
             is_empty = not queries.has_anything(connection)
@@ -135,8 +131,7 @@ def check_schema(access: Access) -> None:
 
 
 def refuse_strangers(cluster: Path) -> None:
-    """Raise CommandError unless this user may connect. PostgreSQL accepts the user that started it, and root if started
-    by root."""
+    """Raise CommandError unless this user may connect: the user that started PostgreSQL or, if root did, root."""
     account = server_account()
     if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
         raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the user the service runs as.")

@@ -1,5 +1,4 @@
-"""`domains list`, `domains confirm` and `domains withdraw`: which organization's provider is responsible for a
-domain."""
+"""The commands `domains list`, `confirm` and `withdraw`: the organization whose provider serves a domain."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,8 +33,7 @@ def list_all(context: typer.Context) -> None:
 
 @app.command()
 def confirm(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
-    """Confirm that a domain belongs to an organization. People with an address in the domain then sign in with its
-    provider."""
+    """Confirm an organization's domain. People with an address in the domain then sign in with its provider."""
     name, changed = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
     if changed:
         typer.echo(f"{domain} is confirmed for {name}: its provider now decides about such addresses.", err=True)

@@ -68,7 +68,6 @@ async def _allow(settings: Settings, wanted: str | None) -> str:
 async def find_organizations(
     database: Database, wanted: str | None
 ) -> tuple[Sequence[Organization], Sequence[Organization]]:
-    """Return all organizations, and the organizations with a name or id (None: all)."""
     async with database.transaction(None, read_only=True) as connection:
         found = await list_organizations(connection)
     return found, [one for one in found if wanted in (None, one.name, str(one.organization_id))]

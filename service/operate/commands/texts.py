@@ -15,8 +15,7 @@ app = new_group("What people wrote: queries, comments, conversations with agents
 def erase(
     context: typer.Context, email: Annotated[str, typer.Option(help="The address of the person who wrote them.")]
 ) -> None:
-    """Erase the texts written by a person, in every organization. The audit log and search log still show the
-    actions."""
+    """Erase a person's texts in every organization. The audit log and search log still show the actions."""
     count = asyncio.run(_erase(settings_of(context), email))
     typer.echo(f"{format_count(count, 'text')} erased. Backups taken before still hold them.", err=True)
 

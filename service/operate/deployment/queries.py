@@ -55,7 +55,6 @@ async def lock_key_fingerprint(connection: Connection) -> bytes | None:
 
 
 async def count_services(connection: Connection) -> int:
-    """Count the connections of services and commands."""
     activity = table("pg_stat_activity", column("datname"), column("application_name"))
     is_here = activity.c.datname == func.current_database()
     return await count_rows(connection, is_here, activity.c.application_name == APPLICATION_NAME)

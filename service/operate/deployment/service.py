@@ -1,6 +1,5 @@
-"""The secret key of a deployment, matching the fingerprint in its database. After a kill at any moment of a rotation,
-the deployment can start: the new key is stored next to the old key, a transaction changes all dependent data, and then
-the new key replaces the old. Also the marks of data folders being restored or used as a standby."""
+"""The secret key of a deployment. After a kill in a rotation the deployment can start: the new key is stored next to
+the old, a transaction changes all data, and then the old key goes. Also the marks of restores and standbys."""
 
 import asyncio
 import hmac
@@ -82,8 +81,7 @@ def _write_aside(data_dir: Path, key: SecretStr) -> Path:
 
 @dataclass(frozen=True)
 class Rotation:
-    """The keys: the old key if given in the environment, the `new` key (None: create), and whether the old
-    `is_lost`."""
+    """The old key if in the environment, the `new` key (None: create), and whether the old key `is_lost`."""
 
     data_dir: Path
     given: SecretStr | None
@@ -92,8 +90,7 @@ class Rotation:
 
 
 async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
-    """Change the key, as the database's owner. Return False if `new` is already in place. No service may be running.
-    Raises RotationError, or WrongSecretKeyError if the old key isn't the database's."""
+    """Change the key; False if already done. No service may be running. Raises RotationError, WrongSecretKeyError."""
     if rotation.given is not None and rotation.new is None:
         raise RotationError(
             "CARREL_SECRET_KEY is set, so the new key must be too: set CARREL_NEW_SECRET_KEY to at least 32 random"
@@ -133,8 +130,7 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
 
 
 async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
-    """Return the secret key to serve with: `given`, or the data folder's, created on first start. Finishes or undoes an
-    interrupted rotation. Raises WrongSecretKeyError unless it is the database's."""
+    """Return the key: `given`, or the data folder's, after finishing a rotation. Raises WrongSecretKeyError."""
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
     key = given or await asyncio.to_thread(_ensure_folder_key, data_dir, wanted)
@@ -152,8 +148,7 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
 
 
 def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
-    """Return the data folder's key after finishing a rotation; blocks. Without a fingerprint, a missing key is created.
-    Raises WrongSecretKeyError if the key is lost."""
+    """Return the folder's key after finishing a rotation; blocks. Raises WrongSecretKeyError if it is lost."""
     if matches(read_successor(data_dir), wanted):
         promote_successor(data_dir)
     elif matches(read_key(data_dir), wanted):

@@ -94,7 +94,6 @@ def _select_searchable(caller: Caller) -> Select[UUID]:
 async def read_deployed_names(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """Return the names of agents among `agent_ids` deployed to a user. Other agents are left out."""
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}

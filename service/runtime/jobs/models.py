@@ -17,11 +17,10 @@ class TaskName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that outlives the request: `await run(runtime, organization_id=…, **ids)`. A job runs at least once: again
-    if the process was killed or stopped, or the database was lost. So `run` must find the remaining work in the
-    database, and let no replaced worker write. Errors are logged and end the job, so `run` must notify waiting clients,
-    also when the job is deadly (`refuse_deadly`). CancelledError must pass, because a stopping service uses it to put
-    the job back."""
+    """Work that outlives the request: `await run(runtime, organization_id=…, **ids)`. A job runs again after a kill, a
+    stop, or the loss of the database. So `run` must find the remaining work in the database, and let no replaced worker
+    write. Errors are logged and end the job, so `run` must notify waiting clients, also when the job is deadly
+    (`refuse_deadly`). CancelledError must pass: a stopping service puts the job back."""
 
     name: str
     run: Callable[..., Awaitable[None]]

@@ -58,9 +58,8 @@ class Jobs:
         priority: int = 0,
         **ids: UUID,
     ) -> None:
-        """Enqueue `task` with these ids, to run once the organization's transaction commits. Jobs run after `pause`,
-        highest `priority` first, and jobs with an equal `lock` in order. Job ids are visible to anyone with access to
-        the database."""
+        """Enqueue `task` with these ids, to run once the transaction commits: after `pause`, highest `priority` first,
+        jobs with an equal `lock` in order. Job ids are visible to anyone with access to the database."""
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
         job = self._app.configure_task(

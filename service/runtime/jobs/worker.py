@@ -1,5 +1,4 @@
-"""Running jobs in parallel with requests, in every replica: by notification, with a heartbeat, put back when
-stopped."""
+"""Running jobs in every replica, in parallel with requests: by notification, with a heartbeat, put back at a stop."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -30,10 +29,9 @@ Result = TypeVar("Result")
 
 
 class FencedJobManager(JobManager):
-    """Deletes a finished job or puts the job back, unless it was taken from a worker that seemed dead. `on_failure` is
-    called when the database is unreachable: the worker keeps the job and must end, to let another worker take it.
-    `on_room` is called when a full queue has room again. Jobs of unknown tasks belong to a newer release's replica and
-    stay."""
+    """Deletes a finished job or puts the job back, unless taken from a worker that seemed dead. `on_failure`: the
+    database is unreachable, so the worker keeps the job and must end, to let another take it. `on_room`: a full queue
+    has room again. Jobs of unknown tasks belong to a newer release's replica and stay."""
 
     def __init__(self, connector: BaseConnector, queues: Sequence[Queue]) -> None:
         super().__init__(connector)
@@ -123,7 +121,6 @@ async def keep_working(runtime: Runtime, queues: Sequence[Queue]) -> None:
 
 
 async def release_stalled(runtime: Runtime) -> None:
-    """Put back the jobs of stalled workers, and count the waiting jobs."""
     async with runtime.database.transaction(None) as connection:
         await queries.release_stalled(connection, seconds=STALLED_SECONDS)
         runtime.jobs.counts.waiting = await queries.count_waiting(connection)
@@ -136,8 +133,7 @@ class WatchedWorker(Worker):
         self._new_job_event.set()
 
     async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
-        """Stop the worker when a task fails. The library stops watching when the first task ends, and a task returns at
-        once."""
+        """Stop the worker when a task fails: the library stops watching with the first task, which ends at once."""
         needed = set(side_tasks)
         while needed:
             ended, needed = await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)

@@ -1,5 +1,4 @@
-"""The standbys of the database (connections, state, up-to-date transactions), and the choice of a server for each
-reading: a confirmed standby, or the primary."""
+"""The standbys of the database, and the choice of server for each reading: a confirmed standby, or the primary."""
 
 import asyncio
 import os
@@ -75,8 +74,7 @@ class Standby:
     async def transaction(
         self, organization_id: UUID, *, position: Position, first: Batch | None = None
     ) -> AsyncGenerator[AsyncConnection]:
-        """Open a snapshot with all commits before the position. Raises NotServedError if the standby has not replayed
-        the position, or fails earlier."""
+        """Open a snapshot with all commits before the position. Raises NotServedError if the standby lags or fails."""
         try:
             with self._holding() as hold:
                 async with self._pool.transaction(
@@ -233,8 +231,7 @@ class Standbys:
     async def read(
         self, primary: Database, position: Answer[Position] | None, find: Callable[[Source], Awaitable[Found]]
     ) -> Found:
-        """Return the result of `find` from a standby, or from the primary. `find` must read only from the given source;
-        on failure it is repeated with another source. The position is this request's."""
+        """Return the result of `find`, which must read only from the source given: a failed `find` is repeated."""
         tried: set[Standby] = set()
         while position is not None and (standby := self._choose(tried)) is not None:
             tried.add(standby)

@@ -1,7 +1,6 @@
 """`Idempotency-Key`: a request sent twice is done once, with an identical response. `service.web.routing` wraps an
-endpoint in `idempotent` after authentication, rights and body are checked. The response is stored in the request's
-transaction (`ConnectionDep`), so work and stored response never diverge. Errors are not stored: the key can be used
-again."""
+endpoint in `idempotent` after all checks. The response is stored in the request's transaction (`ConnectionDep`), so
+work and response never diverge. Errors are not stored: the key can be used again."""
 
 import functools
 import hashlib
@@ -45,8 +44,7 @@ class Attempt:
         return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
 
     async def claim(self) -> Kept | None:
-        """Claim the key for this transaction (None; also without a key), or return the response stored under the key.
-        Raises Conflict if the key belongs to another request."""
+        """Claim the key (None; also without a key), or return the stored response. Raises Conflict if it is foreign."""
         if self.key is None:
             return None
         digest = await self.digest()

@@ -32,9 +32,8 @@ class Kept:
 
 
 async def claim(connection: Connection, key: Key, *, request_digest: bytes) -> Kept | None:
-    """Claim a key for the transaction (None), or return the response stored under the key. Concurrent requests wait
-    here until the transaction ends. After a commit they find the response; after a rollback the first of them takes the
-    key."""
+    """Claim a key for the transaction (None), or return the response stored under the key. Concurrent requests wait for
+    the transaction's end: after a commit they find the response, after a rollback the first takes the key."""
     values = insert(kept_responses).values(
         organization_id=key.organization_id,
         principal_id=key.principal_id,

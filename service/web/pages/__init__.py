@@ -30,7 +30,6 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(STYLE_PATH)
 async def style() -> FileResponse:
-    """Return the style sheet."""
     return FileResponse(STYLE, media_type="text/css", headers=IMMUTABLE)
 
 
@@ -50,8 +49,7 @@ def page(
     asked: str | None = None,
     **values: object,
 ) -> HTMLResponse:
-    """Render a page `depth` folders below the root, with addresses relative to the page. Its forms may redirect to the
-    addresses `leads_to`. `asked` is the question to the browser's passkeys, which needs a script."""
+    """Render a page `depth` folders below the root. Forms may redirect to `leads_to`; `asked` is for passkeys."""
     values |= {"style": _address_of(STYLE, depth=depth), "script": asked and _address_of(SCRIPT, depth=depth)}
     html = _environment.get_template(template).render(asked=asked, **values)
     protection = _protection(leads_to, has_script=asked is not None)
@@ -60,8 +58,7 @@ def page(
 
 @cache
 def _address_of(file: Path, *, depth: int) -> str:
-    """Return the address of a file. The address changes with the content, so that browsers with an older version ask
-    again."""
+    """Return the address of a file, which changes with its content, so that browsers ask again."""
     version = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     return "../" * depth + f"pages/{file.name}?v={version}"
 
@@ -77,9 +74,8 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
 
 
 def _sources(address: str) -> tuple[str, ...]:
-    """Return sources for a policy's `form-action`, in addition to the service, for a form that ends at an address.
-    Browsers check further redirects too, and applications redirect anywhere: by https, or on this machine. IPv6 hosts
-    can't be named, so for an IPv6 address all hosts are allowed, by http too."""
+    """Return additional sources of `form-action` for a form that ends at an address. Browsers check redirects too,
+    which lead anywhere by https, or to this machine. IPv6 can't be named: all hosts are allowed then, by http too."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return ("https:",)

@@ -32,8 +32,7 @@ class PageRoute(OwnErrorsRoute):
 
 def _named_address(request: Request, *, issuer: str) -> str | None:
     """Return a page's address with `localhost` instead of this machine's IP, where passkeys work; else None. Only
-    browsers are redirected, recognized by the header for a person's own navigation (Fetch Metadata): programs keep
-    their cookies."""
+    browsers are redirected, recognized by Fetch Metadata: programs keep their cookies."""
     named = name_loopback(issuer)
     is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     if named == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
@@ -90,9 +89,8 @@ def lead_to(address: str) -> Response:
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """Return the page for a form sent without a cookie; `again` is the address of the form's page, relative to it. No
-    cookie is set: a form on another site arrives without the person's cookie, and a new cookie would replace the
-    existing cookie."""
+    """Return the page for a form sent without a cookie; `again` is the form's address. No cookie is set: another site's
+    form lacks the person's cookie, and a new cookie would replace it."""
     return message(
         request,
         title="Please try again",
@@ -109,13 +107,11 @@ def link_to_account(request: Request) -> Link:
 
 
 def address_from(request: Request, path: str) -> str:
-    """Return the address of a path below the root, relative to a request's address."""
     return "../" * depth_of(request) + path
 
 
 def _ways_on(request: Request, error: ServiceError) -> Sequence[Link]:
-    """Return the links of an error page. A form leads to the form's page, a temporary problem to a retry, anything else
-    to the account."""
+    """Return an error page's links: a form's page, a retry of a temporary problem, or else the account."""
     if error.code == "https_required":
         return ()
     passes = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS
