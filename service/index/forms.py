@@ -1,8 +1,6 @@
-"""Further forms of words: other spellings for finding the same word, number, date or name.
-
-A form is a spelling with a share of a word's weight, and stands for a stretch of a text, in addition to the stretch's
-words. In a text the words count in full. In a query, words count less where the form says more, and words separated by
-blanks are also joined. Text joined by signs also has a form as written, so the exact spelling ranks highest."""
+"""Other spellings for finding the same word, number, date or name. A form has a share of a word's weight, and stands
+for a stretch of a text in addition to the words. In a query, words count less where the form says more, and separate
+words are also joined. Text joined by signs has a form as written, so the exact spelling ranks highest."""
 
 import re
 import tomllib
@@ -102,9 +100,7 @@ _SIGNED = re.compile(
 
 
 class Form(NamedTuple):
-    """Another spelling of a stretch of a text, with its share.
-
-    In a query, `rest` is the share left for the words of the stretch; None means the form is of a single word."""
+    """Another spelling of a stretch, with its share; in a query, `rest` is the words' share (None: a single word)."""
 
     start: int
     end: int
@@ -315,9 +311,7 @@ def _find_capitals(text: str) -> Iterator[Form]:
 
 
 def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
-    """Yield a query's separate words as if joined, and a small letter next to a noun.
-
-    Texts are not indexed by these forms, so the index doesn't grow: "wi fi" finds Wi-Fi and wifi."""
+    """Yield a query's words as if joined ("wi fi": wifi), and a small letter next to a noun; not indexed in texts."""
     spaced = [query[one.end : other.start].isspace() for one, other in pairwise(words)]
     for first, size in product(range(len(words)), (2, 3, 4)):
         joined = words[first : first + size]

@@ -17,7 +17,6 @@ FAILED_AFTER = 5
 
 
 def indexing_status(*, desired_version: int, indexed_version: int | None, attempts: int) -> IndexingStatus:
-    """Return an index entry's status by desired version, indexed version, and the failures since."""
     if indexed_version == desired_version:
         return IndexingStatus.DONE
     return IndexingStatus.FAILED if attempts >= FAILED_AFTER else IndexingStatus.RUNNING

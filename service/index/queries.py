@@ -42,8 +42,7 @@ ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A document in a space, with the dimensions of the space's vectors and the number of the document's chunks
-    there."""
+    """A document in a space, with the dimensions of the space's vectors and the number of chunks."""
 
     organization_id: UUID
     space_id: int
@@ -79,8 +78,7 @@ def lacks_words(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bo
 
 
 def lacks_meaning(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
-    """Build the condition for an entry with words but without vectors of the desired version, as in the partial
-    index."""
+    """Build the condition for an entry with words but no vectors of the desired version, as in the partial index."""
     return sa.and_(entries.c.words_version == entries.c.version, is_pending(entries))
 
 
@@ -99,8 +97,7 @@ def has_status(
     organization_id: UUID,
     space_id: sa.ColumnElement[int],
 ) -> sa.ColumnElement[bool]:
-    """Build the condition for an entry of `space_documents` with a status of `progress.indexing_status`. The CASE keeps
-    the planner on the index of the few pending entries."""
+    """Build the condition for a status of `indexing_status`; CASE keeps the planner on the index of pending entries."""
     if status is IndexingStatus.DONE:
         return sa.case((is_pending(), sa.false()), else_=space_documents.c.version.is_not(None))
     entries = space_documents.alias("pending")
@@ -116,8 +113,7 @@ def has_status(
 
 @dataclass(frozen=True, slots=True)
 class LockedEntry:
-    """A document's entry in a space: access class, desired version, the version with indexed words, and the number of
-    chunks."""
+    """A document's entry: access class, desired version, version with indexed words, and number of chunks."""
 
     document_id: UUID
     access_class: int
@@ -168,9 +164,8 @@ async def lock_to_write(
     document_ids: Sequence[UUID],
     then: Batch | None = None,
 ) -> dict[UUID, LockedEntry]:
-    """Lock documents' resources and rows in a space until the transaction ends, and return both. A single document is
-    waited for; among several, locked documents are skipped to avoid deadlocks. The `then` batch is sent in the same
-    message."""
+    """Lock documents' resources and rows in a space, and return both. A single document is waited for; among several,
+    locked documents are skipped to avoid deadlocks. The `then` batch is sent in the same message."""
     batch = Batch()
     parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
     locked = batch.ask(_LOCK_TO_WRITE[len(document_ids) > 1], LockedEntry, parameters)
@@ -241,7 +236,6 @@ def _select_states(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
 def ask_states(
     batch: Batch, organization_id: UUID, *, space_id: int, dimensions: int, document_ids: Sequence[UUID]
 ) -> Answer[ChunkState]:
-    """List the written chunks of documents, in order, in a batch."""
     parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
     return batch.ask(_select_states(dimensions), ChunkState, parameters)
 
@@ -387,8 +381,7 @@ def _build_vectors(dimensions: int) -> sa.Update:
 
 @dataclass(frozen=True, slots=True)
 class WordsChange:
-    """The chunks to write of a document's version in a space, the vectors to keep, and the changes of term counts.
-    `is_followed`: this process writes the remaining vectors next."""
+    """A version's chunks to write, vectors to keep, term counts; `is_followed`: this process then writes vectors."""
 
     document_id: UUID
     access_class: int
@@ -451,8 +444,7 @@ async def _write(
     many: Sequence[tuple[str, Iterable[str], Sequence[Any]]],
     once: Sequence[tuple[str, Iterable[str], Sequence[Any]]] = (),
 ) -> None:
-    """Run a statement on `many` rows, as `as_arrays` takes them, in portions; `once` values go with the first
-    portion."""
+    """Run a statement on `many` rows (for `as_arrays`) in portions; `once` values go with the first portion."""
     for start in range(0, max(1, *(len(rows) for _, _, rows in many)), ROWS_AT_ONCE):
         arrays = [as_arrays(kind, names, rows[start : start + ROWS_AT_ONCE]) for kind, names, rows in many]
         arrays += [as_arrays(kind, names, [] if start else rows) for kind, names, rows in once]

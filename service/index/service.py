@@ -1,7 +1,5 @@
-"""Index spaces, and writing documents into them.
-
-Each function for changing a document's index locks the document's resource first, like changes of access. So no write
-restores an older access class, and no removed document returns."""
+"""Index spaces, and writing documents into them. Each function that changes a document's index locks the resource
+first, like changes of access. So no write restores an older access class, and no removed document returns."""
 
 import asyncio
 from collections import Counter
@@ -99,7 +97,6 @@ async def read_embeddings(
 
 
 async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: Model) -> Space:
-    """Return the organization's catalog space; create a space with this model if missing."""
     while (space := await find_catalog(connection, organization_id)) is None:
         await insert_space(
             connection,
@@ -154,10 +151,8 @@ async def write_words(
     connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
     """Replace the chunks of documents in a space, and return the ids; searches see the chunks after the commit.
-    Replaced chunks lose their vectors.
-
-    Skipped: unchanged chunks, undesired versions, replaced spaces, and locked documents among several. The transaction
-    is READ COMMITTED."""
+    Replaced chunks lose their vectors. Skipped: unchanged chunks, undesired versions, replaced spaces, and locked
+    documents among several. The transaction is READ COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(
@@ -314,7 +309,6 @@ def title_of(name: str, title: str) -> str:
 async def remove_from_space(
     connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Remove documents from a space and the replacement; return the removed ids."""
     return await _remove(connection, organization_id, document_ids, space_id=space_id)
 
 

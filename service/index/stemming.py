@@ -50,8 +50,7 @@ def stemming_of(language: str | None, *, default: str) -> str:
 
 
 def stemming_of_word(word: str, stemming: str) -> str:
-    """Return the stemming of a lower-case word in a text with another stemming: words in Latin letters may be
-    foreign."""
+    """Return a lower-case word's stemming in a text of another stemming: words in Latin letters may be foreign."""
     return ENGLISH if stemming in _NOT_LATIN and word.isascii() else stemming
 
 

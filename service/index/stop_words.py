@@ -17,7 +17,6 @@ who whom why won would wouldn y you your yours yourself yourselves
 """
 
 INDEX_STOP_WORDS = frozenset(_LUCENE.split())
-"""Lucene's list of words left out of the index."""
 
 QUERY_STOP_WORDS = INDEX_STOP_WORDS | frozenset(_OF_QUESTIONS.split())
 """Words of little meaning in a query. They are indexed, so a query of only such words has results."""

@@ -1,8 +1,6 @@
-"""Keys of terms, and the choice of a query's terms to look up.
-
-A key is a space, a term and its weight's tier (`term_keys` in the database). Unused keys bound other chunks' scores:
-once enough chunks score above the bound, the rest need not be read (Turtle & Flood, "Query Evaluation: Strategies and
-Optimizations", 1995)."""
+"""Keys of terms, and the choice of a query's terms to look up. A key is a space, a term and its weight's tier
+(`term_keys` in the database). Unused keys bound other chunks' scores: once enough chunks score above the bound, the
+rest need not be read (Turtle & Flood, "Query Evaluation: Strategies and Optimizations", 1995)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
-"""Words to weighted terms: BM25 in vectors, so a score is an inner product and no document is re-indexed.
-
-For each term a chunk holds `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length is
-constant, so a chunk's vector depends only on the chunk (Robertson & Zaragoza, "The Probabilistic Relevance Framework",
-2009; without the factor K1 + 1, like Lucene). A chunk is stemmed by the document's language, a query by every stemming
-in the space: a word becomes as many terms as stems, and is as rare as all stems together."""
+"""Words to weighted terms: BM25 in vectors, so a score is an inner product and no document is re-indexed. For each term
+a chunk holds `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length is constant, so
+a chunk's vector depends only on the chunk (Robertson & Zaragoza, "The Probabilistic Relevance Framework", 2009; without
+the factor K1 + 1, like Lucene). A chunk is stemmed by the document's language, a query by every stemming in the space:
+a word becomes as many terms as stems, and is as rare as all stems together."""
 
 import math
 from bisect import bisect_left
@@ -119,10 +118,8 @@ class Sought(NamedTuple):
 
 
 class QueryTerms(NamedTuple):
-    """The words of a query to search for, as written, and all `terms`. Texts are marked at the terms in `marked`.
-
-    `by_word` has the parts of each word as terms. A text with the part in any form has at least one of the part's
-    terms."""
+    """A query's words to search for, as written, and all `terms`; texts are marked at the terms in `marked`. `by_word`
+    has each word's parts as terms: a text with a part in any form has at least one of the part's terms."""
 
     words: tuple[str, ...]
     sought: tuple[Sought, ...]
@@ -136,10 +133,8 @@ class QueryTerms(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = False) -> QueryTerms:
-    """Return the terms a query searches for. Stop words count if the query has only stop words, or if the spelling says
-    more.
-
-    Weights depend on the query alone. With `has_old_forms`, some texts have no forms, so words count in full."""
+    """Return the terms a query searches for; stop words count if alone, or if the spelling says more. Weights depend on
+    the query alone. With `has_old_forms`, some texts have no forms, so words count in full."""
     words = split_query(query)
     forms = (*find_forms(query), *(join_neighbours(query, words) if len(words) <= MOST_QUERY_TERMS else ()))
     rests = _find_rests(words, forms)
@@ -258,7 +253,6 @@ def _keep_terms(terms: frozenset[int], spelled: tuple[int, ...]) -> tuple[int, .
 
 @lru_cache(maxsize=2**16)
 def _hash_spellings(word: str, stemmings: tuple[str, ...]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-    """Return the marked terms of a word and all forms, each with the place in the word."""
     forms = dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word, stemming))
     spelled = [Form(0, len(word), word, 1.0), *(form for form in forms if form.share >= MARKED)]
     return tuple((form.start, form.end, _hash_stems(form.text, stemmings)) for form in spelled)

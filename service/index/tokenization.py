@@ -111,8 +111,7 @@ def _split_run(start: int, run: str) -> Iterator[Word]:
 
 
 def _find_origins(run: str, folded: str) -> Sequence[tuple[int, int]]:
-    """Return the place of each character of a folded run in the original run: a single character where each is folded
-    alone."""
+    """Return each folded character's place in the original run: a single character where each is folded alone."""
     if len(folded) == len(run):
         return [(at, at + 1) for at in range(len(run))]
     alone = [_fold(character) for character in run]

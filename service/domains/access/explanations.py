@@ -69,10 +69,8 @@ class _Path:
 async def explain(
     connection: Connection, caller: Caller, *, request: wire.ExplainAuthorizationRequest
 ) -> wire.ExplainAuthorizationResponse:
-    """Explain whether and why a principal may READ a resource, in one REPEATABLE READ snapshot. Admins only.
-
-    Shortest paths come first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest
-    `unknown_principal`."""
+    """Explain whether and why a principal may READ a resource, in a single snapshot, for admins. Shortest paths come
+    first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest `unknown_principal`."""
     organization_id = caller.organization_id
     resource = await require_resource(connection, organization_id, request.resource)
     principal = await find_referenced_principal(connection, organization_id, request.principal, field="principal")

@@ -69,8 +69,7 @@ def conditions_by_schema(
 
 
 def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condition, ...]:
-    """Read filters on the catalog's metadata, which has no schema. Text comparison ignores case. Order is by number or
-    time when the filter's value is a number or time, otherwise by text."""
+    """Read the catalog's filters, ignoring case; the filter's value decides on order by number, time or text."""
     return tuple(Condition(each.field, each.operator, *_parse_ordering(each)) for each in filters)
 
 
@@ -83,8 +82,7 @@ def _parse_ordering(each: MetadataFilter) -> tuple[Kind, Value]:
 
 
 def parse_as(kind: Kind, text: str) -> Value | None:
-    """Read a value of a kind; None for values impossible in a document's metadata. A time without an offset is in
-    UTC."""
+    """Read a value of a kind; None if impossible in a document's metadata. A time without an offset is in UTC."""
     if not fits(kind, text):
         return None
     try:

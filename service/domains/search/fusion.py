@@ -1,5 +1,4 @@
-"""Fuse two rankings: the weighted mean of scores standardised within each leg. A hit is a document, or a chunk in a
-collection. Scores are exact; the legs choose hits and scales."""
+"""Fuse two legs' rankings of documents or chunks by the weighted mean of exact scores, standardised within each leg."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,8 +68,7 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
 
 
 def fusion_of(legs: Legs, scores: Mapping[Hit, Scores], *, words: float = WORDS) -> Fusion:
-    """Return a search's scales. The lexical leg is padded to the number of all hits, to separate rare from common
-    words."""
+    """Return a search's scales. The lexical leg is padded to all hits, to separate rare from common words."""
     lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
     dense = [scores[hit].dense for hit in legs.dense]
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense), words=words)

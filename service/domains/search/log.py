@@ -1,7 +1,5 @@
-"""The search log. A search is logged in the search's own transaction if possible, else afterwards on the primary.
-
-Logging afterwards is for searches on a standby, and for results unknown within the transaction (an index on several
-servers, reranking)."""
+"""The search log. A search is logged in its own transaction if possible, else afterwards on the primary: for a search
+on a standby, with an index on several servers, or with reranking."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -86,9 +84,7 @@ class SearchLog:
 async def query_log(
     connection: Connection, caller: Caller, *, request: AdminSearchLogQueryRequest
 ) -> AdminSearchLogQueryResponse:
-    """Read the search log, newest first; filter with `withoutResults` and `feedback`.
-
-    A search with erased words keeps all other values."""
+    """Read the search log, newest first; filter with `withoutResults` and `feedback`. Erasing words keeps the rest."""
     cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(

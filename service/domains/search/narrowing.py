@@ -1,5 +1,4 @@
-"""The documents selected by a query's words and phrases: found by the index of terms, then checked against the
-texts."""
+"""Documents selected by a query's words and phrases: found by the index of terms, then checked against texts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

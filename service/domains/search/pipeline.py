@@ -56,12 +56,10 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
-    """A planned search. `texts` are the query, or questions instead; `space` None means an empty index.
-
-    `filtering` counts unless no document fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`
-    has the signs. `checks_words` finds words missing from all reachable documents; `corrects` also replaces them by
-    similar words. Contents of `reads` hits are read for `arrange`, the display order, and `passages` of each document.
-    """
+    """A planned search. `texts` are the query, or questions instead; `space` None means an empty index. `filtering`
+    counts unless no document fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed` has the
+    signs. `checks_words` finds words missing from all reachable documents; `corrects` also replaces them by similar
+    words. Contents of `reads` hits are read for `arrange`, the display order, and `passages` of each document."""
 
     runtime: Runtime
     caller: Caller
@@ -224,8 +222,7 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
 
 
 def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
-    """Return the ranking with titles first that have every word of the query, if the query may be a name: several
-    words, or a digit. Longer texts often contain the words, too, and more than once."""
+    """Put titles with all words first, before longer texts, if the query may be a name: several words, or a digit."""
     query = ranked.read.search_query
     if not 1 < len(query.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
         return ranked.ranking

@@ -1,5 +1,4 @@
-"""Run a search's statements in a REPEATABLE READ snapshot: two legs, exact scores, results' contents. Every condition
-(access, metadata, kind of resource) is inside the legs, before any ordering or LIMIT."""
+"""Run a search's statements in a REPEATABLE READ snapshot; every condition is in the legs, before ordering or LIMIT."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,8 +56,7 @@ class ExactScores(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A hit with negative scores (`dense` None: no vector yet), the nearest chunk, and the rank in each leg (None: not
-    found by the leg)."""
+    """A hit's negative scores (`dense` None: no vector yet), nearest chunk, and rank in each leg (None: not found)."""
 
     document_id: UUID
     hit_no: int
@@ -89,8 +87,7 @@ class ReadableDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkWeights:
-    """The weights of the exact scores for choosing a document's best chunk, and the cosine of a chunk without a
-    vector."""
+    """The weights of scores for choosing a document's best chunk, and the cosine of a chunk without a vector."""
 
     lexical: float
     dense: float
@@ -221,8 +218,7 @@ def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_
 def ask_containing(
     batch: Batch, scope: Scope, *, phrase: str | None, terms: Collection[int], keys: Sequence[int], most: int
 ) -> Answer[Hit]:
-    """Read in a batch the chunks with any of these terms or, if given, the phrase. The terms belong to the phrase's
-    rarest word."""
+    """Read in a batch the chunks with any of these terms (of the phrase's rarest word) or, if given, the phrase."""
     parameters = _parameters_of(scope) | {"terms": as_sparsevec(dict.fromkeys(terms, 1.0)), "keys": list(keys)}
     pattern = {} if phrase is None else {"pattern": pattern_of(phrase.removeprefix('"'))}
     statement = sql.chunks_containing(shape_of(scope), is_phrase=phrase is not None)
@@ -232,10 +228,8 @@ def ask_containing(
 async def find_candidates(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs, dict[Hit, ExactScores]]:
-    """Return the legs' hits, with both scores and the chunk nearest in meaning.
-
-    By meaning: candidates by binary codes, ranked by exact inner product. By words: BM25. Each leg returns at least
-    `at_least` hits, if possible."""
+    """Return the legs' hits (each at least `at_least`, if possible) with both scores and the chunk nearest in meaning.
+    By meaning: candidates by binary codes, ranked by exact inner product. By words: BM25."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), {}
     batch = Batch()
@@ -276,8 +270,7 @@ async def score_near(
     examples: Sequence[Hit],
     weight: float,
 ) -> dict[Hit, float]:
-    """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks).
-    Hits without a vector are left out."""
+    """Return cosines of hits with vectors to the question vector plus `weight` times the mean vector of `examples`."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
@@ -290,7 +283,6 @@ async def score_near(
 def ask_found_documents(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights
 ) -> Answer[FoundDocument]:
-    """Read the results' documents in a batch, each with the best chunk by these weights."""
     parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters()
     return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
@@ -298,7 +290,6 @@ def ask_found_documents(
 def ask_passages(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights, *, most: int
 ) -> Answer[FoundPassage]:
-    """Read the best passages of the results' documents in a batch, at most `most` of each."""
     parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters() | {"most": most}
     return batch.ask(sql.further_passages(shape_of(scope)), FoundPassage, parameters)
 
@@ -316,8 +307,7 @@ def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[M
 
 
 def ask_counts(batch: Batch, scope: Scope, *, groups: Sequence[Sequence[int]], most: int) -> Answer[Frequency]:
-    """Count in a batch the chunks with a term of each group (numbered from 1) among the first `most` chunks in scope.
-    Entry 0 is the number of these chunks."""
+    """Count chunks with a term of each group (from 1) among the first `most` in scope, and these chunks (entry 0)."""
     vectors = [as_sparsevec(dict.fromkeys(terms, 1.0)) for terms in groups]
     return batch.ask(
         sql.counts_of_terms(shape_of(scope)), Frequency, _parameters_of(scope) | {"vectors": vectors, "most": most}
@@ -347,7 +337,6 @@ def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collec
 def ask_found_chunks(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], _weights: ChunkWeights
 ) -> Answer[FoundChunk]:
-    """Read the results' chunks in a batch. The weights are unused, since each hit is already a chunk."""
     parameters = _parameters(scope, search_query) | _hits(hits)
     return batch.ask(sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
 
@@ -397,8 +386,7 @@ async def note_feedback(
     feedback: str,
     about: str,
 ) -> Findings | None:
-    """Save the newest feedback of principals (None: anyone) on a search; return the results, None for an unknown
-    search."""
+    """Save principals' (None: anyone's) newest feedback on a search; return the results, None if unknown."""
     statement = (
         update(searches)
         .where(
@@ -413,8 +401,7 @@ async def note_feedback(
 
 
 def _count_thumbs(feedback: SearchFeedback) -> ColumnElement[int]:
-    """Build the number of a search's thumbs of a kind: one for each result, and for the whole search; NULL without
-    any."""
+    """Build the number of a search's thumbs, for each result and for the whole search; NULL without any."""
     path: ColumnElement[str] = literal_column(f"'$.* ? (@ == \"{feedback.value}\")'")
     return func.nullif(func.jsonb_array_length(func.jsonb_path_query_array(_THUMBS, path)), 0)
 

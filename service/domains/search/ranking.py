@@ -25,9 +25,8 @@ RECIPROCAL_OFFSET = 10
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits, best first, with similarities and weights. `has_words`: a word of the question is in scope (None: not
-    checked). `notes` has the numbers of clauses that reached a limit. `relevance` is by words and meaning; `near` are
-    the hits close in meaning. `is_by_time`: the order is by last change."""
+    """Hits, best first. `has_words`: a word of the question is in scope (None: unchecked). `notes`: numbers of limited
+    clauses. `relevance` is by words and meaning, `near` close in meaning, `is_by_time`: ordered by last change."""
 
     hits: Sequence[Hit]
     similarities: Sequence[float]
@@ -60,7 +59,6 @@ class Ranking:
 
 
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
-"""The ranking of a search with an empty scope."""
 
 
 async def rank(

@@ -1,5 +1,4 @@
-"""Reranking the best hits also by a model's scores, if they arrive in time. The model gets the texts after the
-snapshot."""
+"""Reranking the best hits also by a model's scores, if in time. The model gets the texts after the snapshot."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -12,8 +11,7 @@ from service.platform.batches import Batch
 from service.text.reranking import NotReranked, Outcome, Reranker
 
 CANDIDATES = 50
-"""The number of best hits to score, whatever number is requested. So a longer list of results begins like a short
-list."""
+"""The number of best hits to score, whatever number is requested, so longer lists begin like short lists."""
 
 # Of the sum of reciprocal ranks, the model's count for this share. See docs/decisions.
 _MODEL_SHARE = 0.5
@@ -36,8 +34,7 @@ def text_of(name: str, text: str) -> str:
 def ask_whether(
     batch: Batch, reranker: Reranker | None, organization_id: UUID, *, option: bool | None = None
 ) -> Callable[[], bool]:
-    """Decide in a batch whether to rerank: by the request, else the organization's default if an endpoint is
-    configured."""
+    """Decide in a batch whether to rerank: by the request, else the organization's default if an endpoint exists."""
     if option is not None or reranker is None:
         return lambda: bool(option)
     default = ask_organization(batch, organization_id)

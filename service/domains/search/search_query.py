@@ -45,10 +45,9 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The readable, filtered part of a space. `conditions` are on the metadata of the catalog or the collection.
-
-    The query's signs give `fields`, `only` and `without`. Passages matching `pattern` are preferred. In a search for
-    chunks, only `passages` count (WHOLE: all chunks of a document)."""
+    """The readable, filtered part of a space, with `conditions` on metadata. The query's signs give `fields`, `only`
+    and `without`. Passages with `pattern` are preferred; for chunks, only `passages` count (WHOLE: all of a
+    document)."""
 
     caller: Caller
     space: Space
@@ -66,11 +65,10 @@ class Scope:
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A query in the forms used to search the index, with the space's `stemmings`; `with_weights` weighs `terms`.
-
-    `lookup` has keys to find chunks by (without any, all are scored), and `few` has fewer keys, tried first.
-    `has_old_forms`: some chunks of the space have only plain words, as indexed by an earlier version. `full_score` is
-    the score by words of a chunk with each word once; `frequencies` belong to the terms. In a hybrid score words have
-    `weight_of_words`, from the `weights_of_words` of the model."""
+    `lookup` has keys to find chunks by (without any, all are scored), `few` has fewer keys, tried first.
+    `has_old_forms`: some chunks have only plain words, indexed by an earlier version. `full_score` is the score by
+    words of a chunk with each word once; `frequencies` belong to the terms. In a hybrid score words have
+    `weight_of_words`, from the model."""
 
     mode: SearchMode
     text: str
@@ -97,8 +95,7 @@ class SearchQuery:
 
     @property
     def by_word(self) -> Mapping[str, Sequence[frozenset[int]]]:
-        """The words with the terms of each part. A text with a part in any form has at least one of the part's
-        terms."""
+        """The words with the terms of each part; a text with a part in any form has at least one of its terms."""
         return self._read.by_word
 
     @property
@@ -128,9 +125,8 @@ class SearchQuery:
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
     def with_weights(self, weights: Mapping[int, float], *, known: Collection[int] | None = None) -> "SearchQuery":
-        """Return the query with weights for the terms; `known` terms may be in chunks (None: all).
-
-        The full score uses all weights, so the score reveals no existing terms."""
+        """Return the query with weights for the terms; `known` terms may be in chunks (None: all). The full score uses
+        all weights, so the score reveals no existing terms."""
         own = {each.terms for each in self.sought if each.is_own}
         full_score = HALF * sum(max(weights.get(term, 0.0) for term in terms) for terms in own)
         kept = {term: weight for term, weight in weights.items() if known is None or term in known}

@@ -1,7 +1,5 @@
-"""Search the catalog or a collection's chunks, and take feedback.
-
-A search waits for at most seven database answers, then a log entry, and on several servers a check. Smart filtering
-waits for two more answers, and for the ranking's again."""
+"""Search the catalog or a collection's chunks, and take feedback. A search waits for at most seven database answers,
+then a log entry, and on several servers a check. Smart filtering adds two answers, and repeats the ranking's."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -132,8 +130,7 @@ async def submit_feedback(
 ) -> SubmitSearchFeedbackResponse:
     """Store an end user's feedback on the caller's search, or by an admin on any search, on the audit log.
 
-    Raises NotFound for a search not made by the author (an admin may judge all searches), BadRequest
-    `document_not_in_results` for a document not found by the search, and the errors of `find_author`."""
+    Raises NotFound for foreign searches, BadRequest `document_not_in_results`, and the errors of `find_author`."""
     author = await find_author(connection, caller, user_email=request.user_email)
     feedback = str(request.feedback)
     # What a refusal below has noted goes with the request's transaction.
@@ -287,8 +284,7 @@ async def search_collection(
 
 
 def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
-    """Return the hits at or above a threshold in the collection's metric, with scores in the metric. Vectors have unit
-    norm: COSINE and DOTPRODUCT are equal, a EUCLIDEAN distance d becomes 1 / (1 + d)."""
+    """Return hits at or above a threshold in a metric of unit vectors; a EUCLIDEAN distance d becomes 1 / (1 + d)."""
     similarities = ranking.similarities
     if metric == DistanceMetric.EUCLIDEAN:
         similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]

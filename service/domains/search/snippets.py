@@ -44,8 +44,7 @@ def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
-    """Return the passage with the most different terms, then matches, then the earliest. Without terms, return the
-    beginning."""
+    """Return the passage with most different terms, then matches, then the earliest; without terms, the beginning."""
     found = find_matches(text, frozenset(terms), tuple(stemmings))
     words = [_Word(each.start, each.end, each.terms[0]) for each in found]
     start, end = _window(text, _densest(words, length), length)

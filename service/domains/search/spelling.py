@@ -1,7 +1,5 @@
-"""Words of a query missing from all reachable texts, and similar words found in reachable texts.
-
-Every similar spelling of an unmatched word is looked up in the reader's own index (Norvig, "How to Write a Spelling
-Corrector", 2007). So no word list can reveal documents hidden from the reader."""
+"""Words of a query missing from all reachable texts, and similar words, looked up in the reader's own index (Norvig,
+"How to Write a Spelling Corrector", 2007). So no word list can reveal documents hidden from the reader."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +24,7 @@ MOST_WORDS = 8  # of a query; a pasted text is not checked word by word
 MOST_LOOKED_UP = 12  # similar words, the most frequent ones, in what the reader may read
 MOST_CORRECTIONS = 2
 COMMON = 5_000
-"""A word in more chunks isn't looked up in the index, because all chunks would be read. Instead, the reader's documents
-are scanned up to the first chunk with the word."""
+"""A word in more chunks isn't looked up in the index: the reader's documents are scanned up to the first match."""
 
 MOST_CORRECTED, ALIKE = 2, 0.75  # the stem of "wayes" is that of "way", which nobody means by "waves"
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
@@ -51,7 +48,6 @@ ALL_MATCHED = Checked()
 async def check_words(
     connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, *, corrects: bool
 ) -> Checked:
-    """Find the words missing from all texts in scope and, with `corrects`, similar words in scope."""
     batch, known = Batch(), search_query.frequencies
     terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
@@ -79,8 +75,7 @@ def _ask_whether(batch: Batch, scope: Scope, terms: Sequence[int], *, is_common:
 
 
 async def _find_similar(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
-    """Return similar words as written in readable texts, the most similar first. Similar words differ in one letter or,
-    if none exist, also in a doubled letter."""
+    """Return similar readable words as written, best first: a letter apart or, without any, also a doubled letter."""
     folded = fold(word)
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
@@ -110,8 +105,7 @@ async def _look_up(
 
 
 def _as_written(text: str, term: int, stemmings: Sequence[str], *, like: str) -> str | None:
-    """Return the most similar word of a text with the given term; None if only another word's term is equal by
-    chance."""
+    """Return a text's most similar word with the given term; None if only another word has the term by chance."""
     words = dict.fromkeys(fold(word) for word in split_words(text))
     meant = (word for word in words if word.isalpha() and word not in QUERY_STOP_WORDS)
     found = [word for word in meant if term in _terms(word, stemmings)]

@@ -1,6 +1,4 @@
-"""The statements of search, built once per shape and run with parameters.
-
-Tables are bound to `organization_id`, readable rows by `service.permissions.queries.reader_parameters`."""
+"""Search statements, built once per shape; `organization_id` and `reader_parameters` limit each to readable rows."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -131,10 +129,9 @@ def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
 
 @lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
-    """Build the semantic leg: the chunks nearest in meaning.
-
-    In a small scope every vector is scored. In a large scope, binary codes find the best `page_limit` code pages, and
-    every chunk of their best `document_limit` documents is scored."""
+    """Build the semantic leg: the chunks nearest in meaning. A small scope scores every vector. In a large scope,
+    binary codes find the best `page_limit` code pages, and all chunks of their best `document_limit` documents are
+    scored."""
     tables = INDEX_TABLES[shape.dimensions]
     pages, table = tables.code_pages, tables.chunks if shape.has_vectors_inside else tables.vectors
     code = constant("code", BIT(shape.dimensions), shape)
@@ -331,7 +328,6 @@ def _first_of(value: sa.ColumnElement[int], *order: sa.ColumnElement[Any]) -> sa
 
 
 def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
-    """Select a leg's columns with the ranks of both legs: the named leg's rank, and NULL for the second."""
     found = leg.cte(f"by_{name}")
     place = sa.func.row_number().over(order_by=found.c.rank).label("place")
     placed = sa.select(found, place).subquery(f"placed_{name}")
@@ -469,8 +465,7 @@ def counts_of_terms(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def documents_without_meaning(shape: Shape) -> AnySelect:
-    """Build the count, up to `most`, of documents in scope with only words indexed so far. Of many waiting documents,
-    only some are examined."""
+    """Count, up to `most`, documents in scope with only words so far; of many waiting, only some are examined."""
     chunks, entry = INDEX_TABLES[shape.dimensions].chunks, space_documents.c
     place = entry.organization_id == ORGANIZATION, entry.space_id == SPACE
     waiting = sa.select(entry.document_id).where(*place, lacks_meaning()).limit(WAITING_LOOKED_AT).subquery("waiting")

@@ -1,6 +1,4 @@
-"""Weights of a query's words by their rarity among the reader's documents.
-
-For agents, because replies must not depend on documents hidden from the reader."""
+"""For agents: word weights by rarity among the reader's documents, because hidden documents must not affect replies."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,13 +11,11 @@ from service.index.terms import weigh_query
 from service.platform.batches import Batch
 
 LOOKED_AT = 1000
-"""The most chunks to count words in: chunks of the first documents by id, a random order. So words are as common in the
-sample as in all chunks."""
+"""The most chunks to count words in: of the first documents by id, a random order, and so a fair sample."""
 
 
 async def weigh_among_readable(read: Snapshot, caller: Caller) -> Snapshot:
-    """Return the snapshot with words weighed by the chunks readable by the caller. On several servers all words keep
-    the same weight, as in new queries."""
+    """Return the snapshot with words weighed by readable chunks; on several servers, all words weigh the same."""
     if read.is_distributed:
         return read
     scope = Scope(caller, read.space, by_chunk=True)

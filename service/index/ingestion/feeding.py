@@ -34,8 +34,7 @@ MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 
 
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
-    """Claim waiting documents as far as room allows, in these organizations or all with a backlog, the fewest documents
-    in work first; return the number. A failed claim is retried after a moment."""
+    """Claim waiting documents as room allows, organizations with fewest in work first; a failed claim is retried."""
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:
         organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))

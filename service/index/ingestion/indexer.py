@@ -1,8 +1,6 @@
-"""The indexer: the documents being indexed, the waiting requests, and the limits.
-
-Work beyond the limit is only in the database, with the wanted and the present version (docs/decisions/001). It is
-claimed when room is free (`ingestion.feeding`). So a backlog costs no memory, and a crash loses no work. Words are
-written first; a second indexer with separate limits continues with the vectors."""
+"""The indexer: documents being indexed, waiting requests, and limits. Work beyond the limit is only in the database, by
+version (docs/decisions/001), and claimed when room is free (`ingestion.feeding`). So a backlog costs no memory, and a
+crash loses no work. Words are written first; a second indexer with separate limits adds the vectors."""
 
 import asyncio
 import math
@@ -44,8 +42,7 @@ Key = tuple[UUID, UUID]
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A request waiting until a document is indexed in some spaces, by a future (None after a failure). The wait ends
-    with the words, or with the vectors, too."""
+    """A request waiting for a document's words, or vectors, too, in some spaces; the future is None after a failure."""
 
     key: Key
     space_ids: tuple[int, ...]
@@ -82,8 +79,7 @@ class Job:
 
 
 class Indexer:
-    """The documents being indexed, within the limits of memory, and the waiting requests. This indexer writes words;
-    `meaning` embeds."""
+    """The documents being indexed, within limits of memory, and waiting requests; writes words, `meaning` embeds."""
 
     def __init__(
         self,
@@ -127,8 +123,7 @@ class Indexer:
 
     @contextmanager
     def words_awaited(self) -> Generator[None]:
-        """Let embedding leave busy processors to the block, because the block brings a document nearer to being found
-        by words."""
+        """Let embedding leave busy processors to the block, to bring a document nearer to being found by words."""
         self._awaited += 1
         self._share.tell(Figure.WORDS_AWAITED, self._awaited)
         try:
@@ -167,8 +162,7 @@ class Indexer:
         return self.pressure.pace_of(organization_id) if self._is_busy(organization_id) else 0.0
 
     def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
-        """Return whether a document of this size may begin now: room is free, and the organization has no queue. A
-        document of unknown size may not; a moment later it is claimed with a known size."""
+        """Return whether a document may begin now: the size is known, room is free, the organization has no queue."""
         lane = lane_of(packed_bytes)
         return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
 

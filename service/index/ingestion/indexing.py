@@ -1,8 +1,6 @@
-"""From text to index: chunk and write words, reuse vectors, embed new chunks, write vectors.
-
-No transaction is open during chunking and embedding. Wanted work is recorded first (`ingestion.queries`), so work cut
-off by a crash is found again. Vectors stay with their document's work until complete; a crash costs only these vectors.
-"""
+"""From text to index: chunk and write words, reuse vectors, embed new chunks, write vectors. No transaction is open
+during chunking and embedding. Wanted work is recorded first (`ingestion.queries`), so work cut off by a crash is found
+again. Vectors stay with their document's work until complete; a crash costs only these vectors."""
 
 import asyncio
 import json
@@ -45,7 +43,6 @@ from service.text.languages import tell_language
 from service.text.reading import unpack_blocks
 
 Place = tuple[UUID, Space]
-"""The place of entries: an organization, and a space in it."""
 
 Write = Callable[..., Awaitable[set[UUID]]]
 """Write documents' words, vectors, or both, as in `service.index.service`."""
@@ -64,10 +61,8 @@ class Group:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes documents' index entries, or a half, in groups of all documents ready before the transaction begins.
-
-    No writer waits for a group to grow: the first writer opens a transaction, and later writers join until the
-    transaction is open. Entries the group failed to write (failure, cancellation, lock) are written alone."""
+    """Writes index entries in groups of all documents ready before the transaction begins. The first writer opens the
+    transaction at once; later writers join until then. Entries the group failed to write are written alone."""
 
     database: Database
     write_part: Write = write_index
@@ -88,8 +83,7 @@ class Writer:
         return len(group.documents) > 1 and bool(await self._write_group(place, Group([document]), is_open=False))
 
     async def _write_group(self, place: Place, group: Group, *, is_open: bool = True) -> set[UUID]:
-        """Write a group, open to others until its transaction has begun. Errors are raised only for a single
-        document."""
+        """Write a group, open to others until its transaction begins; errors are raised only for a single document."""
         written = set[UUID]()
         if is_open:
             self._gathering[place] = group
@@ -125,8 +119,7 @@ MOST_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome:
-    """The result of indexing a document in a space: the numbers of chunks and of embedded texts, and whether only words
-    are searchable so far."""
+    """The numbers of a document's chunks and embedded texts in a space, and whether only words are found so far."""
 
     chunk_count: int
     embedded_chunk_count: int
@@ -165,8 +158,7 @@ class IndexingDeps:
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
-    """Index a document in these spaces, in order, during a turn. Return None after a failure; the failure is
-    recorded."""
+    """Index a document in these spaces, in order, during a turn; None after a failure, which is recorded."""
     with traces.begin("index document", {"carrel.document_id": str(work.document_id)}):
         return await _index_in_spaces(work, space_ids)
 
@@ -201,10 +193,8 @@ class Made:
 
 @dataclass(slots=True)
 class Work:
-    """A document being indexed, with the numbers of texts and vectors so far.
-
-    `known` is the work by space, written a moment ago, so no read is needed. `made` are the chunks by space, and
-    `is_followed` means this process embeds them next. `both`: words and vectors are being written at once."""
+    """A document being indexed, with its texts and vectors so far. `known` is just written work by space, needing no
+    read; `made` are chunks by space. `is_followed`: this process embeds next. `both`: words and vectors at once."""
 
     deps: IndexingDeps
     turn: Turn
@@ -310,8 +300,7 @@ class Work:
     async def _embed_chunks(
         self, work: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
     ) -> tuple[NDArray[np.float32], int]:
-        """Return the chunks' vectors in order, and the number of embedded texts. Equal texts are embedded once, known
-        texts never."""
+        """Return the chunks' vectors in order, and the number of embedded texts. Known or equal texts are reused."""
         texts = {chunk.hash: chunk.dense_text for chunk in chunks}
         vectors = await self._read_known_vectors(work, list(texts)) if work.indexed_before else {}
         missing = [digest for digest in texts if digest not in vectors]
@@ -340,8 +329,7 @@ class Work:
 def _read_text(
     work: IndexingWork, embedder: Embedder, written: Sequence[str] | None = None
 ) -> tuple[list[Chunk], str | None]:
-    """Return a document's chunks and language; the language is detected only for stemming. For chunks with `written`
-    texts, only vectors are missing."""
+    """Return a document's chunks, and language if stemming needs it; chunks of `written` texts lack only vectors."""
     title: dict[str, Any] = {"title": work.title, "tokenizer": embedder.tokenizer}
     if work.caller_chunks is not None:
         chunks = caller_chunks(unpack_chunks(work.caller_chunks), **title)

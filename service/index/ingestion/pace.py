@@ -49,8 +49,7 @@ class Pace:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
-        """Update the pace by the chunks of the last `seconds` if documents wait and a document was indexed since the
-        start."""
+        """Update the pace by the last `seconds` if documents wait and a document was indexed since the start."""
         chunks, self._chunks = self._chunks, 0
         self.share.tell(self.figure, chunks / seconds)
         found = self.share.total(self.figure)
@@ -76,7 +75,6 @@ class BackPressure:
         return sum(backlog.documents for backlog in self._backlogs.values())
 
     def last_measured(self, organization_ids: Iterable[UUID]) -> dict[UUID, Backlog]:
-        """Return the last measured backlogs of these organizations; organizations without a backlog are left out."""
         return {key: self._backlogs[key] for key in organization_ids if key in self._backlogs}
 
     def measure(self, backlogs: Mapping[UUID, Backlog]) -> None:

@@ -1,5 +1,4 @@
-"""SQL of indexing requests: each document's desired version in each space, and the texts. The queue is the difference
-of `version` and `indexed_version`."""
+"""SQL of indexing: documents' desired `version` in each space (queued while not `indexed_version`), and the texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,9 +37,8 @@ TITLE = sa.func.coalesce(sa.func.nullif(document_contents.c.title, ""), document
 
 @dataclass(frozen=True, slots=True)
 class IndexingWork:
-    """The input of indexing a document in a space. `title` is embedded and stays with the contents. `name` is the
-    current name, or the file's if the document is called by its title. `caller_batch` and `caller_chunks` are set for a
-    caller's chunks. `indexed_before`: a space has chunks of the document, perhaps with vectors to reuse."""
+    """The input of indexing. `title`, embedded, stays with the contents; `name` is current, or the file's if the title
+    is the name. `caller_batch` and `caller_chunks`: a caller's chunks. `indexed_before`: a space may have vectors."""
 
     space_id: int
     model: str
@@ -87,8 +85,7 @@ def extend_claim(claimed_until: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 def _is_pending_where_replaced() -> sa.ColumnElement[bool]:
-    """Build the condition for an entry in a replacement of a space, if the document is pending in the replaced
-    space."""
+    """Build the condition for an entry in a replacement of a space, pending in the replaced space."""
     replaced, entry = space_documents.alias("replaced_places"), space_documents.c
     same = replaced.c.document_id == entry.document_id, replaced.c.space_id == spaces.c.replaces_space_id
     return sa.select(sa.true()).where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced)).exists()
@@ -165,11 +162,10 @@ _REQUEST_INDEXING = {
 def ask_indexing(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool, is_begun: bool
 ) -> Answer[SearchedSpace]:
-    """Request a version's indexing in the catalog and, with `collections_too`, in all spaces of the document.
-
-    `is_begun` claims the work for this process; otherwise the work waits. A collection waiting for an older version now
-    waits for the new version, because the older text is gone. A caller's chunks stay. Returns the spaces to index now,
-    the catalog first, except spaces just replaced; the replacements get the request for later."""
+    """Request a version's indexing in the catalog and, with `collections_too`, in all spaces; `is_begun` claims the
+    work. A collection waiting for an older version waits for the new version, because the older text is gone. A
+    caller's chunks stay. Returns the spaces to index now, the catalog first; spaces just replaced leave it to
+    replacements."""
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return batch.ask(_REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 
@@ -186,10 +182,8 @@ async def request_indexing_in_space(
     caller_bytes: int | None = None,
     anew: bool = False,
 ) -> None:
-    """Request a version's indexing in a collection's space, with this metadata.
-
-    `is_begun` claims the work for this process; otherwise the work waits. Replacements of the space get the request for
-    later. `caller_bytes` is the packed size of a caller's chunks. A caller's chunks always count as not indexed, the
+    """Request a version's indexing in a collection's space and, for later, its replacements; `is_begun` claims the
+    work. `caller_bytes` is the packed size of a caller's chunks. A caller's chunks always count as not indexed, the
     document's own chunks only with `anew`."""
     own, owner = sa.literal(document_id, sa.Uuid()), sa.literal(organization_id, sa.Uuid())
     values: dict[str, sa.ColumnElement[Any]] = {
@@ -302,8 +296,7 @@ _WORK = _build_work()
 def ask_work(
     batch: Batch, organization_id: UUID, *, document_id: UUID, space_id: int, is_whole: bool
 ) -> Answer[IndexingWork]:
-    """Read the work of indexing a document in a space, or in the space's replacement; no work if the document was
-    removed. The text is included if words must be written, or with `is_whole`."""
+    """Read a document's work in a space or the replacement, if any; with text if words are missing or `is_whole`."""
     given = params(organization_id, document_id=document_id, space_id=space_id, is_whole=is_whole)
     return batch.ask(_WORK, IndexingWork, given)
 

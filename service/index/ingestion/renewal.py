@@ -1,7 +1,5 @@
-"""Renew indexes in the background, terms from the stored texts, without reading or embedding files again. Searches
-continue. Vectors inside chunk rows move to their own table.
-
-Each transaction renews a slice of a document. A document interrupted by a kill or a change begins again."""
+"""Renew indexes in the background while searches continue: terms from the stored texts, without reading or embedding
+again; vectors move out of chunk rows. A transaction renews a slice; an interrupted document begins again."""
 
 import asyncio
 import time
@@ -73,8 +71,7 @@ async def _renew_document(database: Database, organization_id: UUID, entry: OldE
 
 
 async def renew_slice(connection: Connection, organization_id: UUID, entry: OldEntry, *, first: int) -> int | None:
-    """Renew a document's chunks from number `first` on. Return the next number, None at the end or if the document has
-    changed since `entry` was listed."""
+    """Renew chunks from number `first` on; return the next number, None at the end or if changed since `entry`."""
     known = await lock_to_write(connection, organization_id, space_id=entry.space_id, document_ids=[entry.document_id])
     place = IndexEntry(organization_id, entry.space_id, entry.document_id, entry.dimensions)
     # Read with the lock held: terms of an earlier title would stay for good.

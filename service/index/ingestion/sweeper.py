@@ -13,8 +13,7 @@ from service.platform.disk import DiskGuard
 
 
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
-    """Claim each organization's abandoned documents, and return the number; documents without room wait. When a part of
-    the indexer fails, the second part continues, and the error is raised at the end."""
+    """Claim abandoned documents as room allows, and return the number; a part's error is raised at the end."""
     await disk.wait_for_room()
     organizations = await organization_ids(indexer.database)
     taken, failures = 0, list[ExceptionGroup[Exception]]()

@@ -1,7 +1,5 @@
-"""Turns at indexing: the number of documents at a time, and the order of the waiting.
-
-Organizations alternate, and small and large documents, oldest first. A large document yields after every slice of its
-texts. Rebuilds come last, except every few turns."""
+"""Turns at indexing: the number of documents at a time, and the order. Organizations alternate, and small and large
+documents, oldest first. A large document yields after every slice. Rebuilds come last, except every few turns."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator

@@ -117,8 +117,7 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
 async def find_newest_rebuild(
     connection: Connection, organization_id: UUID, *, collection_id: UUID | None
 ) -> Rebuild | None:
-    """Find an index's newest rebuild, a running rebuild first. Ids give no order, because they come from several
-    clocks."""
+    """Find an index's running, else newest rebuild; ids give no order, because they come from several clocks."""
     statement = (
         _select_rebuilds(organization_id, Rebuild)
         .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
@@ -129,7 +128,6 @@ async def find_newest_rebuild(
 
 
 async def list_running(connection: Connection, organization_id: UUID) -> list[RunningRebuild]:
-    """List the running rebuilds, the oldest first."""
     statement = _select_rebuilds(organization_id, RunningRebuild).where(index_rebuilds.c.status == "RUNNING")
     return await find_rows(connection, statement.order_by(index_rebuilds.c.rebuild_id), RunningRebuild)
 
@@ -170,7 +168,6 @@ async def copy_entries(
 async def copy_waiting_chunks(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Copy callers' waiting chunks from the old space to the new space; return the documents of the copied chunks."""
     kept = ("document_id", "organization_id", "batch_id", "chunks")
     waiting = sa.select(*(caller_chunks.c[name] for name in kept), sa.literal(new_id, sa.Integer())).where(
         matches(caller_chunks, organization_id, space_id=old_id), in_array(caller_chunks.c.document_id, document_ids)
@@ -232,8 +229,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unready:
-    """The number of documents with differences between the new and the old space; `blocking` documents hold up the
-    swap."""
+    """The number of documents that differ between both spaces; `blocking` documents hold up the swap."""
 
     documents: int
     blocking: int
@@ -244,8 +240,7 @@ _new = space_documents.alias("new_places")
 
 
 def _is_ready() -> sa.ColumnElement[bool]:
-    """Build the condition for a complete entry: the new space has all the old space shows, with vectors, even if the
-    old space shows only words so far. An unindexed entry need only be requested."""
+    """Build the condition for a complete entry: all the old space shows, with vectors, or requested if unindexed."""
     found = shown_version(_old)
     never_indexed = sa.and_(found.is_(None), sa.or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0))
     as_new = sa.func.coalesce(_new.c.indexed_version >= found, never_indexed)
@@ -269,7 +264,6 @@ def _number(transaction: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 async def list_missing_entries(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """List documents of the old space missing from the new space, by id; `after` is the last of the previous list."""
     missing = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(
         _old.c.document_id > after, _new.c.document_id.is_(None)
     )
@@ -321,8 +315,7 @@ def _is_visible(caller: Caller) -> sa.ColumnElement[bool]:
 async def count_progress(
     connection: Connection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
 ) -> Progress:
-    """Count the documents visible to the caller, the indexed and the failed. `held` covers all documents: some remain,
-    each failed `hopeless` times in a row."""
+    """Count visible, indexed and failed documents; `held`: all remaining, visible or not, failed `hopeless` times."""
     ready, known = _is_ready(), _is_visible(caller)
     failed = sa.and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
     given_up = sa.and_(failed, _new.c.attempts >= hopeless)

@@ -1,5 +1,4 @@
-"""Finish rebuilds, in every replica: copy the old space's requests into the new space, index the documents, swap the
-spaces in a transaction after comparing both, and empty the old space. The next process can resume each step."""
+"""Finish rebuilds, in every replica: copy requests, index, compare and swap, empty the old space; all resumable."""
 
 import asyncio
 import time
@@ -73,8 +72,7 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Request documents missing from the new space, the next by id; False if none is missing. The swap waits for
-    all."""
+    """Request the next documents, by id, missing from the new space; False without any. The swap waits for all."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     after = indexer.rebuilds_copied_to.pop(rebuild.rebuild_id, NIL)
     async with indexer.database.transaction(organization_id) as connection:
@@ -156,8 +154,7 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def know_from_now(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> int:
-    """Return the number of a transaction at the process's first sight of the rebuild; later transactions know the
-    rebuild."""
+    """Return the number of a transaction when the process first saw the rebuild; later transactions know it."""
     if rebuild.rebuild_id not in indexer.rebuilds_known_from:
         async with indexer.database.transaction(organization_id) as connection:
             number = await queries.number_transaction(connection)

@@ -126,8 +126,7 @@ async def retire_replacement(connection: Connection, organization_id: UUID, *, s
 
 
 async def delete_space(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with all entries, after all transactions writing there. A replacement of the space is retired. A
-    space replaced by the removed space loses its successor."""
+    """Remove a space with all entries, after all writers; retire its replacement, and unlink a space it replaced."""
     await retire_replacement(connection, organization_id, space_id=space_id)
     replaced = matches(spaces, organization_id, replaced_by_space_id=space_id)
     await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))

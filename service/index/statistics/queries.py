@@ -110,7 +110,6 @@ async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: i
 async def delete_unused_terms(
     connection: Connection, organization_id: UUID, *, space_id: int, terms: Sequence[int]
 ) -> None:
-    """Delete the statistics of the given terms, if unused by all chunks of the space; no other row is read."""
     await connection.execute(
         sa.delete(term_statistics).where(
             term_statistics.c.organization_id == organization_id,

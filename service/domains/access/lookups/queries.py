@@ -1,7 +1,5 @@
-"""SQL of the look-ups. Each page is a single statement, so all rows show the same moment.
-
-Few classes or groups are read from indexes. For many, the list is walked first, and an unfilled page is then completed.
-"""
+"""SQL of the look-ups. Each page is a single statement, so all rows show the same moment. Few classes or groups are
+read from indexes. For many, the list is walked first, and an unfilled page is then completed."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -71,8 +69,7 @@ def resources_in(
     *,
     resource_type: sa.ColumnElement[str] | None,
 ) -> sa.Select[UUID, Any, str]:
-    """Select a page of resources in the given access classes by object id, with `params` of `after` and `limit`.
-    `resource_type` is a type, `any_(…)` of several, or None for all."""
+    """Select a page of the classes' resources by object id; `resource_type` is a type, `any_(…)`, or None for all."""
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
@@ -142,8 +139,7 @@ async def list_readable_resources(
 
 
 async def find_subject(connection: Connection, organization_id: UUID, *, email: str) -> UUID | None:
-    """Find the user or service account with an address (lower case). Inactive accounts count; deleted accounts
-    don't."""
+    """Find the active or inactive user or service account with an address (lower case), unless deleted."""
     statement = sa.select(principals.c.principal_id).where(
         matches(principals, organization_id, email=email), principals.c.deleted_at.is_(None)
     )
@@ -340,7 +336,6 @@ async def list_groups_around(
 async def list_roles(
     connection: Connection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
 ) -> list[HeldRole]:
-    """List the roles held directly by the given principals in an access class."""
     statement = sa.select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
         matches(class_readers, organization_id, access_class=access_class),
         in_array(class_readers.c.principal_id, grantees),

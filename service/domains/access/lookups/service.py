@@ -96,8 +96,7 @@ async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoA
 async def check_resource(
     connection: Connection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
 ) -> wire.CheckResourceAuthorizationForUserResponse:
-    """Return whether the caller may act on a resource; admins may ask about anyone. An unknown resource is not
-    authorized."""
+    """Return whether the caller (for admins, anyone) may act on a resource; an unknown resource is not authorized."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
     return wire.CheckResourceAuthorizationForUserResponse(authorized=bool(readable))
 
@@ -129,8 +128,7 @@ async def _readable(
 
 
 async def _subject(connection: Connection, caller: Caller, user_email: str | None) -> Caller | None:
-    """Find the principal of a check; None if inactive. Users may ask about themselves, keys for users about active
-    users, and admins about every address."""
+    """Find the principal of a check (None: inactive). Keys for users may name active users, admins every address."""
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
         return caller
     if not caller.is_admin:

@@ -1,6 +1,5 @@
-"""SQL of all resources, by name, type, owner and reader. Each page or count is a single statement.
-
-Two readers are compared by access classes before any resource is read: classes of the first reader alone."""
+"""SQL of all resources, by name, type, owner and reader. Each page or count is a single statement. Two readers are
+compared by access classes before any resource is read: classes of the first reader alone."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -56,8 +55,7 @@ class Through:
 
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
-    """The filters of a query of resources; None means no filter. `text` is part of a name or resourceId. Resources
-    readable by `not_readable_by` are removed from the resources readable by `readable_by`."""
+    """The filters of resources; None means no filter. `text` is part of a name or resourceId."""
 
     object_ids: Sequence[UUID] | None = None
     text: str | None = None
@@ -286,8 +284,7 @@ LIMIT :limit
 async def list_grantees(
     connection: Connection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> list[ClassGrantee]:
-    """List the grantees of each access class by digest, principal and role, without inactive people and deleted
-    accounts."""
+    """List access classes' grantees by digest, principal and role, without inactive people and deleted accounts."""
     digest, principal_id, role = after
     parameters = {
         "organization_id": organization_id,
@@ -331,8 +328,7 @@ async def list_group_people(
 
 
 def _total(organization_id: UUID, table: sa.Table, *ids: sa.ColumnElement[UUID]) -> list[sa.ColumnElement[str]]:
-    """Return the number of rows, and a sum that changes with every rewritten row. `xmin`, a row's transaction, never
-    repeats, even if values do."""
+    """Return the row count, and a sum that changes with each rewritten row, because a row's `xmin` never repeats."""
     sum_of: sa.ColumnElement[int] = sa.cast(sa.cast(sa.literal_column(f"{table.name}.xmin"), sa.Text), sa.BigInteger)
     for one in ids:
         sum_of = sa.func.uuid_hash_extended(one, sum_of)
@@ -344,8 +340,7 @@ def _total(organization_id: UUID, table: sa.Table, *ids: sa.ColumnElement[UUID])
 
 
 async def read_totals(connection: Connection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
-    """Read values that change with resources, people or groups, and the time. Holders of access classes don't count,
-    because access classes never change."""
+    """Read the time, and values that change with resources, people or groups. Access classes never change."""
     statement = sa.select(
         *_total(organization_id, resources, resources.c.object_id),
         *_total(organization_id, principals, principals.c.principal_id),

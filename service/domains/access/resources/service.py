@@ -139,8 +139,7 @@ async def get_state(
 ) -> wire.AdminAccessGetStateResponse:
     """Return the current state of all access, and whether access changed since an earlier state.
 
-    A grant added and removed in between leaves no row, but leaves an audit log entry. Raises BadRequest `invalid_state`
-    for a state never returned by this service."""
+    A grant added and removed in between leaves only an audit log entry. Raises BadRequest `invalid_state`."""
     values, at = await queries.read_totals(connection, caller.organization_id)
     fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
     state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"

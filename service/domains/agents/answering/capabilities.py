@@ -73,8 +73,7 @@ class Retries(AbstractCapability[Any]):
 
 
 def pause_after(error: Exception, *, attempt: int) -> float | None:
-    """Return the seconds to wait before a retry: the endpoint's, or doubled each time with jitter. None means give
-    up."""
+    """Return the seconds before a retry: the endpoint's, or doubled each time with jitter; None means give up."""
     if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
         return None
     if error.retry_after is not None:

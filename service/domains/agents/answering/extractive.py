@@ -91,8 +91,7 @@ async def _write(
 
 
 def _cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
-    """Split a message into parts to answer separately: several questions, or two things to compare. With `follows`,
-    each question comes with its new words."""
+    """Split a message into questions, or two things to compare. With `follows`, each comes with its new words."""
     if compared := _COMPARES.fullmatch(message):
         return {compared[1]: [], compared[2]: []}
     short = {each.text: find_new_words(each.text) for each in cut_sentences(message)} if follows else {}

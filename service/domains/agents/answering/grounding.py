@@ -1,7 +1,5 @@
-"""Measure by fixed rules how far cited passages support a reply, and find unsupported numbers and names.
-
-A supported sentence shares all numbers and two thirds of the other words with its passages. A sentence without a
-citation may be supported by any single passage."""
+"""Measure by rules how far cited passages support a reply, and find unsupported numbers and names. A supported sentence
+shares all numbers and two thirds of the other words with its passages or, uncited, with any single passage."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

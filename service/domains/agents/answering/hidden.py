@@ -18,8 +18,7 @@ SCRIPT_REMOVED, CALL_REMOVED = _WARNINGS["script"], _WARNINGS["call"]
 
 
 def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> str:
-    """Return a text without hidden parts, and add warnings for the reader. Tool calls found in a `known` text stay,
-    because they are part of the answer."""
+    """Return a text without hidden parts, adding warnings; tool calls of a `known` text stay, as part of the answer."""
     # Halves of characters are joined; a half that stays alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
     for pattern, warning in _REMOVED:

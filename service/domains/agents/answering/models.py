@@ -51,8 +51,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Words of a passage (`passage_no` counts from 0); `unsupported` lists parts of the reply missing from the
-    passage."""
+    """Words of a passage (`passage_no` from 0); `unsupported` lists parts of the reply missing from the passage."""
 
     passage_no: int
     quote: str

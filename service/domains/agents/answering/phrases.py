@@ -15,9 +15,8 @@ from service.text.languages import ENGLISH, tell_language
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """The built-in model's phrases in a language. `nothing_answers` fits any reason, `nothing_about` a part of a
-    question, and `closest` introduces passages of possible help. `grammar` has words typical of the language, `numbers`
-    the values of words; `refusing` finds a reply without an answer."""
+    """Phrases in a language. `nothing_answers` fits any reason, `nothing_about` a part of a question; `closest`
+    introduces possible help. `grammar` has typical words, `numbers` words' values; `refusing` finds refusals."""
 
     nothing_answers: str
     nothing_about: str

@@ -105,8 +105,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
 
 
 def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[list[Citation], list[str]]:
-    """Return the citations with the parts of the reply missing from their passages, and warnings about unsupported
-    words, missing citations and another language."""
+    """Return citations with the reply's unsupported parts, and warnings (support, missing citations, language)."""
     named = "\n".join([asked[0], *(passage.document_name for passage in deps.passages)])
     passages = {number: deps.passages[one.passage_no].text for number, one in enumerate(checked.citations, 1)}
     lacking = find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)

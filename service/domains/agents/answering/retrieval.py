@@ -48,8 +48,7 @@ class Lookup:
         return complete_question(self.messages) or self.query
 
     def queries(self) -> list[str]:
-        """Return the query, or its separate questions. Questions of a whole message are completed with earlier
-        words."""
+        """Return the query, or its questions; a whole message's questions are completed with earlier words."""
         if not self.options.enable_query_extraction:
             return [self.query]
         if self.messages and self.query == self.question.strip()[:LONGEST_QUERY]:
@@ -68,8 +67,7 @@ class Retrieved:
 
 
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
-    """Return the best passages among the caller's searchable and readable documents, each chunk once. May raise
-    Unavailable."""
+    """Return the best passages of the caller's searchable, readable documents, each once. May raise Unavailable."""
     query = lookup.query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return Retrieved(())

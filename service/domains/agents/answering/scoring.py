@@ -24,8 +24,7 @@ FEWEST_TELLING_WORDS = 8
 """Words. A shorter sentence without a word of the question is too short for the words above it to count."""
 
 TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
-"""The gain of the first sentence below a fitting heading when the best are chosen. A heading fits by two shares of
-common words: the second number is the share of the question's words, the third of the heading's words."""
+"""The gain of the first sentence below a fitting heading; the common shares of question and heading words to fit."""
 
 NEAR_THE_BEST = 0.8
 """Sentences with at least this share of the best score are quoted, too."""
@@ -37,8 +36,7 @@ NEAREST = 0.55
 """Without an answer, sentences with at least this score are shown as the nearest."""
 
 MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 2, 1200
-"""The most quotes for a question, the most nearest sentences shown, and the characters after which no quote is
-added."""
+"""The most quotes, the most nearest sentences shown, and the characters after which no quote is added."""
 MOST_GATHERED, NEAR_WHEN_GATHERING = 6, 0.75
 """The most quotes for a question about everything on a subject, and the lowest share of the best score for each."""
 
@@ -115,8 +113,7 @@ def _choose_for(
 
 
 def _has_names(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> bool:
-    """Return whether all names in a question occur in the found text. Where nouns have capitals, no word counts as a
-    name."""
+    """Return whether the found text has all the question's names; where nouns have capitals, no word is a name."""
     texts = "\n".join(f"{each.context}\n{each.quote}" for each in quotable).casefold()
     names = _NAME.findall(question) if COMPOUNDING.isdisjoint(stemmings) else []
     return all(name.casefold() in texts for name in names)

@@ -39,8 +39,7 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """Words of a passage (by number), with headings, and the `whole` to quote them with: a list, a table, or the lines
-    between two headings."""
+    """A passage's words, headings, and the `whole` to quote: a list, a table, or the lines between two headings."""
 
     number: int
     document: str
@@ -59,8 +58,7 @@ class Quotable:
 
 
 def segments_of(passage: str, *, document: str = "", number: int = 0, by_section: bool = False) -> list[Quotable]:
-    """Return the quotable parts of a passage in reading order, without lines repeating the document's name.
-    `by_section` adds all text below the same heading."""
+    """Return a passage's quotable parts in order, without title lines; `by_section` adds each heading's whole text."""
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}

@@ -1,6 +1,4 @@
-"""People's changes to conversations: rename, delete, and feedback on a reply.
-
-Deletions and feedback are on the audit log; the words are stored where deletion is possible."""
+"""Renaming and deleting conversations, and feedback. The audit log has no words, because words must be deletable."""
 
 from dataclasses import replace
 
@@ -43,9 +41,7 @@ async def delete_conversation(
 async def give_feedback(
     connection: Connection, caller: Caller, *, request: ProvideMessageFeedbackRequest
 ) -> ProvideMessageFeedbackResponse:
-    """Record feedback on a reply in the audit log: by the recipient, or by an admin on any reply.
-
-    The latest verdict is stored with the reply."""
+    """Record feedback on a reply in the audit log: by the recipient, or by an admin on any reply."""
     author = await find_author(connection, caller, user_email=request.user_email)
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
     authorize_message(author.caller, agent_id)

@@ -1,6 +1,4 @@
-"""The job to answer a turn with the sender's current rights. The reply or error is recorded as the sender's.
-
-A conversation has at most one job, for the next turn."""
+"""The job, at most one for a conversation, to answer the next turn as the sender, with the sender's current rights."""
 
 import asyncio
 from collections.abc import Sequence
@@ -110,8 +108,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
 
 
 async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple[Caller, StoredAgent]:
-    """Return the message's sender with current rights, and the agent; raise the reason if the turn can't be
-    answered."""
+    """Return the message's sender with current rights, and the agent; raise the reason not to answer."""
     caller = await reload_caller(
         connection,
         work.organization_id,
@@ -214,8 +211,7 @@ async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
 
 
 async def complete_turn(connection: Connection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
-    """Save a reply as its sender, with the conversation locked. Return False if the turn has passed to another
-    worker."""
+    """Save a reply as its sender, with the conversation locked; return False if another worker has the turn."""
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
     passages = to_stored_passages(reply.passages, resting=resting)

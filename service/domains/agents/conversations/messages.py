@@ -1,5 +1,4 @@
-"""Sending a message: the turn and its job are added in a single transaction. A repeated Idempotency-Key returns the
-same turn."""
+"""Sending a message adds the turn and its job in a transaction; a repeated Idempotency-Key returns the same turn."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -35,10 +34,8 @@ class BegunTurn:
 async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> BegunTurn:
-    """Add a turn for the caller's message in the request's transaction; a worker answers later.
-
-    `by_program` means over v0, if the agent allows programs. A repeated Idempotency-Key must belong to the same
-    request."""
+    """Add a turn for the caller's message in the request's transaction; a worker answers later. `by_program`: over v0,
+    if the agent allows programs. A repeated Idempotency-Key must belong to the same request."""
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None:
@@ -62,8 +59,7 @@ async def begin_turn(
 async def begin_conversation(
     connection: Connection, caller: Caller, *, request: CreateConversationRequest
 ) -> CreateConversationResponse:
-    """Begin a conversation before the first message. This call is optional: sendMessage begins a conversation by
-    default.
+    """Begin a conversation before the first message; optional, because sendMessage begins a conversation by default.
 
     Only the caller can continue the conversation."""
     _require_api_access(await _require_agent(connection, caller, agent_id=request.agent_id))

@@ -57,8 +57,7 @@ VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
 
 
 async def fill_in(connection: Connection, caller: Caller, *, message: Message) -> str:
-    """Return a message's text with documents' names for the variables. Raises NotFound without READ, BadRequest for a
-    repeated name or an overlong result."""
+    """Fill in documents' names. Raises NotFound without READ, BadRequest for a repeated name or overlong result."""
     variables = message.variables
     if not variables:
         return message.text

@@ -50,8 +50,7 @@ class JudgedTurn:
 
 
 async def lock_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> bool:
-    """Lock the caller's conversation; return False if no such conversation exists. Adding or ending a turn locks first,
-    to keep the order."""
+    """Lock the caller's conversation; False if unknown. Adding or ending a turn locks first, to keep the order."""
     statement = (
         sa.select(conversations.c.conversation_id)
         .where(
@@ -69,8 +68,7 @@ async def lock_conversation(connection: Connection, caller: Caller, *, conversat
 
 
 async def lock_conversation_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
-    """Lock the conversation of a turn, of any principal, and return the conversation's id; None when the turn was
-    erased."""
+    """Lock a turn's conversation, of any principal; return the conversation's id, None when the turn was erased."""
     statement = (
         sa.select(conversations.c.conversation_id)
         .join(turns, turns.c.conversation_id == conversations.c.conversation_id)

@@ -114,8 +114,7 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 async def stream_events(
     request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
 ) -> AsyncGenerator[bytes]:
-    """Yield a job's events until the job ends, the service stops (with `cut`), or rights end. `look` reads the job
-    again."""
+    """Yield a job's events until the job ends, the service stops (with `cut`), or rights end; `look` reads the job."""
     quiet_since = time.monotonic()
     while True:
         news, position = tell(turn, position)
@@ -140,7 +139,6 @@ async def stream_events(
 
 
 def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
-    """Return the events between a position and a turn's state, and the position afterwards."""
     attempt = turn.row.attempt
     text, news = turn.text, list[bytes]()
     if text is not None and (position.attempt != attempt or position.sent > len(text)):

@@ -31,8 +31,7 @@ STREAM: dict[int | str, dict[str, Any]] = {200: {"model": StreamingChunk}}
 async def send_message(
     request: wire.SendMessageRequest, http: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> wire.SendMessageResponse:
-    """Send a message to an agent and wait for the reply. The agent must be deployed to the caller and open to
-    programs."""
+    """Send a message to an agent deployed to the caller and open to programs, and wait for the reply."""
     turn_id = await _begin(request, http, response, runtime=runtime, caller=caller)
     await wait_until_done(runtime, http, organization_id=caller.organization_id, turn_id=turn_id)
     return wire.SendMessageResponse(send_chat_result=result_of(await _look(runtime, http, request, turn_id=turn_id)))

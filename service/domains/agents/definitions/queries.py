@@ -18,7 +18,6 @@ from service.schema.catalog import collections
 from service.schema.identity import principals, resources
 
 MOST_VERSIONS = 50
-"""The most versions to keep of an agent; another version replaces the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,6 @@ async def list_versions(
 async def delete_versions(
     connection: Connection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
 ) -> int:
-    """Delete the versions of an agent, or all versions saved by a person; return the number."""
     about = {"agent_id": agent_id} if saved_by is None else {"saved_by": saved_by}
     return (
         await connection.execute(delete(agent_versions).where(matches(agent_versions, organization_id, **about)))

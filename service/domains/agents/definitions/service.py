@@ -211,8 +211,7 @@ def _settings(agent: StoredAgent) -> dict[str, Any]:
 async def _keep_version(
     connection: Connection, caller: Caller, now: wire.AgentDefinition, *, before: wire.AgentDefinition | None = None
 ) -> None:
-    """Save the settings of a locked agent as a version. Earlier settings are saved, too, if the newest version differs
-    or is erased."""
+    """Save a locked agent's settings as a version, after the earlier settings if the newest version lacks them."""
     organization_id, agent_id = caller.organization_id, now.agent_id
     newest = await queries.list_versions(connection, organization_id, agent_id=agent_id, before=None, limit=1)
     rows: list[dict[str, object]] = [

@@ -31,9 +31,7 @@ async def add_run(
     runtime: RuntimeDep,
     caller: CallerDep,
 ) -> run_wire.AdminEvaluationSetsAddRunResponse:
-    """Save the measurements of a run over an evaluation set, as the caller's.
-
-    Replies are measured before the transaction of the run and of the Idempotency-Key begins."""
+    """Save the measurements of a run over an evaluation set, as the caller's."""
     grounded = await measure_replies(runtime.database, caller, request.results)
     default_model = model_names(runtime.settings)[0]
     async with runtime.database.transaction(caller.organization_id) as connection:

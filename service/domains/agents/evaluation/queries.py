@@ -201,8 +201,7 @@ async def find_overfull_case(
 async def find_contradiction(
     connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID]
 ) -> str | None:
-    """Find the question of a case marked as unanswerable although judgements or statements expect an answer; None
-    without any."""
+    """Find a question marked as unanswerable although judgements or statements expect an answer; None without any."""
     is_relevant = sa.func.jsonb_path_exists(evaluation_cases.c.judgements, sa.cast("$.* ? (@ > 0)", JSONPATH))
     answers = sa.or_(is_relevant, sa.func.jsonb_array_length(evaluation_cases.c.statements) > 0)
     return await _find_case(connection, organization_id, case_ids, evaluation_cases.c.nothing_answers & answers)

@@ -1,5 +1,4 @@
-"""The rules of an upload: how it would change a document, given the current state. Decisions change no data. A plan
-decides on up to a thousand documents before any upload."""
+"""The rules of an upload, without changing data; a plan decides on up to a thousand documents before any upload."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +27,8 @@ _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fi
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A request to make a file on disk the document with the form's external id. `new_only`: an existing document must
-    come from the same file and key. `container`: the contents that include the file. `title`: the file's own, or
-    empty."""
+    """A request to make a file the document with the form's external id. `new_only`: an existing document must come
+    from the same file and key. `container`: the contents around the file. `title`: the file's own, or empty."""
 
     caller: Caller
     form: UploadFileForm
@@ -42,8 +40,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The intended state of a document for `caller`; `before` is the current state (None: new), `container_id` the file
-    around it."""
+    """The intended state for `caller`, the state `before` (None: new), and `container_id`, the file around it."""
 
     upload: Upload
     caller: Caller
@@ -97,12 +94,10 @@ class AskedState:
 
 
 async def decide(connection: Connection, upload: Upload, state: AskedState) -> Decision:
-    """Decide on an upload in this state; a contained file has the owner and access of the container.
-
-    Raises Forbidden `external_id_taken`, `owner_required`, `collection_editor_required`; NotFound for a collection
-    without a role; Conflict `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`.
-    BadRequest for unknown readers, or metadata against the collection's schema. ContainerChangedError when the
-    container's contents have changed."""
+    """Decide on an upload; a contained file gets the container's owner and access. Raises Forbidden
+    `external_id_taken`, `owner_required`, `collection_editor_required`. NotFound for a collection without a role.
+    Conflict `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`. BadRequest for unknown
+    readers or wrong metadata. ContainerChangedError after a change of the container's contents."""
     form, caller = upload.form, state.acting.caller()
     container = None
     if upload.container is not None and state.container is not None:
@@ -214,8 +209,7 @@ def _with_fingerprint(decision: Decision, given: str | None) -> Decision:
 
 
 def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, container: StoredDocument | None) -> bool:
-    """Return whether pictures within the file are read: as requested, or as before; in a container, as the
-    container's."""
+    """Return whether to read the file's pictures: as requested, or as before; in a container, as the container's."""
     if container is not None:
         return container.file.reads_pictures
     if form.read_pictures is not None:
@@ -252,8 +246,7 @@ async def _placement(
 
 
 async def plan_uploads(connection: Connection, caller: Caller, *, planned: Sequence[PlannedUpload]) -> list[UploadPlan]:
-    """Return the effect of uploading each document for this caller, in the requested order. FORBIDDEN means the
-    external id belongs to another principal's document, like the upload's 403, and reveals no more."""
+    """Return each upload's effect, in order. FORBIDDEN reveals only that another principal has the external id."""
     organization_id = caller.organization_id
     names = {each.document_external_id for each in planned}
     stored = await queries.find_external_ids(connection, organization_id, names)

@@ -1,6 +1,4 @@
-"""Show, download, re-index and rename documents, and delete them everywhere, a container with all its files.
-
-Admins see every document's name; contents need access."""
+"""Show, download, re-index, rename and delete documents. Admins see every name; contents need access."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace

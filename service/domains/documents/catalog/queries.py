@@ -114,7 +114,6 @@ _OWN_ID = param(documents.c.document_id)
 
 
 def _build_version_insert(*, new_text: bool) -> sa.Select[int]:
-    """Save the document, record its new version, and keep the new text or the previous version's text."""
     saved = _SAVED
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
@@ -158,8 +157,7 @@ def save_version(
     created_by: UUID,
     text: NewText | None,
 ) -> None:
-    """Save a document like `save_document`, and record the version with its text; `text` None keeps the previous
-    text."""
+    """Save a document like `save_document`, and record the version; `text` None keeps the previous text."""
     values = {
         **_document_values(document_id, version, fields),
         **{name: getattr(file, field) for name, field in FILE_COLUMNS.items()},
@@ -210,8 +208,7 @@ async def find_external_ids(
 async def read_upload_states(
     connection: Connection, caller: Caller, *, document_ids: Sequence[UUID]
 ) -> dict[UUID, tuple[str | None, bool, bool]]:
-    """Return, by id of existing documents, the fingerprint, whether the caller may update the document, and whether
-    other principals may read it."""
+    """Return existing documents' fingerprints, whether the caller may update, and whether other principals may read."""
     may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     shared = resources.c.access_class.in_(shared_classes(caller.organization_id))
     statement = (

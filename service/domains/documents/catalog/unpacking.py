@@ -80,12 +80,10 @@ NOBODY: Reason = (
 
 @dataclass
 class Run:
-    """A run of the job: the container and the uploader.
-
-    `files_left` and `bytes_left` are left of the outermost container's limits; `is_too_deep` means nested too deep.
-    `kept` are documents of contained files, readable or not. `read` are the numbers, from 0, of readable files, and
-    `left_out` of all other files examined. `deleted` documents were of gone files. `has_changed` means some document
-    changed. `is_whole` means every file was examined."""
+    """A run of the job: the container and the uploader. `files_left` and `bytes_left` remain of the outermost
+    container's limits; `is_too_deep` means nested too deep. `kept` are documents of contained files, readable or not.
+    `read` are the numbers, from 0, of readable files, and `left_out` of all other files examined. `deleted` documents
+    were of gone files. `is_whole` means every file was examined."""
 
     runtime: Runtime
     document: StoredDocument

@@ -1,11 +1,8 @@
-"""Uploads: creating or updating a document from a file, all or nothing.
-
-`judge` compares the upload with the catalog, without a lock. `read` extracts the text of new bytes outside any
-transaction. `commit` locks the document, judges again and saves all in a transaction. If a change means that the file
-must be read, `commit` saves no data and returns the new decision. So an unreadable file, a refusal, a crash or a full
-disk leaves the document as before; at worst, an unreferenced file waits for collection.
-
-decisions.py has the judging rules, writing.py a commit's rows, waiting.py the wait for the index."""
+"""Create or update a document from a file, all or nothing. `judge` compares the upload with the catalog, without a
+lock. `read` extracts the text of new bytes outside any transaction. `commit` locks the document, judges again and saves
+all in a transaction; if the file must now be read, `commit` saves no data and returns the new decision. So an
+unreadable file, a refusal, a crash or a full disk leaves the document as before; at worst, an unreferenced file waits
+for collection. decisions.py has the judging rules, writing.py a commit's rows, waiting.py the wait for the index."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,8 +34,7 @@ LOOK_SECONDS = 1.0
 
 
 async def require_room(runtime: Runtime, organization_id: UUID, gives_up: Callable[[], bool] | None) -> None:
-    """Wait for room in an organization's backlog, at most `inline_indexing_seconds` and only while `gives_up` returns
-    False. Refuse with `indexing_backlog` if the backlog is still full."""
+    """Wait up to `inline_indexing_seconds` or until `gives_up()` for room; then refuse with `indexing_backlog`."""
     for _ in range(int(runtime.settings.inline_indexing_seconds / LOOK_SECONDS)):
         if gives_up is None or gives_up() or not runtime.indexer.refused_seconds(organization_id):
             break
@@ -56,13 +52,9 @@ async def save_upload(
     container: Container | None = None,
     gives_up: Callable[[], bool] | None = None,
 ) -> SavedUpload:
-    """Create or update the document of `form.document_external_id` from a file on disk. Waiting for the index is left
-    to the caller, and needs neither connection nor file.
-
-    With `new_only`, other bytes are a Conflict `idempotency_key_reused`. A file in a changed `container` raises
-    ContainerChangedError. Also raises the errors of `decide`, UnreadableFile, Conflict `resource_taken` or
-    `concurrent_change`, InsufficientStorage, and, before reading the file, Unavailable `indexing_backlog`, after a wait
-    (`require_room`)."""
+    """Create or update a form's document from a file on disk; waiting for the index, without connection or file, is
+    left to the caller. Raises the errors of `decide`, UnreadableFile, Conflict `resource_taken` or `concurrent_change`,
+    InsufficientStorage, and, before reading the file, Unavailable `indexing_backlog` after a wait (`require_room`)."""
     upload = Upload(caller, form, file, new_only, container)
     with runtime.indexer.words_awaited():
         return await _save(runtime, upload, gives_up=gives_up)

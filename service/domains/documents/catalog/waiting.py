@@ -22,9 +22,7 @@ async def wait_for_index(
     request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool
 ) -> UploadFileResponse:
     """Return an upload's outcome when its words are indexed or the wait is over. A patient wait ends only when the
-    service stops, and includes the vectors.
-
-    `indexing` is DONE when the document is searchable in all its spaces, by words and by meaning."""
+    service stops, and includes the vectors. `indexing` is DONE when all spaces have words and vectors."""
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
     outcomes = await _wait(request, runtime, saved, patiently=patiently)

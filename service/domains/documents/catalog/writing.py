@@ -47,8 +47,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class SavedUpload:
-    """The document after an upload. `is_pending`: a part was already waiting for its index; `lacks_words`: the words
-    too."""
+    """A document after an upload. `is_pending`: a part already waited for its index; `lacks_words`: the words, too."""
 
     document_id: UUID
     version: int
@@ -62,8 +61,7 @@ class SavedUpload:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """The spaces to index a document in, the work in the first space if the file was just read, and whether it has
-    begun."""
+    """The spaces to index a document in, the first space's work for a file just read, and whether it has begun."""
 
     space_ids: list[int] = field(default_factory=list[int])
     known: IndexingWork | None = None
@@ -88,7 +86,6 @@ class Indexing:
 async def write(
     runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None
 ) -> tuple[SavedUpload, Indexing]:
-    """Write the decided state, and return the indexing to do; `contents` are given for a document with new contents."""
     before, changes, indexing = decision.before, decision.changes(), Indexing()
     if before is not None and changes:
         await _change_rights(connection, decision, before)

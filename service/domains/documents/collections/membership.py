@@ -1,5 +1,4 @@
-"""Putting documents into collections: the documents' own contents, or chunks made by a caller. The request is recorded
-under the document's lock; indexing follows, and the sweeper resumes it after a crash."""
+"""Putting documents, or a caller's chunks, into collections: recorded under a lock, then indexed despite crashes."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -44,9 +43,8 @@ async def add_document(
 ) -> wire.AddDocumentToCollectionResponse:
     """Add a catalog document to a collection, or update a document already there.
 
-    The files in a container, at every level, are added, too, and indexed in turn. 404 for a document the caller may not
-    READ or a collection without a role, 403 below EDITOR, and 400 for metadata. 409 when a caller made the document's
-    chunks in the collection, 503 `indexing_backlog` when the backlog is full."""
+    A container's files, at every level, are added and indexed in turn. 404 without READ on the document or a role in
+    the collection, 403 below EDITOR, 400 for metadata, 409 for a caller's chunks, 503 `indexing_backlog`."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await require_document(connection, caller, document_id=request.document_id, lock=True)
@@ -75,8 +73,7 @@ async def add_document(
 async def add_chunks(
     runtime: Runtime, caller: Caller, *, request: wire.AddDocumentChunksToCollectionRequest
 ) -> wire.AddDocumentChunksToCollectionResponse:
-    """Add a catalog document to a collection with chunks made by the caller, replacing all earlier chunks in the
-    collection."""
+    """Add a catalog document to a collection with chunks made by the caller, replacing all earlier chunks there."""
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
@@ -112,8 +109,7 @@ async def add_chunks(
 async def reindex_document(
     runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentInCollectionRequest
 ) -> wire.ReindexDocumentInCollectionResponse:
-    """Chunk and index a document's newest contents again. 404 if not in the collection, 409 when a caller made the
-    chunks."""
+    """Chunk and index a document's newest contents again. 404 if not in the collection, 409 for a caller's chunks."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await require_document(connection, caller, document_id=request.document_id, lock=True)

@@ -45,8 +45,7 @@ class StoredCollection:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A document's membership in a collection: the desired version, the indexed version, and the maker of its
-    chunks."""
+    """A document's desired and indexed versions in a collection, and the maker of its chunks."""
 
     version: int
     indexed_version: int | None
@@ -104,8 +103,7 @@ def _to_collection(
 async def read_collection(
     connection: Connection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
-    """Return a collection with the caller's role, if any. `lock` locks the collection and its space until the
-    transaction ends, in a separate statement with a new view."""
+    """Return a collection with the caller's role. `lock` locks it with its space, in a statement with a new view."""
     own = sql.matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
         kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)
@@ -316,8 +314,7 @@ def _to_member(
 
 
 async def list_memberships(connection: Connection, caller: Caller, *, document_id: UUID) -> list[DocumentIndexing]:
-    """List a document's index entries: the catalog's, and those of collections visible to the caller (an admin:
-    all)."""
+    """List a document's index entries, of the catalog and of collections visible to the caller (an admin: all)."""
     statement = (
         select(
             space_documents.c.version.label("document_version"),
@@ -403,5 +400,4 @@ def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Cal
 def ask_collection(
     batch: Batch, organization_id: UUID, *, collection_id: UUID
 ) -> Answer[Callable[[Caller], StoredCollection]]:
-    """Read a collection in a batch before the caller is known; call the answer with the caller."""
     return batch.ask(_COLLECTION, _to_shared, sql.params(organization_id, collection_id=collection_id))

@@ -1,5 +1,4 @@
-"""Rules of collections. An EDITOR adds, re-indexes and removes; a VIEWER searches; the owner and admins rename and
-delete. Adding a document needs READ on it, and so does finding it."""
+"""EDITORs add, re-index, remove; VIEWERs search. Adding and finding need READ. Owner and admins rename and delete."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -94,8 +93,7 @@ async def require_collection(
 
 
 def ask_collection(batch: Batch, organization_id: UUID, *, collection_id: UUID) -> Callable[[Caller], StoredCollection]:
-    """Read a collection for a search in a batch. After the batch, the returned function gives a caller the collection,
-    or 404."""
+    """Read a collection for a search in a batch; afterwards, the function gives a caller the collection, or 404."""
     found = queries.ask_collection(batch, organization_id, collection_id=collection_id)
     return lambda caller: _require_known(found.row and found.row(caller))
 
@@ -109,8 +107,7 @@ def _require_known(collection: StoredCollection | None) -> StoredCollection:
 async def require_document(
     connection: Connection, caller: Caller, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument:
-    """Return a document the caller may READ; 404 otherwise, also for admins. `lock` lasts until the transaction
-    ends."""
+    """Return a document the caller may READ, else 404, also for admins. `lock` lasts until the transaction ends."""
     document = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
     if document is None or role_in(document.access, caller) is None:
         raise unknown_document()
@@ -137,7 +134,6 @@ async def check_placement(
 
 
 def refuse_caller_chunks(placement: Placement) -> None:
-    """Refuse (409) to index a document's contents if a caller made its chunks in the collection."""
     if placement.membership is not None and placement.membership.caller_chunks:
         raise Conflict(
             "A caller sent this document's chunks for the collection. Send them again with "

@@ -1,10 +1,8 @@
-"""Query an untrusted document database: at allowed addresses, within limits, with explained errors.
-
-A collection's editor names the database, and the service connects from inside its own network. So each address is
-checked while connecting, whether from the URI, DNS, or a server's list of replicas (`Egress`). Announcements are
-limited to the values of MongoDB's own servers (`bound_announcements`), because the driver believes any server. The
-driver allocates a whole message after its header, watches each replica, and hashes passwords as often as requested, on
-the event loop."""
+"""Query an untrusted document database: at allowed addresses, within limits, with explained errors. A collection's
+editor names the database, and the service connects from inside its own network. So each address is checked while
+connecting, whether from the URI, DNS, or a server's list of replicas (`Egress`). Announcements are limited to the
+values of MongoDB's own servers (`bound_announcements`), because the driver believes any server. The driver allocates a
+message after its header, watches each replica, and hashes passwords as often as requested, on the event loop."""
 
 import asyncio
 import ipaddress
@@ -188,8 +186,7 @@ class SourceClient:
         raise AssertionError
 
     def to_source_error(self, error: Exception, *, is_host_unknown: bool = False) -> SourceError:
-        """Convert an error to a SourceError without the driver's text. The text names hosts and may quote the
-        address."""
+        """Convert an error without the driver's text, because the text names hosts and may quote the address."""
         if self.egress.denied and isinstance(error, (ConnectionFailure, OSError)):
             return SourceError(
                 "source_host_not_allowed",

@@ -1,7 +1,5 @@
-"""A MongoDB collection as a source.
-
-Each page is a separate query after the last document, so no cursor must outlive indexing. Ids are read type by type,
-because MongoDB compares only values of the same type."""
+"""A MongoDB collection as a source. Each page is a separate query after the last document, so no cursor must outlive
+indexing. Ids are read type by type, because MongoDB compares only values of the same type."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -126,13 +124,11 @@ class MongoSource:
         self._updated = fields.source_system_updated
 
     async def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
-        """Yield all documents in pages, in the order of their ids, after a given id."""
         async for documents in self._by_id(after, self._projection, PAGE_DOCUMENTS):
             yield Page(documents, Position(source_id=documents[-1].source_id))
 
     async def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Yield pages of documents changed since a position, by (time, id). Without an id, documents without a time
-        come first."""
+        """Yield pages of documents changed since a position by (time, id); without an id, undated documents first."""
         if self._updated is None:
             return
         if since.source_id is None:
@@ -160,7 +156,6 @@ class MongoSource:
             position = after
 
     async def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
-        """Yield the ids of all documents in pages, each id once."""
         async for documents in self._by_id(None, {"_id": 1}, LISTED_AT_ONCE):
             yield [document.source_id for document in documents]
 

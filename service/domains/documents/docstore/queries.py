@@ -204,8 +204,7 @@ async def list_syncs(
 async def replace_sync(
     connection: Connection, key: SyncKey, *, sealed_uri: bytes | None, config: Mapping[str, Any], rewind: bool
 ) -> None:
-    """Replace a sync's config, address (None: unchanged) and, with `rewind`, position; request a new run, and end a
-    running one."""
+    """Replace a sync's config, address (None: unchanged) and, to `rewind`, position; end its run and request a run."""
     renewed = {"updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
     address = {} if sealed_uri is None else {"sealed_uri": sealed_uri}
     position = {"cursor": null()} if rewind else {}
@@ -306,8 +305,7 @@ async def list_runs(connection: Connection, key: SyncKey) -> list[wire.DocstoreR
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A sync's documents compared with a listing: `existing` in the catalog, `missing` from the listing, `approved` for
-    removal."""
+    """A sync's documents: `existing` in the catalog, `missing` from a listing, `approved` for removal."""
 
     existing: int
     missing: int
@@ -331,8 +329,7 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 
 
 async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
-    """Begin a sync's requested run or continue an interrupted run; return the sync with its earlier status, or None
-    without such a run."""
+    """Begin a sync's requested or interrupted run; return the sync with the earlier status, None without a run."""
     of_sync = key.is_of(docstore_syncs)
     before = await get_sync(connection, key, lock=True)
     if before is None or before.status not in {"PENDING", "RUNNING"}:
@@ -443,7 +440,6 @@ async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping
 async def replace_failures(
     connection: Connection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
 ) -> None:
-    """Record the failures of these documents, and delete earlier failures of all `tried` documents."""
     gone = key.is_of(docstore_failures), sql.in_array(docstore_failures.c.document_id, tried)
     await connection.execute(delete(docstore_failures).where(*gone))
     rows = {one.document_id: {**asdict(one), **asdict(key)} for one in failures}
@@ -539,7 +535,6 @@ async def hold_removals(connection: Connection, key: SyncKey, *, listing_no: int
 async def list_unlisted_documents(
     connection: Connection, key: SyncKey, *, listing_no: int, after: UUID, limit: int, only_approved: bool
 ) -> Sequence[UUID]:
-    """List documents missing from a listing, by id; `only_approved` limits the list to approved removals."""
     missing = key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
     unlisted = select(docstore_documents.c.document_id).where(*missing)
     if only_approved:

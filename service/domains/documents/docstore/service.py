@@ -1,7 +1,5 @@
-"""Rules of syncs: rights to create, see, launch, change and delete syncs, and the allowed addresses.
-
-EDITORs of a collection create, see and launch its syncs. The creator owns the documents, and runs act as the creator,
-until an admin hands both over. So only the current principal or an admin changes or deletes a sync."""
+"""Rules of syncs and their addresses. EDITORs of a collection create, see and launch syncs. Documents and runs are the
+creator's until an admin hands both over. Only the current principal or an admin changes or deletes a sync."""
 
 import asyncio
 import json
@@ -74,8 +72,7 @@ async def update_sync(
 ) -> wire.UpdateDocstoreSyncResponse:
     """Replace a sync's config, and its address if given, and launch a run (beta).
 
-    Raises the errors of `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`;
-    BadRequest `docstore_uri_required` for another collection of the database without an address."""
+    Raises the errors of `create_sync` and `_unseal`, NotFound, and Forbidden `docstore_sync_owner_required`."""
     uri, config = request.docstore_uri, request.config
     await _check(runtime, uri, config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
@@ -232,8 +229,7 @@ def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> by
 
 
 def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync, config: wire.DocstoreConfig) -> SecretStr:
-    """Return a sync's address. BadRequest `docstore_uri_required` if the config names another database collection,
-    `docstore_uri_lost` if the secret key was lost."""
+    """Return the address; BadRequest `docstore_uri_required` for a new collection, `docstore_uri_lost` without key."""
     if config.collection_name != sync.config["collectionName"]:
         message = "To read another collection of the database, give its address again."
         raise BadRequest(message, code="docstore_uri_required", details=[FieldError("docstoreURI", message)])

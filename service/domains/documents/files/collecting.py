@@ -1,25 +1,21 @@
-"""Collecting files: contents without any document version are marked, and removed after a period of grace.
-
-The collector finds files by listing the store, so neither a crash nor a refused upload leaves a file for ever.
-
-Why no version ever lacks its file:
+"""Collecting files: contents without any document version are marked, and removed after a period of grace. Files are
+found by listing the store, so neither a crash nor a refused upload leaves a file for ever. Every version keeps its
+file, because:
 
 - An upload stores its file. Then, in the transaction that saves the version, it locks the content (`keep_file`, a
   shared lock) and stores the file again if it is gone by then (`FileStore.ensure`).
-- The collector locks the content, too (exclusively). With the lock, it looks for versions in a statement that sees all
-  earlier commits. So either the upload is first, and the collector sees the version; or the collector is first, and
-  the upload sees that the file is gone.
+- The collector locks the content exclusively, then looks for versions in a statement that sees all earlier commits.
+  So either the collector sees the upload's version, or the upload sees that the file is gone.
 - A new version of the same bytes has a locked document, and the earlier version refers to the file all the time.
-- A lock ends with its transaction. The collector's transaction ends only after every begun deletion was answered, even
-  on an error or a stop of the service (`_delete_files`). Only a collector that is killed, or loses its database,
-  leaves deletions running, for as long as a store takes.
+- The collector's lock ends with its transaction, after every begun deletion was answered, even on an error or a stop
+  (`_delete_files`). Only a killed collector, or a lost database, leaves deletions running, as long as a store takes.
 - A backup holds FILES_LOCK from before its snapshot until it is written, and no file is removed until then.
 - A file noted as not archived stays until archived, because moments of the archive refer to it.
 
-The collector waits for no lock; a later pass handles locked contents. So the collector causes no deadlock, and uploads
-wait only while the same content is being removed. A kill leaves marked files, or marks without a file; the next pass
-removes both. Row-level security shows one organization at a time, so versions are looked for in each. Several
-collectors at once do no harm; the process that begins first makes the only pass of a period."""
+The collector waits for no lock, but leaves locked contents to a later pass. So it causes no deadlock, and uploads wait
+only while the same content is removed. The next pass removes the marked files, or marks, left by a kill. Row-level
+security shows one organization at a time, so versions are looked for in each. Of several collectors, the first makes
+the only pass of a period."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,8 +34,7 @@ LONGEST_PERIOD_SECONDS = 3600.0
 
 
 def collect_seconds(settings: Settings) -> float:
-    """Return the seconds between passes: 24 passes in a period of grace, at least one an hour. A pass lists the whole
-    store."""
+    """Return the seconds between passes over the whole store: 24 passes in a period of grace, at least hourly."""
     return min(max(settings.file_grace_hours * 3600 / 24, settings.sweep_seconds), LONGEST_PERIOD_SECONDS)
 
 
@@ -76,8 +71,7 @@ async def collect_files(runtime: Runtime) -> int:
 
 
 async def _is_own(database: Database, files: FileStore) -> bool:
-    """Check that the store belongs to this deployment. A store without an owner is claimed, unless all files are
-    strange."""
+    """Check that the store is this deployment's. A store without an owner is claimed, unless all files are strange."""
     async with database.transaction(None, read_only=True) as connection:
         store_id = await queries.read_store_id(connection)
     may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_strange(database, files)

@@ -44,8 +44,7 @@ async def lock_files(connection: Connection, *, sha256s: Collection[bytes]) -> l
 
 
 async def find_used(connection: Connection, *, sha256s: Collection[bytes]) -> set[bytes]:
-    """Return the contents used by a version of any organization. The transaction must not have entered an
-    organization."""
+    """Return contents used by versions of any organization; the transaction must not have entered an organization."""
     used: set[bytes] = set()
     for organization in await list_organizations(connection):
         await enter_organization(connection, organization.organization_id)

@@ -1,7 +1,5 @@
-"""Rules of rebuilding an index with another embedding model, one rebuild at a time.
-
-EDITORs and admins rebuild a collection's index, admins the catalog's. Callers learn only of documents visible to them.
-"""
+"""Rules of rebuilding an index with another embedding model, one rebuild at a time. EDITORs and admins rebuild a
+collection's index, admins the catalog's. Callers learn only of documents visible to them."""
 
 from uuid import UUID
 
@@ -33,12 +31,11 @@ TARGET = "indexRebuild"
 async def start_rebuild(
     runtime: Runtime, caller: Caller, *, request: wire.StartIndexRebuildRequest
 ) -> wire.StartIndexRebuildResponse:
-    """Build an index with another embedding model while the current index stays in use, then swap the complete index
-    in.
+    """Build an index with another embedding model while the current index stays in use, then swap both.
 
-    Returns at once. If the same rebuild is running or done, returns it. Raises BadRequest for an unknown model;
-    NotFound and Forbidden for the collection. Conflict `rebuild_running` during a rebuild with a third model,
-    `model_in_use` for the current model, `no_catalog` before the first upload."""
+    Returns at once, also the same rebuild if running or done. Raises BadRequest for an unknown model, NotFound,
+    Forbidden, Conflict `rebuild_running` with a third model, `model_in_use`, and `no_catalog` before the first upload.
+    """
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model

@@ -1,7 +1,5 @@
-"""The job for adding the text of scanned pages and pictures to a document's contents.
-
-The job reads a few pages, saves each at once, then queues the rest behind other jobs. So a kill costs a page, and a
-book delays no other document."""
+"""The job for adding the text of scanned pages and pictures to a document. The job reads a few pages, saves each at
+once, then queues the rest behind other jobs. So a kill costs a page, and a book delays no other document."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +42,7 @@ LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
 
 
 async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UUID) -> None:
-    """Read a document's next pages, add their text to its contents, and queue the rest; raises while the database is
-    away."""
+    """Read a document's next pages, add their text, and queue the rest; raises while the database is away."""
     try:
         refuse_deadly()
         await _read_some(runtime, organization_id, document_id)

@@ -131,8 +131,7 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
 
 
 async def find_waiting_page(connection: Connection, organization_id: UUID, *, document_id: UUID) -> WaitingPage | None:
-    """Return the first waiting page of a document, else a picture; None without any, or if deleted. Interrupted pages
-    come last: `error` counts interruptions."""
+    """Return a document's first waiting page, else picture, interrupted pages (`error`) last; None without any."""
     is_own = matches(scanned_pages, organization_id, document_id=document_id)
     last = select(func.max(scanned_pages.c.page)).where(is_own).scalar_subquery()
     number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page

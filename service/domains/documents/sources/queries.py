@@ -116,8 +116,7 @@ async def read_source(connection: Connection, caller: Caller, *, source_id: UUID
 async def list_sources(
     connection: Connection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
 ) -> list[wire.Source]:
-    """List the caller's sources by id with visible reports. `own` excludes the sources an admin sees of other
-    people."""
+    """List visible sources by id with visible reports; `own` leaves out the sources an admin sees of other people."""
     principal_id = caller.principal_id if own else None
     chosen = sql.optional(sources.c.ledger, ledger), sql.optional(sources.c.principal_id, principal_id)
     statement = sql.rows_after(_select_reported(caller).where(*chosen), sources.c.source_id, after=after, limit=limit)
@@ -167,8 +166,7 @@ async def keep_only_report(
 async def save_items(
     connection: Connection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
-    """Add items (rows with different ids) to a report, replacing items with the same id. `sent_count` is the new
-    total."""
+    """Add items (with different ids) to a report, or replace items of the same id; `sent_count` is the new total."""
     given = sql.rows_of(list(source_items.columns), [{**item, **asdict(key)} for item in items])
     statement = insert(source_items).from_select(given.c.keys(), select(*given.c))
     replaced = {name: statement.excluded[name] for name in _REPLACED}

@@ -1,5 +1,4 @@
-"""Rules of sources, visible only to their reporter and admins. A report replaces the whole earlier report when it ends.
-Of two open reports, the later begun report counts."""
+"""Rules of sources, for the reporter and admins only. A report's end replaces earlier, not later begun reports."""
 
 from collections.abc import Sequence
 from typing import Any

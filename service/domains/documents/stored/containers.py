@@ -1,5 +1,4 @@
-"""A container document, as known to the uploads of the files inside, and the request to add the files to the
-catalog."""
+"""A container document for the uploads of its files, and the request to add the files to the catalog."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -69,8 +69,7 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """An existing document. `container_id` is the container of a contained file, `pending` means a version waits for an
-    index, `lacks_words` for the words, too."""
+    """An existing document, inside `container_id` if any; `pending` for an index, `lacks_words` if also for words."""
 
     document_id: UUID
     version: int
@@ -317,7 +316,6 @@ async def _count_left_out(connection: Connection, organization_id: UUID, *, cont
 async def list_left_out(
     connection: Connection, organization_id: UUID, *, container_id: UUID, after: int, limit: int
 ) -> list[LeftOutFile]:
-    """List the files left out of a container directly, by number after a given number."""
     own = left_out_files.c
     of_it = select((own.file_no + 1).label("number"), own.path, own.code, own.message).where(
         sql.matches(left_out_files, organization_id, document_id=container_id)
@@ -360,8 +358,7 @@ async def list_containers(connection: Connection, organization_id: UUID, *, docu
 async def sum_up_contained(
     connection: Connection, organization_id: UUID, *, container_id: UUID, without: UUID
 ) -> tuple[int, int]:
-    """Return the number of documents in a container, at every level, and their files' size in bytes. Documents directly
-    in `without` are excluded."""
+    """Count the documents in a container at every level, and their bytes, except documents directly in `without`."""
     inside = files_inside(organization_id, container_id)
     size = func.coalesce(func.sum(document_versions.c.file_size), 0)
     statement = existing_documents(organization_id, func.count(), size).where(

@@ -19,8 +19,7 @@ MOST_CHARACTERS = 100_000
 
 
 class TextPart(NamedTuple):
-    """Up to MOST_CHARACTERS of a text, with headings as in Markdown; `next_start` is the next character (None: the
-    end)."""
+    """Up to MOST_CHARACTERS of a text, with Markdown headings; `next_start` is the next character (None: the end)."""
 
     text: str
     next_start: int | None
@@ -35,8 +34,7 @@ async def read_text(connection: Connection, caller: Caller, *, document_id: UUID
 
 
 async def unpack_text(stored: StoredText, *, start: int, quoted_alone: bool = False) -> TextPart:
-    """Unpack a text from `start` on, or only its quoted text. Long texts are unpacked one at a time, in a separate
-    thread."""
+    """Unpack a text from `start`, or only its quoted text; long texts one at a time, in a separate thread."""
     packed = stored.blocks or b""
     unpack = partial(_unpack_part, packed, start, quoted_alone=quoted_alone)
     return unpack() if are_short(packed) else await asyncio.get_running_loop().run_in_executor(_executor(), unpack)

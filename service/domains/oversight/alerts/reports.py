@@ -1,5 +1,4 @@
-"""The reports of runs and schedules, and alerts about missing reports. An unfinished run or a served schedule is a
-lease, renewed by each report; a watch looks for expired leases."""
+"""Reports renew the lease of an unfinished run or a served schedule; a watch alerts about expired leases."""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

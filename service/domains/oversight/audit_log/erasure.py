@@ -30,8 +30,7 @@ async def erase_old(runtime: Runtime, *, days: int) -> None:
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:
-    """Erase texts written before `moment`, everywhere, and count them. A conversation is erased only if its newest
-    message is older."""
+    """Erase and count texts written before `moment`, everywhere; conversations by their newest message."""
     erased = 0
 
     async def erase(organization_id: UUID) -> None:
@@ -44,12 +43,9 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
 
 
 async def erase_person(database: Database, *, email: str) -> int:
-    """Erase all texts of the person with an address, in every organization with the address; return the number of
-    texts.
-
-    Texts are queries, comments and messages sent by the person, or by a key for the person, and agent versions saved by
-    the person. Conversations are erased with all replies, saved searches with all filters. Each organization's audit
-    log records the erasure. Raises NotFound for an unknown address."""
+    """Erase and count all texts of the person with an address, in every organization, each with an audit log entry.
+    Texts are queries, comments and messages by the person or by a key for the person, saved agent versions,
+    conversations with all replies, and saved searches with all filters. Raises NotFound for an unknown address."""
     known = erased = 0
     for organization_id in await organization_ids(database):
         async with database.transaction(organization_id) as connection:

@@ -22,9 +22,8 @@ async def query_log(
 ) -> wire.AdminAuditLogQueryResponse:
     """Read the audit log, newest first.
 
-    `actor` filters by the acting principal, or the principal acted for. With `query`, or with the filter for files in
-    archives and mails, a page may be short or empty although more pages follow. Each page looks through a bounded
-    number of entries."""
+    `actor` is the acting principal, or the principal acted for. With `query`, or the filter for files in archives and
+    mails, a page may be short or empty although more pages follow."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AUDIT_LOG_QUERY.path, request=request)
     filters = EntryFilter(
         actor=None if request.actor is None else normal_email(request.actor),

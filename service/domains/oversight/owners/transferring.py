@@ -1,5 +1,4 @@
-"""Giving documents, collections and syncs another owner, in batches of a transaction each; for admins. Offboarding
-first ends a person's access, in a single transaction; both parts can be repeated."""
+"""For admins: transfer property in batches, a transaction each; offboarding first ends access. Both are repeatable."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -71,9 +70,7 @@ class _Batch:
 async def transfer(
     runtime: Runtime, caller: Caller, *, request: AdminOwnersTransferRequest
 ) -> AdminOwnersTransferResponse:
-    """Give a principal's property, or up to 1000 named resources, another owner; send again while some remain.
-
-    Takes effect with each batch's commit."""
+    """Give a principal's property, or up to 1000 named resources, another owner; send again while some remain."""
     if request.owner is None:
         transferred = await _transfer_named(runtime, caller, request.resources or (), new_owner=request.new_owner)
         return AdminOwnersTransferResponse(transferred=_to_counts(transferred), remaining=[])
@@ -105,8 +102,7 @@ async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handove
 async def find_new_owner(
     connection: Connection, caller: Caller, reference: PrincipalReference, *, owner_id: UUID | None
 ) -> PrincipalSummary:
-    """Find a new owner; raises BadRequest `unknown_principal`, or `invalid_new_owner` if inactive or the same
-    principal."""
+    """Find a new owner; BadRequest `unknown_principal`, or `invalid_new_owner` if inactive or the same principal."""
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="newOwner")
     if found.kind == "group":
         raise _invalid_new_owner("A group can't own anything. Name a user or a service account.")
@@ -241,9 +237,7 @@ _Request: TypeAlias = wire.AdminUsersPlanOffboardingRequest | wire.AdminUsersOff
 async def plan_offboarding(
     runtime: Runtime, caller: Caller, *, request: wire.AdminUsersPlanOffboardingRequest
 ) -> wire.AdminUsersPlanOffboardingResponse:
-    """Return the effects of offboarding a user: access ended at once, property, and resources without other readers.
-
-    All values are from the same moment."""
+    """Return the effects of offboarding, at one moment: access ended, property, and resources without other readers."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
         person, new_owner = await _find_both(connection, caller, request)

@@ -32,9 +32,8 @@ async def upsert_groups(
 ) -> wire.AdminGroupsUpsertResponse:
     """Create or change up to 1000 groups; all or none.
 
-    A group is found by id, else by external id, else by name among the groups without an external id; otherwise a new
-    group is created. A list of members replaces the group's members. Raises NotFound for an unknown id, BadRequest
-    `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`."""
+    A group is found by id, external id, or name if without external id; else created. Given members replace all. Raises
+    NotFound, BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`."""
     groups = request.groups
     await queries.lock_organization(connection, caller.organization_id)
     found = await queries.find_groups(
@@ -183,9 +182,7 @@ async def preview_losses(
 async def delete_group(
     connection: Connection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
 ) -> people.AdminGroupsDeleteResponse:
-    """Delete a group; members immediately lose access granted only through the group.
-
-    The audit log has the group's name and members, and an entry for each group around it."""
+    """Delete a group; members immediately lose access granted only through the group."""
     group_id = request.group_id
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
@@ -290,8 +287,7 @@ async def _replace_members(
 async def _resolve_members(
     connection: Connection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> list[Membership]:
-    """Lock the organization, and return memberships of these members in a group. Raises NotFound for an unknown
-    group."""
+    """Lock the organization, and return these members' memberships in a group; NotFound for an unknown group."""
     await queries.lock_organization(connection, caller.organization_id)
     await get_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]

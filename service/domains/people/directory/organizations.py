@@ -34,9 +34,8 @@ async def create_organization(
     api_key: Secret | None = None,
     api_key_name: str = "Bootstrap",
 ) -> UUID:
-    """Create an organization with the principal "everyone" and a first admin, in a transaction set to the organization.
-    Return the admin's id. The admin's address gives the domain; `api_key` becomes the admin's key and may act for
-    users."""
+    """Create an organization with "everyone" and a first admin, in a transaction set to the organization; return the
+    admin's id. The admin's address gives the domain; `api_key` becomes the admin's key and may act for users."""
     row = {"name": name, "domain": admin_email.rpartition("@")[2]}
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
@@ -112,8 +111,7 @@ def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateReq
 
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changed settings for the audit log. For the name, which is free text, return only the fact of a
-    change."""
+    """Return the changed settings for the audit log; of the name, free text, only the fact of a change."""
     named = {
         "serviceAccountsEnabled": "service_accounts_enabled",
         "domain": "domain",

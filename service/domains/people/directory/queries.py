@@ -1,5 +1,4 @@
-"""SQL of the directory for admins: users with details, groups' members, clients of hosts. Each page or count is a
-statement. Filters of 50,000 users need two indexes: of memberships and of sign-ins."""
+"""SQL of the admins' directory; each page or count is a statement. Filters need indexes of memberships and sign-ins."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -293,8 +292,7 @@ async def count_granted(connection: Connection, organization_id: UUID, *, group_
 
 
 async def delete_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
-    """Delete a group with all memberships and all roles in access classes (by foreign keys). Access classes stay,
-    because they are found by composition; no new resource enters a class with this group."""
+    """Delete a group, with memberships and roles by foreign keys; access classes stay, because found by composition."""
     own = matches(principals, organization_id, principal_id=group_id, kind="group")
     await connection.execute(sa.delete(principals).where(own))
 

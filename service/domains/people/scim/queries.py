@@ -195,7 +195,6 @@ async def remove_members(
 async def remove_others(
     connection: Connection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
 ) -> list[UUID]:
-    """Remove people and groups from a group, except `kept`; return the removed ids."""
     return await _remove(connection, organization_id, group_id, ~sql.in_array(group_members.c.member_id, kept))
 
 

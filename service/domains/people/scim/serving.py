@@ -97,8 +97,7 @@ class _Changes:
 
 
 def _split(patch: "PatchOp[Any]") -> _Changes | None:
-    """Return a PATCH's changes to a group; None if members change other than by ids. Raises BadRequest for too many
-    such operations, because each goes through all members."""
+    """Return a PATCH's changes to a group, None if members change not by ids; BadRequest for too many operations."""
     changes, operations = _Changes(), patch.operations or ()
     for operation in operations:
         if not _is_about_members(operation):

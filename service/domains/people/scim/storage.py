@@ -1,5 +1,4 @@
-"""Storage of the SCIM library, in a thread, for finding and changing people and groups. A write locks the organization
-first."""
+"""The SCIM library's storage of people and groups, in a thread. A write locks the organization first."""
 
 import hashlib
 import json
@@ -50,8 +49,7 @@ class Storage(ScimStorage):
     def search(
         self, resource_types: list[scim.ResourceType], search_request: scim.SearchRequest[Any], *, position: Any = None
     ) -> SearchPage:
-        """Return a page and the total number, people before groups. A page ends early to limit the number of
-        members."""
+        """Return a page and the total, people before groups. A page ends early to limit the number of members."""
         del position  # there are no cursors
         total, found = 0, list[scim.Resource[Any]]()
         start = search_request.start_index_0 or 0

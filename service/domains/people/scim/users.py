@@ -57,8 +57,7 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
 
 
 async def change_user(connection: Connection, caller: ScimCaller, before: StoredUser, given: User) -> None:
-    """Make a person equal to the provider's, and sign out inactive people, in a locked organization. Raises Conflict
-    `last_admin`, and UniquenessException."""
+    """Update a person in a locked organization, signing out if inactive; Conflict `last_admin`, UniquenessException."""
     refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
@@ -79,8 +78,7 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
 
 
 async def delete_user(connection: Connection, caller: ScimCaller, person: StoredUser) -> None:
-    """Permanently end a person's access, in a locked organization; property stays. Raises the errors of
-    `change_user`."""
+    """End a person's access for good, in a locked organization; property stays. Raises `change_user`'s errors."""
     organization_id, user_id = caller.organization_id, person.principal_id
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)

@@ -161,7 +161,6 @@ async def list_tokens(
 async def list_tokens_made_by(
     connection: Connection, organization_id: UUID, *, person_id: UUID
 ) -> list[ServiceAccountToken]:
-    """List the working tokens made by a person according to the audit log, by id."""
     own, made = service_account_tokens.c, audit_entries.c
     made_by = exists().where(
         made.organization_id == organization_id,

@@ -46,9 +46,7 @@ class Reach:
 async def preview_reach(
     runtime: Runtime, caller: Caller, *, request: wire.AdminServiceAccountTokensPreviewReachRequest
 ) -> wire.AdminServiceAccountTokensPreviewReachResponse:
-    """Preview a token's reach in the current state, before or after the token is created.
-
-    Works even while service accounts are disabled."""
+    """Preview a token's reach now, before or after its creation, even while service accounts are disabled."""
     async with runtime.database.transaction(
         caller.organization_id, isolation="REPEATABLE READ", read_only=True
     ) as connection:

@@ -27,8 +27,7 @@ class FieldName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Texts: a document must contain at least one or, with `excludes`, none. A phrase is matched as written, in any
-    case; a word in any form."""
+    """At least one text must occur or, with `excludes`, none: a phrase as written in any case, a word in any form."""
 
     texts: tuple[str, ...]
     excludes: bool = False
@@ -36,8 +35,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class FieldClause:
-    """A field and its value; `excludes` leaves out documents with this value. `day` is the first day of the value of
-    `after:` and `before:`, in UTC."""
+    """A field and value (`excludes`: left out); `day` is the first day of an `after:` or `before:` value, in UTC."""
 
     name: FieldName
     value: str
@@ -47,8 +45,7 @@ class FieldClause:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query without signs (`text`, to search for), and the signs' conditions on documents. Without words, `text` has
-    the values of fields."""
+    """A query without signs (`text`; without words, the fields' values), and the signs' conditions on documents."""
 
     text: str
     clauses: tuple[Clause, ...] = ()
@@ -62,8 +59,7 @@ class ParsedQuery:
         return [text for clause in self.clauses if not clause.excludes for text in clause.texts]
 
     def say_applied(self, notes: Mapping[int, str], unmet: Collection[int]) -> AppliedSyntax | None:
-        """Return the signs for the response, with the notes on clauses and the fields without matches, by number; None
-        without signs."""
+        """Return the signs with notes on clauses and fields without matches, by number; None without signs."""
         if not self.signs and not self.not_understood:
             return None
         clauses, fields = count(), count()
@@ -77,7 +73,6 @@ class ParsedQuery:
 
 _UNMET = "No document that you can read has this."
 NO_SIGNS = ParsedQuery("")
-"""The signs of a query to search for as written."""
 
 
 def is_phrase(text: str) -> bool:
@@ -250,7 +245,6 @@ def _may_exclude(query: str, at: int) -> bool:
 
 
 def _read_day(text: str) -> date | None:
-    """Read a year, a month or a day, and return the first day."""
     found = _DAY.match(text)
     if found is None:
         return None

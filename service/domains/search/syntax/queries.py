@@ -147,8 +147,7 @@ def _has_owner(number: int) -> sa.ColumnElement[bool]:
 
 
 def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
-    """Compare the names, including former names, of collections visible to the reader, and the folders of the
-    document's path."""
+    """Compare names, also former, of collections visible to the reader, and the folders of the document's path."""
     narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
     readable = sa.select(resources.c.object_id).where(
         resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())

@@ -1,5 +1,4 @@
-"""Check conditions reported by a language model. A condition counts only if its words clearly refer to documents; the
-value is read from the words themselves."""
+"""Check a language model's conditions: words must clearly refer to documents, and values are read from the words."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,8 +80,7 @@ class StatedCondition(BaseModel):
 def check_conditions(
     stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values, today: date
 ) -> list[DrawnCondition]:
-    """Return a query's conditions: the rules' conditions, and the model's on other fields; but no alternatives by the
-    model."""
+    """Return the rules' conditions, and the model's on other fields, but none of the model's alternatives."""
     words = words_of(query)
     asked = read_query(query, fields)
     known = {key: values[key] for key in (keys_of(asked) if asked else ()) if key in values}
@@ -98,8 +96,7 @@ def check_conditions(
 
 
 def check_questions(read: Sequence[str], query: str) -> list[str]:
-    """Return the model's questions, or the rules' if the model invents or omits any, or the query is a single
-    sentence."""
+    """Return the model's questions, or the rules' if the model invents or omits any, or for a single sentence."""
     by_rules = extract_questions(query)
     questions = [each for each in map(str.strip, read) if each]
     if not questions or (by_rules == [query] and len(list(cut_sentences(query))) < 2):

@@ -95,8 +95,7 @@ class Match(NamedTuple):
 
 
 def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[DrawnCondition]:
-    """Return the conditions stated in a question, without doubtful fields; `values` are the known values of
-    `keys_of`."""
+    """Return the conditions stated in a question, without doubtful fields; `values` are known values of `keys_of`."""
     return keep_agreeing(asked.words, find_stated(asked, today=today, values=values))
 
 
@@ -288,8 +287,7 @@ def _draw_values(asked: QueryText, values: Values) -> Iterator[Match]:
 
 
 class _Stated(NamedTuple):
-    """The form of a stated value: with a field's name or without (None), negated or not, and the position in the
-    line."""
+    """The form of a value: with a field's name (None: without), negated or not, and the position in the line."""
 
     field: str | None
     is_not: bool
@@ -364,8 +362,7 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
 
 
 def _has_alternatives(words: Words, spans: Sequence[tuple[int, int]]) -> bool:
-    """Return whether parts of the line are joined as alternatives ("2024 or 2025"), because all conditions must be
-    met."""
+    """Return whether parts of the line are alternatives ("2024 or 2025"), because all conditions must be met."""
     line = words.line
     for first, end in spans:
         start = first + (line[first] == " ")

@@ -60,8 +60,7 @@ _SPEAKER = re.compile(r"^[ \t]*(?P<name>[^\W\d][\w .'-]{0,30}):[ \t]+(?=\S)", re
 
 
 def extract_questions(message: str) -> list[str]:
-    """Return at most MOST_QUESTIONS questions of a message; the whole message if it is a single question, or asks
-    nothing."""
+    """Return at most MOST_QUESTIONS questions of a message, or the whole message if single or without a question."""
     own, context = _drop_history(message)
     sentences = [text for text in _sentences(own) if not _THANKS.fullmatch(text)]
     asked = [number for number, text in enumerate(sentences) if _asks(text)]

@@ -32,8 +32,7 @@ class OccurringValue(NamedTuple):
 def ask_values(
     batch: Batch, caller: Caller, *, space_id: int, keys: Collection[str], fields: Collection[str]
 ) -> Answer[OccurringValue]:
-    """Look up in a batch which folded texts are values of these fields in a collection's documents readable by the
-    caller."""
+    """Look up in a batch which folded texts are these fields' values in a collection's readable documents."""
     parameters = {
         "organization_id": caller.organization_id,
         "space_id": space_id,

@@ -62,8 +62,7 @@ class QueryText:
         return not self.words.is_foreign and re.search(f" {DOCUMENTS} | [:=] ", self.line) is not None
 
     def find_named(self, *kinds: Kind) -> dict[str, Field]:
-        """Return the fields of these kinds by name, if the question may name them; fields sharing a name are left
-        out."""
+        """Return fields of these kinds the question may name, by name; fields sharing a name are left out."""
         by_name: dict[str, list[Field]] = {}
         for field in self.fields:
             if field.kind in kinds:
@@ -82,7 +81,6 @@ class QueryText:
 
     @cached_property
     def field_before(self) -> re.Pattern[str]:
-        """Pattern of a text field named before a value, and the mark between."""
         return re.compile(rf" (?P<name>{any_of(self.texts)})(?P<mark> called| named| :| =| is(?: not)?)? $")
 
     @cached_property

@@ -65,8 +65,7 @@ class Filtering:
 
 
 def ask_whether_model(batch: Batch, runtime: Runtime, organization_id: UUID) -> Callable[[], bool]:
-    """Decide in a batch whether the language model reads queries: only if configured, and enabled by the
-    organization."""
+    """Decide in a batch whether the model reads queries: if configured, and enabled by the organization."""
     if runtime.models.default is None:
         return bool
     settings = ask_organization(batch, organization_id)
@@ -83,8 +82,7 @@ async def understand(
     own: Collection[str],
     asks_model: bool,
 ) -> Understood:
-    """Return the conditions and questions of a query, without a transaction. The request's `own` fields get no
-    conditions."""
+    """Return a query's conditions (not on the request's `own` fields) and questions, without a transaction."""
     by_rules = Understood(extract_questions(query) if options.enable_query_extraction else ())
     model = runtime.models.default
     if model is None or not asks_model:

@@ -1,5 +1,4 @@
-"""SQL of the indexing backlog. A future `claimed_until` is a claim, or a pause after a failure. A past `claimed_until`
-is the start of the wait, so the oldest work goes first."""
+"""SQL of the backlog. A future `claimed_until` is a claim or a pause; a past value starts the wait (oldest first)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,8 +40,7 @@ class PendingWork:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of indexing a document in a space: chunks with vectors, and all its chunks. `both`: both halves are
-    being written, as for a rebuild."""
+    """Chunks with vectors of a document in a space, and all; `both`: both halves are being written, as in a rebuild."""
 
     document_id: UUID
     space_id: int
@@ -182,8 +180,7 @@ async def note_failure(
     half: Half | None,
     error: str,
 ) -> None:
-    """Record why indexing a half of a document (None: both) failed, if the half is missing, and when to retry: after a
-    growing pause of at most an hour."""
+    """Record why indexing a missing half (None: both) failed; retry after a growing pause of at most an hour."""
     wait = sa.func.least(LONGEST_RETRY, FIRST_RETRY * sa.func.power(2, sa.func.least(space_documents.c.attempts, 20)))
     of_document = matches(space_documents, organization_id, document_id=document_id)
     failed = sa.update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), _lacks(half))
@@ -233,8 +230,7 @@ async def list_pending(
 
 
 async def measure_backlog(connection: Connection, organization_id: UUID, *, half: Half | None = None) -> Backlog:
-    """Measure an organization's work in searched spaces without a half, or anything. Documents with a recent failure
-    are left out."""
+    """Measure an organization's work without a half, or anything, in searched spaces, except after recent failures."""
     entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
     left = sa.func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
     statement = (
@@ -275,8 +271,7 @@ async def read_text_status(connection: Connection, organization_id: UUID, *, doc
 
 
 async def request_again(connection: Connection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
-    """Request a version again after its text changed, in every space with a version of the same bytes. Old chunks stay
-    until then."""
+    """Request a version again after a changed text, in every space of the same bytes; old chunks stay until then."""
     own, others = document_versions.c, document_versions.alias("same")
     same = others.c
     of_document = own.organization_id == organization_id, own.document_id == document_id

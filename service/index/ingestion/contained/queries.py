@@ -29,8 +29,7 @@ class PlacedFile:
 async def request_with_container(
     connection: Connection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
-    """Request files in their container's collections, with locked resources; return the new requests. Chunks made by a
-    caller stay, including the container's."""
+    """Request locked files in the container's collections, and return the new requests; callers' chunks stay."""
     given, entry = _select_files(organization_id, container_id, document_ids), space_documents.c
     new = insert(space_documents).from_select(given.selected_columns.keys(), given)
     changed: dict[str, Any] = {name: new.excluded[name] for name in ("version", "custom_metadata", "is_large")}

@@ -63,7 +63,6 @@ class StoredQuestion:
 
 
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
-    """Add a turn to the question log, or update its row."""
     closest = (turns.c.reply.startswith(one.closest, autoescape=True) for one in PHRASES.values())
     cites_nothing = sa.or_(sa.func.jsonb_array_length(turns.c.citations) == 0, *closest)
     outcome = sa.case(
@@ -160,7 +159,6 @@ async def count_askers(connection: Connection, organization_id: UUID, *, filters
 async def rank_agents(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter
 ) -> list[RankedQuestions]:
-    """Count questions for each agent; return the MOST_RANKED agents with the most questions."""
     statement = (
         sa.select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
         .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
@@ -173,7 +171,6 @@ async def rank_agents(
 async def rank_groups(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter
 ) -> list[RankedQuestions]:
-    """Count questions for each group of the askers; return the MOST_RANKED groups with the most questions."""
     counts = _counts(questions)
     askers = (
         sa.select(questions.c.principal_id, *counts)

@@ -23,8 +23,7 @@ async def query_log(
 ) -> wire.AdminQuestionLogQueryResponse:
     """List people's questions to agents, newest first, with the replies readable by the caller.
 
-    Other replies are withheld. With `query`, a page may be short or empty although more pages follow, because each page
-    looks through a bounded number of questions."""
+    Other replies are withheld. With `query`, a page may be short or empty although more pages follow."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_QUESTION_LOG_QUERY.path, request=request)
     filters, organization_id = _filters(request), caller.organization_id
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None

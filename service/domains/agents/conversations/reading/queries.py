@@ -91,8 +91,7 @@ class WalkPosition:
 
 
 def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
-    """Build the condition for withholding the current turn's reply: the caller may not READ a document behind it, or a
-    document is gone."""
+    """Build the condition to withhold a turn's reply: a document behind it is gone, or the caller may not READ it."""
     readable = (
         select(resources.c.object_id)
         .where(
@@ -119,7 +118,6 @@ def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
 async def find_turn(
     connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> StoredTurn | None:
-    """Find a turn of the caller's own conversations, limited to `agent_ids` if given, with `withheld`."""
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -136,7 +134,6 @@ async def status_of(connection: Connection, organization_id: UUID, *, turn_id: U
 async def list_turns(
     connection: Connection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> list[StoredTurn]:
-    """List the turns of a conversation of the caller in order, each with `withheld`."""
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -164,8 +161,7 @@ async def list_turns_of_everybody(
 async def list_sources(
     connection: Connection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> list[Source]:
-    """List the turns' passages from documents the caller may READ, with the documents' names, and texts if
-    requested."""
+    """List the turns' passages from documents the caller may READ, with names, and texts if requested."""
     names = ("turn_id", "passage_no", "document_id", "place", *(("text",) if with_text else ()))
     statement = (
         select(
@@ -218,9 +214,8 @@ async def list_conversations(
     position: WalkPosition | None,
     limit: int,
 ) -> list[ListedConversation]:
-    """List the caller's conversations with all of the words, except conversations begun by programs. The last
-    `touched` (changed) come first. Later pages keep the first page's order despite changes, so each conversation is
-    listed once."""
+    """List the caller's conversations with all words, except conversations begun by programs, the last `touched`
+    (changed) first. Later pages keep the first page's order despite changes, so each conversation is listed once."""
     touched: ColumnElement[datetime] = conversations.c.updated_at
     if position is not None:
         touched = case(

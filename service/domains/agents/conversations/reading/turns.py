@@ -1,5 +1,4 @@
-"""Turns and reply jobs as the sender may see them now, with sources or withheld; and the list of a person's own
-conversations."""
+"""Turns and reply jobs as the sender may see them now, with sources or withheld; and a person's conversations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -61,7 +60,6 @@ class SeenTurn:
 
     @property
     def audit_log_id(self) -> UUID:
-        """The audit log entry about a finished turn."""
         assert self.row.audit_log_id is not None  # noqa: S101 - it is added with the end
         return self.row.audit_log_id
 
@@ -69,7 +67,6 @@ class SeenTurn:
 async def see_turn(
     connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> SeenTurn | None:
-    """Return a turn of the caller with all passages, or None; `agent_ids` limits the conversations' agents."""
     row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
     if row is None:
         return None
@@ -166,8 +163,7 @@ KEPT = timedelta(hours=24)
 
 
 async def see_job(runtime: Runtime, connection: Connection, caller: Caller, *, job_id: UUID) -> SeenTurn:
-    """Return the turn of the caller's job. NotFound for other people's jobs and agents, and 24 hours after the
-    message."""
+    """Return the turn of the caller's job. NotFound for other people's jobs and agents, and after 24 hours."""
     turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
     now = await runtime.clock.now(connection)
     if turn is None or turn.row.created_at <= now - KEPT:

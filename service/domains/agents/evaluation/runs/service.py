@@ -235,8 +235,7 @@ _Reply = tuple[UUID, str, Mapping[int, str]]
 async def measure_replies(
     database: Database, caller: Caller, results: Sequence[evaluation_runs.CaseResult]
 ) -> dict[UUID | None, float | None]:
-    """Return the groundedness of each reply, by message, if the admin may read the reply now. No transaction is
-    open."""
+    """Return each reply's groundedness, by message, if the admin may read the reply now. No transaction is open."""
     message_ids = [one.message_id for one in results if one.message_id is not None]
     measured: dict[UUID | None, float | None] = {}
     for begin in range(0, len(message_ids), REPLIES_AT_ONCE):

@@ -1,8 +1,7 @@
-"""Bring source documents into the catalog: earlier failures, all documents in the first run, then changes.
-
-The first walk goes by id. The source's latest change is read before, so the walk by changes also finds changes during
-the first walk. Times in the future are not trusted: no walk begins later than the walk before. Documents are uploaded
-like any caller's. A document's own error fails only the document until the next run; a general error ends the run."""
+"""Bring source documents into the catalog: earlier failures, all documents at first, then changes. The latest change is
+read before the first walk, so the walk by changes finds changes since. No walk begins later than the walk before:
+future times are not trusted. A document's error fails only the document until the next run; a general error ends the
+run."""
 
 import asyncio
 import json

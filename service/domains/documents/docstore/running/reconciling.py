@@ -1,7 +1,5 @@
-"""Compare the catalog with the source's listing: read missing documents, delete gone documents.
-
-Deletion needs a complete, non-empty listing with no more losses than allowed between runs. An emptied or restored
-database looks like deleted documents."""
+"""Compare the catalog with the source's listing: read missing, delete gone documents. Deletion needs a complete,
+non-empty listing within the allowed losses, because an emptied or restored database looks like deleted documents."""
 
 from collections.abc import Sequence
 from uuid import UUID

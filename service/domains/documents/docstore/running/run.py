@@ -71,8 +71,7 @@ class Run:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """Open a transaction with the run's lock, once the disks have room. OvertakenError if another run has taken
-        over."""
+        """Open a transaction with the run's lock, once disks have room; OvertakenError if another run took over."""
         await self._wait_for_room()
         async with self._lock() as connection:
             yield connection

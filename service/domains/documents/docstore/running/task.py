@@ -33,11 +33,9 @@ AWAY = Note("database_unavailable", "The service's database went away again and 
 
 
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
-    """Carry out the requested run of a sync, or finish an interrupted run, and save the outcome.
-
-    Raises the database's errors while the database is unreachable, and InsufficientStorage while a disk is short of
-    room. The run then stays unchanged and continues later, unless the job has no attempts left. Lack of room elsewhere,
-    for example in a bucket, fails the run."""
+    """Carry out the requested run of a sync, or finish an interrupted run, and save the outcome. Raises the database's
+    errors while unreachable, and InsufficientStorage while a disk is short of room. The run then continues later,
+    unless the job has no attempts left. Lack of room elsewhere, for example in a bucket, fails the run."""
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, SyncKey(organization_id, sync_id))
     if sync is None:
