@@ -1,2 +1,1 @@
-"""The command line, `carrel`: operators and scheduled jobs work through the SDK and the flows. `cli.screen` shows
-results; `cli.outcome` ends a command."""
+"""The command line, `carrel`, over the SDK and the flows. `cli.screen` shows results; `cli.outcome` ends a command."""

@@ -169,8 +169,7 @@ def evaluate(
 
     The replies are compared with the newest complete run of the set's own agent.
 
-    Exit code 1: a question failed, or a score is below --at-least; without --at-least, a question has a worse reply
-    than in the previous run."""
+    Exit code 1: a question failed, or a score is below --at-least; without --at-least, a reply is worse than before."""
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     with connect(as_json=as_json) as (screen, client):
@@ -271,9 +270,8 @@ def ask(
 ) -> None:
     """Ask an agent, and print its reply while it is written, then its sources.
 
-    An admin may also ask an agent not deployed to admins, such as a draft. The draft is lent for the question.
-
-    Exit code 1: no readable document answers the question, so the reply has no source."""
+    An admin may also ask an agent not deployed to admins, such as a draft. The draft is lent for the question. Exit
+    code 1: no readable document answers the question, so the reply has no source."""
     with connect(as_json=as_json) as (screen, client):
         agent_id = _id_of(agent, client)
         with (

@@ -129,8 +129,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_unexpected(error: Exception, *, as_json: bool) -> int:
-    """Report an unexpected error in one line; print the traceback, because it could show a key, only with
-    CARREL_LOG=debug."""
+    """Report an unexpected error in one line; the traceback could show a key, so only CARREL_LOG=debug prints it."""
     import traceback  # noqa: PLC0415 - slow to import, and rarely needed
 
     from cli.outcome import fail  # noqa: PLC0415 - as above

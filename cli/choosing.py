@@ -38,8 +38,7 @@ def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
 
 
 def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, command: str = "") -> C:
-    """Return the key or token with an id, or the active one with a name; `command` is the listing command named in
-    errors, unless called like `kind`."""
+    """Return the key or token with the id, or the active key with the name; `command` lists them (default: `kind`)."""
     if id_in(name) is not None:
         found = list(listed(ids=[name]))
     else:

@@ -103,8 +103,7 @@ def add(
     """Add documents of the catalog to a collection, or update them there.
 
     catalog://GLOB?field=value chooses documents of the catalog by external id and custom metadata. Any other source
-    names them by external id (paths below SOURCE, or the entries of a manifest) and gives their metadata in the
-    collection; no file is sent."""
+    gives external ids (paths below SOURCE, or a manifest) and metadata; no file is sent."""
     options = CollectionOptions(
         collection=collection, metadata=pairs(metadata), hidden=hidden, include=include or [], exclude=exclude or []
     )

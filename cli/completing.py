@@ -15,8 +15,7 @@ MOST, SECONDS = 50, 2.0
 def _completer(
     named_by: str, lists: Callable[["Carrel"], Callable[..., Iterable[Any]]], *, query: str = "query"
 ) -> Callable[[str], list[str]]:
-    """Return a function that lists the first matching names and returns completions for the shell. Errors give no
-    completion: a message would appear in the middle of the typed line."""
+    """Return a completer of names for the shell; an error gives none, since a message would disturb the typed line."""
 
     def complete(incomplete: str) -> list[str]:
         if not any(os.environ.get(name) for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")):

@@ -100,9 +100,8 @@ def upload(
     """Make the catalog match a source: only new and changed documents are sent.
 
     Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them. With
-    --delete-missing, documents sent from this source and now missing are deleted. The names are shown, and you are
-    asked first, or use --yes. Nothing is deleted when the source could not be listed completely, is empty, or would
-    lose more than the limit. Run the command again after any interruption to continue."""
+    --delete-missing, documents sent from this source and now missing are named, and deleted after a question or with
+    --yes; never when the listing is incomplete or empty, or above the limit. After an interruption, run it again."""
     options = _options(locals(), wait_for_index=not no_wait)
     screen = Screen(as_json=as_json)
     with show_errors(screen):

@@ -68,8 +68,7 @@ def client_of(screen: Screen) -> "Generator[Carrel]":
 
 @contextmanager
 def connect(*, as_json: bool, yes: bool | None = None, action: str = "delete it") -> "Generator[tuple[Screen, Carrel]]":
-    """Yield a command's screen and client (`client_of`). `yes` answers the question before the `action`: None for a
-    command without a question. With False, the command ends here unless a terminal can ask."""
+    """Yield a screen and a client. `yes`: None: no question; False ends the command unless a terminal can ask."""
     screen = Screen(as_json=as_json, agrees=bool(yes))
     if yes is False and not screen.can_ask:
         raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")
@@ -90,8 +89,7 @@ def usage(screen: Screen, message: str) -> typer.Exit:
 
 
 def _kind(error: carrel.CarrelError) -> tuple[str, ExitCode]:
-    """Return the kind of an error and the exit code, such as refused (change the key), away (try later) or a wrong
-    request."""
+    """Return the kind of an error, such as refused (change the key) or away (try later), and the exit code."""
     if isinstance(error, carrel.PlanRefusedError):
         return "problems", ExitCode.PROBLEMS
     if isinstance(error, carrel.APIConnectionError):

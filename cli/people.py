@@ -70,8 +70,7 @@ def offboard(
 ) -> None:
     """End all access of a person at once, then transfer all documents and collections to a new owner.
 
-    Shows the plan first, and asks; without a terminal, use --plan or --yes. Run it again after any interruption to
-    finish."""
+    Shows the plan and asks; without a terminal, use --plan or --yes. After an interruption, run it again to finish."""
     screen = Screen(as_json=as_json, agrees=yes)
     check_plan(screen, plan_only=plan_only, yes=yes)
     new_owner = None if to is None else UserReference(email=to)

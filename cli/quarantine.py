@@ -42,8 +42,7 @@ def retry(
 ) -> None:
     """Send only a source's quarantined documents again, with the options of the last run.
 
-    Use the machine that loaded the source, or a machine with its database of ledgers. Exit code 0: everything is in the
-    catalog now; 1: some is still in quarantine."""
+    Use the machine that loaded the source, or its database of ledgers. Exit code 1: some is still in quarantine."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import run_retry  # noqa: PLC0415 - as above

@@ -48,8 +48,7 @@ async def show_quarantine(source: str | None, *, with_ignored: bool, screen: Scr
 
 
 async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, screen: Screen) -> bool:
-    """Report local ledgers with a quarantine unknown to the service, and how to report it; return whether such ledgers
-    exist."""
+    """Report local ledgers with a quarantine unknown to the service, and the remedy; return whether any exist."""
     unreported = await asyncio.to_thread(find_unreported, settings, reported=reported)
     for known in unreported:
         screen.say(

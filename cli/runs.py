@@ -420,8 +420,7 @@ def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
 
 
 async def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
-    """Index a collection again, or rebuild its index; raises the errors of flows.operations.reindexing and
-    .rebuilding."""
+    """Index a collection again, or rebuild the index; raises errors of flows.operations.reindexing and .rebuilding."""
     settings = FlowSettings()
     with screen.bar("asking the service") as bar:
 

@@ -38,8 +38,7 @@ def _deafen() -> None:
 
 
 class Screen:
-    """The output of a command; `as_json`: only one JSON object on standard output. `agrees`: all questions are answered
-    yes in advance."""
+    """The output of a command. `as_json`: only a JSON object on standard output. `agrees`: yes to all questions."""
 
     def __init__(self, *, as_json: bool, agrees: bool = False) -> None:
         self.as_json, self._agrees = as_json, agrees

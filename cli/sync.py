@@ -266,8 +266,7 @@ def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> Non
 
 
 def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
-    """Return the address of the database from the environment, a file or standard input; an argument would be visible
-    in process lists and shell history."""
+    """Return the database's address from the environment, a file or standard input: process lists show arguments."""
     with show_errors(screen):
         if uri_file is None:
             text = os.environ.get(URI_VARIABLE, "")

@@ -1,5 +1,4 @@
-"""Bulk work on a Carrel service, as Prefect flows; `python -m flows` runs them. Importing this package disables
-Prefect's usage reports, which Prefect enables by default; an explicit setting stands."""
+"""Bulk work as Prefect flows (`python -m flows`). The import disables Prefect's usage reports, unless set before."""
 
 import os
 

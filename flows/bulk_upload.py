@@ -20,9 +20,8 @@ async def bulk_upload(
 ) -> State[dict[str, Any]]:
     """Upload new and changed documents of `source`: a folder, a glob pattern, or a .csv or .jsonl manifest. `dry_run`
     ends with the plan: nothing is sent or deleted. `confirmed` is the mark of deletions confirmed by name
-    (flows.operations.deletions). The service's address and key come from the environment of the process
-    (flows.settings), never from parameters. A bad document doesn't stop the run. Run the flow again after a failure to
-    continue."""
+    (flows.operations.deletions). The service's address and key come from the environment (flows.settings), never from
+    parameters. A bad document doesn't stop the run. Run the flow again after a failure to continue."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)

@@ -1,5 +1,4 @@
-"""The file of deployments: prefect.yaml, used by `python -m flows serve` and `prefect deploy`, or the file in
-CARREL_FLOWS_DEPLOYMENTS. It holds no credential: flows read credentials from the environment."""
+"""The file of deployments: prefect.yaml, or the file in CARREL_FLOWS_DEPLOYMENTS, without any credential."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -122,8 +121,7 @@ class Times(BaseModel):
 
 
 class Entry(BaseModel):
-    """A deployment: a flow with its parameters; without `schedules` a person starts each run. `paused`, and `active` of
-    its schedules, apply only at first: later changes by people stay."""
+    """A deployment: a flow with its parameters. `paused`, and `active` of its `schedules`, apply only at first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 

@@ -19,8 +19,7 @@ SNAPSHOT = "carrel-snapshot"
 @flow(name="permission-snapshot", persist_result=False)
 async def permission_snapshot() -> State[dict[str, Any]]:
     """Write who may read what as Parquet, and publish the changes since the last snapshot as artifacts. The service, an
-    admin's key and the folder of snapshots come from the environment of the process (flows.settings). A killed run
-    leaves no partial snapshot."""
+    admin's key and the folder come from the environment (flows.settings). A killed run leaves no partial snapshot."""
     # Imported here: it loads pyarrow, whose threads forbid to fork, and which other flows have no use for.
     from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415
 

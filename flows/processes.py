@@ -38,8 +38,7 @@ _PRELOADED = [
 
 
 def start_runs_by_forking() -> None:
-    """Import the flows, and fork a process for Prefect's runner to fork runs from; so imports are in memory once. If
-    the process ends, the library starts a new one. Call this before any thread starts."""
+    """Fork a process with the imported flows, from which Prefect forks runs; call this before any thread starts."""
     for name in _PRELOADED:
         importlib.import_module(name)
     gc.collect()

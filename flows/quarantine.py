@@ -14,9 +14,8 @@ from flows.settings import FlowSettings
 @flow(name="quarantine-retry", persist_result=False)
 @skip_while_busy
 async def quarantine_retry(source: str, loaded_from: str = "", names: Sequence[str] = ()) -> State[dict[str, Any]]:
-    """Send a source's quarantined items again, all or by name (external ids, or places without an external id), and
-    nothing else. `source` is a ledger's name, a path or a URL; `loaded_from` tells people the source of a named
-    ledger."""
+    """Send a source's quarantined items again, all or by name (external ids, or places without an external id), and no
+    more. `source` is a ledger's name, a path or a URL; `loaded_from` tells people the source of a named ledger."""
     del loaded_from
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:

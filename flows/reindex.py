@@ -20,9 +20,8 @@ _TOLD_EVERY = 2.0
 @flow(name="reindex", persist_result=False)
 @skip_while_busy
 async def reindex(source: str, options: ReindexOptions | None = None) -> State[dict[str, Any]]:
-    """Index again the documents of the collection `source`, a name or id (`catalog:` is the catalog): only stale
-    documents, unless the options say otherwise. With a model the whole index is rebuilt; the old index serves searches
-    until then. A killed run continues when it is run again."""
+    """Index the collection `source` again, a name or id (`catalog:` is the catalog): stale documents, unless options
+    say otherwise. A model rebuilds the index; searches use the old until then. A killed run continues when repeated."""
     chosen = options or ReindexOptions()
     async with publish_progress(current_run_id()) as progress:
         last = 0.0

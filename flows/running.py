@@ -1,5 +1,4 @@
-"""Shared parts of the flows: batches as Prefect task runs within a shared limit, and the final state. Progress is
-published as Prefect artifacts: a run's plan, counts and failures. flows.runs reads the artifacts."""
+"""Shared parts of the flows: batches as Prefect tasks within a limit, the final state, and artifacts of progress."""
 
 import asyncio
 import contextlib
@@ -225,7 +224,6 @@ async def ensure_limits(settings: FlowSettings) -> None:
 
 
 def slots_file(settings: FlowSettings, ledger: str) -> Path:
-    """Return the local file with the slots taken by the run on a ledger."""
     return settings.ledgers / f"{ledger}.slots"
 
 

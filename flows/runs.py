@@ -105,15 +105,12 @@ class RunStatus:
 
     `state` is Prefect's type: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLING or CANCELLED;
     `message` its text; `phase` scanning, sending, indexing or done; `waiting_for` the reason of the present wait.
-    Counts are all zero until the plan is made.
-
-    `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
-    numbers. `figures` are the flow's counts, more than in a Summary; `changes` the access changes found by a snapshot
-    of permissions; `names` the first documents of each number (flows.operations.named).
-
-    `flow` is the flow's name, `person` the given name of the starter, unless the run was started `by_schedule`: then
-    `schedule_name` is known for schedules made by people. `missed` counts the missed times of the schedule covered by
-    this run. A run is `skipped` while another run works on its source."""
+    Counts are all zero until the plan is made. `failures` are the quarantine's first rows: place, document, code,
+    reason. `plan` is Markdown, `planned` its numbers. `figures` are the flow's counts, more than in a Summary;
+    `changes` the access changes found by a snapshot of permissions; `names` the first documents of each number
+    (flows.operations.named). `flow` is the flow's name, `person` the given name of the starter, unless the run was
+    started `by_schedule`: then `schedule_name` is known for schedules made by people. `missed` counts the missed times
+    of the schedule covered by this run. A run is `skipped` while another run works on its source."""
 
     flow_run_id: UUID
     state: str
@@ -210,7 +207,6 @@ def tagged(tags: Sequence[str], beginning: str) -> str:
 
 
 def missed_times(tags: Sequence[str]) -> int:
-    """Return how many missed schedule times a run with the tags covers."""
     return int(tagged(tags, MISSED) or 0)
 
 
@@ -243,10 +239,8 @@ class RunsPage:
 
 class Runs:
     """The runs on a Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads. Methods
-    for starting a run return the flow run's id and raise RunsError.
-
-    `person` is the name of the starter, shown to people; starts with the same `key` and equal parameters return the
-    first run. Sources are paths of the serving process."""
+    for starting a run return the flow run's id and raise RunsError. `person` is the starter's name, shown to people;
+    starts with the same `key` and equal parameters return the first run. Sources are paths of the serving process."""
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
         self._http = http_client or httpx.Client(timeout=_TIMEOUT, **http_options(api_url))
@@ -281,8 +275,7 @@ class Runs:
         return cast("list[dict[str, Any]]", self.call("POST", path, body))
 
     def _send(self, method: str, path: str, body: Body) -> httpx.Response:
-        """Send a request; repeat it while Prefect's database is busy, for example during the start: then the request
-        had no effect."""
+        """Send a request; repeat it while Prefect's database is busy: then the request had no effect."""
         response = self._http.request(method, f"{self._url}{path}", json=body)
         for pause in _PAUSES:
             if response.status_code != 503:
@@ -301,8 +294,7 @@ class Runs:
         person: str = "",
         key: str | None = None,
     ) -> UUID:
-        """Start a bulk upload of a folder, glob, manifest or object store; a dry run sends and deletes nothing.
-        `confirmed`: see flows.bulk_upload."""
+        """Start a bulk upload; a dry run sends and deletes nothing. `confirmed`: see flows.bulk_upload."""
         parameters: dict[str, Any] = {"source": source, "options": (options or UploadOptions()).model_dump()}
         if dry_run:
             parameters["dry_run"] = True
@@ -379,8 +371,7 @@ class Runs:
         states: Sequence[str] = (),
         after: datetime | None = None,
     ) -> RunsPage:
-        """Return a page of the runs due by now; `number` counts from 0. `states` are Prefect's types, and `after` is
-        the earliest due time. Raises RunsError."""
+        """Return a page, counted from 0, of runs due by now, in Prefect's `states`, due `after`. Raises RunsError."""
         due = {"before_": datetime.now(UTC).isoformat(), **({"after_": after.isoformat()} if after else {})}
         query = {
             "flows": {"name": {"any_": list(flows)}},

@@ -1,6 +1,5 @@
-"""Schedules on a Prefect server: times, reading, making, changing, running and deleting. Schedules made by people are
-stored on the flow's deployment for single runs, with separate parameters; the rest are declared in the file of
-deployments."""
+"""Schedules on a Prefect server. Schedules made by people are stored on the flow's deployment for single runs, with
+separate parameters; the rest are declared in the file of deployments."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -252,8 +251,7 @@ def add_schedule(runs: Runs, draft: Draft, *, person: str = "", key: str = "") -
 
 
 def change_schedule(runs: Runs, schedule: Schedule, draft: Draft, *, person: str = "") -> None:
-    """Change a schedule's flow, parameters and times; a paused schedule stays paused. Raises ChangedMeanwhileError and
-    RunsError."""
+    """Change a schedule; a paused schedule stays paused. Raises ChangedMeanwhileError and RunsError."""
     draft.check()
     with _one_at_a_time:
         now, label = _read(runs, schedule)

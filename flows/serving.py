@@ -1,5 +1,4 @@
-"""Serving the flows of the file of deployments, run as local processes. Also: missed times of schedules, runs whose
-process died, and reports that let the service notice runs not started."""
+"""Serving the flows of the file of deployments as local processes, with missed times, lost runs and reports."""
 
 import asyncio
 import tempfile
@@ -77,8 +76,7 @@ def read_due(runs: Runs) -> list[ReportedSchedule]:
 
 
 def _waiting_since(runs: Runs) -> dict[str, datetime]:
-    """Return, by schedule key, the time of the first due run that has not started. A run waiting for the schedule's
-    previous run is not late."""
+    """Return, by schedule key, the time of the first late run; a run that waits for the previous run is not late."""
     is_running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}, "limit": _PAGE}
     busy = {key for row in runs.rows("/flow_runs/filter", is_running) for key in _keys_of(row)}
     due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
@@ -138,8 +136,7 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 
 
 async def take_over(client: PrefectClient) -> list[str]:
-    """Start lost runs again in a process serving the file's deployments; return the names of the runs. A run whose
-    process lives on this machine was only cut off, or suspended: it is left alone."""
+    """Start lost runs again in a serving process; return their names. Runs with a living process here stay alone."""
     recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
     lost = FlowRunFilter.model_validate({"state": _in_state(StateType.CRASHED), "end_time": recently})
     # A runner takes a run some seconds before it is due; when the runner ends then, nothing else would begin that run.
@@ -262,11 +259,9 @@ class _Runner(Runner):
 
 
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
-    """Serve the file's deployments until stopped.
-
-    At most `limit` runs are active at a time. A second run on the same source is skipped. Serving waits for Prefect.
-    Raises DeploymentsError when the file is wrong or Prefect refuses it; later errors in the file are reported, and the
-    registered deployments stay. `say` receives lines for people."""
+    """Serve the file's deployments until stopped, with at most `limit` active runs; a second run on a source is
+    skipped. Serving waits for Prefect. Raises DeploymentsError when the file is wrong or Prefect refuses it; `say`
+    tells people later errors in the file, and the registered deployments stay."""
     # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
     folder = settings.data_dir / "flows" / "tmp"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -323,8 +318,7 @@ async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say
 
 
 async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> None:
-    """Register the deployments again when the file has changed and is the same at two looks. A wrong file is reported
-    once."""
+    """Register the deployments again when the file has changed and is steady; a wrong file is reported once."""
     before, failed = seen, ""
     while True:
         await asyncio.sleep(_LOOKING)

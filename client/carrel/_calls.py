@@ -1,5 +1,4 @@
-"""Calls (operations with their arguments) and the flow to perform a call: send, retry, and parse the answer or raise an
-exception."""
+"""Calls (operations with arguments) and the flow that sends a call, retries, and parses the answer or raises."""
 
 import itertools
 import logging
@@ -157,9 +156,8 @@ class RetryPolicy:
     max_retries: int = 2
 
     def wait_after_answer(self, error: APIError, *, attempt: int) -> float | None:
-        """Return the seconds to wait after an error response to attempt 0, 1, …; None: give up. A Retry-After gets a
-        little jitter, so that callers don't all return at once. Above two minutes the caller decides. A busy service
-        (503 with Retry-After) gets more retries."""
+        """Return the seconds to wait after an error response to attempt 0, 1, …; None: give up, as beyond two minutes.
+        Retry-After gets some jitter, to spread callers. A busy service (503 with Retry-After) gets more retries."""
         is_busy = error.status == 503 and error.retry_after is not None
         most = self.over_a_restart().max_retries if is_busy else self.max_retries
         if attempt >= most or not is_temporary(error):
@@ -179,8 +177,7 @@ class RetryPolicy:
         return None if cuts > self.max_retries else backoff(cuts - 1)
 
     def over_a_restart(self) -> "RetryPolicy":
-        """Return the policy for work that survives a restart of the service. Retries stay off if this policy has
-        none."""
+        """Return the policy for work that survives a restart of the service; disabled retries stay disabled."""
         return replace(self, max_retries=max(self.max_retries, OVER_A_RESTART)) if self.max_retries else self
 
 
@@ -214,8 +211,7 @@ RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_cred
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Model]):
-    """An operation with its arguments, before sending. `body` of a GET holds the query parameters. `patience`: minimum
-    seconds to wait for the answer. `values`: the path parameters."""
+    """An operation with arguments: `values` in the path, `body` (or a GET's query); `patience`: seconds to wait."""
 
     operation: ApiOperation[Any, Model]
     body: RequestModel | Upload
@@ -230,9 +226,8 @@ class Call(Generic[Model]):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The address, headers, timeout and retries of all requests. `timeout` is in seconds, by httpx's names; `is_exact`
-    means that a call set its own. With `tokens`, requests carry an access token and go to v1. Otherwise the headers
-    hold the key and requests go to v0."""
+    """The address, headers, `timeout` (seconds, by httpx's names; `is_exact`: set by the call) and retries of all
+    requests. With `tokens`, requests carry an access token and go to v1; otherwise the headers hold the key, for v0."""
 
     base_url: str
     headers: httpx.Headers = field(repr=False)
@@ -244,8 +239,7 @@ class Connection:
 
     @property
     def version(self) -> Version:
-        """The API version for the credential: v0 for keys, v1 for access tokens. Most v0 operations also exist on
-        v1."""
+        """The API version for the credential: v0 for keys, v1 for access tokens. v1 has most operations of v0."""
         return "v0" if self.tokens is None else "v1"
 
     @property
@@ -343,8 +337,7 @@ def perform_streamed(call: Call[Any], connection: Connection) -> Flow[httpx.Resp
 
 
 def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
-    """Send a request with the connection's credential. Repeats it once if its token was refused and could be
-    renewed."""
+    """Send a request with the connection's credential, once more if its token was refused and could be renewed."""
     if (tokens := connection.tokens) is None:
         return (yield from exchange(request, connection.retries))
     token = yield from tokens.current()
@@ -362,8 +355,7 @@ def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
 def exchange(
     request: Request, retries: RetryPolicy, *, refusal: Callable[[httpx.Response], APIError] = error_from
 ) -> Flow[httpx.Response]:
-    """Send a request until success or until a retry makes no sense. `refusal` builds the exception for an error
-    response."""
+    """Send a request until success or until a retry makes no sense; `refusal` builds the exception for an error."""
     for attempt in itertools.count():
         began = time.monotonic()
         error: CarrelError

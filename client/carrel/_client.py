@@ -43,11 +43,9 @@ class _Client(Resources[M]):
         max_retries: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a client with other options over the same connections; omitted options don't change.
-
-        `headers` are added to the client's headers: `client.with_options(headers={…}).search…` for one request. With an
-        `Idempotency-Key`, a repeated operation takes effect once. Raises ConfigurationError for headers that only the
-        client may set, such as Authorization."""
+        """Return a client with other options over the same connections; omitted options stay. `headers` are added, for
+        one request: `client.with_options(headers={…}).search…`; with an `Idempotency-Key`, a repeated operation takes
+        effect once. Raises ConfigurationError for headers that only the client may set, such as Authorization."""
         old = self._session
         connection = connect.reconnect(old.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
         other = object.__new__(type(self))
@@ -63,14 +61,12 @@ class _Client(Resources[M]):
 
 
 class Carrel(_Client[Sync], Closing):
-    """A client with blocking operations; safe to share between threads.
-
-    Pass one credential. `api_key` (an API key, or the token of a service account) calls v0. `access_token`, or `tokens`
-    with automatic renewal (see `carrel.oauth`), calls v1 on behalf of a person. Defaults come from CARREL_API_KEY or
-    CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL (default: next to v0). `timeout` is in seconds.
-    `headers` are sent with every request, in addition to the client's own. Pass `http_client` for your own proxies,
-    transports and hooks; `close` leaves it open. Raises ConfigurationError without a credential, with two, for an
-    invalid address, and for headers that only the client may set."""
+    """A client with blocking operations; safe to share between threads. Pass one credential: `api_key` (an API key, or
+    a service account's token) calls v0; `access_token`, or `tokens` with automatic renewal (see `carrel.oauth`), calls
+    v1 on behalf of a person. Defaults: CARREL_API_KEY or CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL
+    (default: next to v0). `timeout` is in seconds. `headers` are sent with every request, besides the client's own.
+    Pass `http_client` for proxies, transports and hooks; `close` leaves it open. Raises ConfigurationError without a
+    credential, with two, for an invalid address, and for headers that only the client may set."""
 
     def __init__(
         self,

@@ -70,8 +70,7 @@ def connect(
     timeout: Timeout,
     max_retries: int,
 ) -> tuple[Connection, Http]:
-    """Build a new client's connection and open its HTTP client. Requests carry the HTTP client's headers and `headers`.
-    Raises ConfigurationError, never with the credential."""
+    """Build a client's connection; `headers` add to the HTTP client's. ConfigurationErrors never show a credential."""
     credential = credentials.choose()
     is_key = isinstance(credential, str)
     base_url = addresses.v0 if is_key else addresses.v1

@@ -10,10 +10,8 @@ from carrel.errors import ConfigurationError
 
 
 class TokenSource(Protocol):
-    """A source of access tokens, as flows; one source serves many requests, threads and tasks at once.
-
-    `carrel.oauth` has a source that keeps tokens in a store and refreshes them. To write your own source, make blocking
-    calls through `carrel._drivers.run_in_thread`, which keeps them off the event loop."""
+    """A source of access tokens, as flows, for many requests, threads and tasks at once; `carrel.oauth` has a source.
+    Your own source makes blocking calls through `carrel._drivers.run_in_thread`, off the event loop."""
 
     def current(self) -> Flow[str]:
         """Return the access token to send. Raises CarrelError if the source has none."""

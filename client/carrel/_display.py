@@ -1,6 +1,5 @@
-"""Show results in notebooks: HTML with all text escaped, and plain text. `register_displays` adds `_repr_mimebundle_`
-and `_repr_html_` to the wire models, which the service uses too. Colours are relative to the page's, for light and dark
-themes."""
+"""Show results in notebooks: HTML with all text escaped, and plain text. `register_displays` adds the methods to the
+wire models, which the service uses too. Colours are relative to the page's, for light and dark themes."""
 
 import html
 import re
@@ -45,8 +44,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph, linked to `address` if the address is http or https. `matches` are pairs of start and end
-    positions."""
+    """A paragraph, linked to `address` if http or https. `matches` are pairs of start and end positions."""
 
     text: str
     strong: bool = False

@@ -161,9 +161,8 @@ class AsyncDownload(_Downloaded, AsyncClosing):
     async def save(
         self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
     ) -> Path:
-        """Write the file to a path, or to a folder under its own name, like `Download.save`. `on_progress(received,
-        total)` is called in the event loop, with 0 first and after each piece; an exception from it stops the
-        download."""
+        """Write the file like `Download.save`. `on_progress(received, total)` is called in the event loop; an exception
+        from `on_progress` stops the download."""
         file = await anyio.to_thread.run_sync(partial(self._partial_file, target, replace=replace))
         try:
             on_progress(0, self.size)

@@ -1,5 +1,4 @@
-"""Flows and their two drivers. A flow is a generator of effects such as requests and pauses. Each driver performs the
-effects with an `httpx` client, which may be shared."""
+"""Flows, generators of effects such as requests and pauses, and two drivers that perform effects by `httpx` clients."""
 
 import sys
 import time

@@ -1,7 +1,6 @@
-"""Operations as attributes of resources: written once, typed for every way to call them. A resource is generic in its
-mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]` and `Catalog[Raw[Async]]`
-behind `with_raw_response`. An operation is a method that returns a Call; its descriptor has the method's parameters and
-documentation, and the mode's result."""
+"""Operations as attributes of resources, typed for every way to call them. A resource is generic in its mode:
+`Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]` and `Catalog[Raw[Async]]` behind
+`with_raw_response`. An operation is a method that returns a Call; its descriptor returns the mode's result."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace

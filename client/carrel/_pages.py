@@ -1,5 +1,4 @@
-"""Lists, whose pages are fetched during iteration, and streams. Both iterate over emitted items; close them with `with`
-or `async with`."""
+"""Lists, whose pages are fetched during iteration, and streams; close both with `with` or `async with`."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,8 +64,7 @@ class _Paged(Generic[Item, Page, Driver]):
         return f"<{kind} of {path}{told}: iterate it, or take first() or to_frame()>"
 
     def with_progress(self, on_progress: ListProgress) -> Self:
-        """Return the same list with progress: `on_progress` gets the number of items so far and the total (None until
-        the end)."""
+        """Return the list with progress: `on_progress` gets the number of items and the total (None until the end)."""
         return type(self)(self._listing, self._connection, self._driver, on_progress)
 
 

@@ -27,10 +27,8 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
 class Reply(Tabular):
-    """An agent's reply: its text and its sources.
-
-    `[1]` in the text refers to the first of `sources`, whose `quote` is verbatim from its document. `warnings` describe
-    omissions. `to_frame` returns the sources as a table."""
+    """An agent's reply: its text and its sources. `[1]` in the text refers to the first of `sources`, whose `quote` is
+    verbatim from its document. `warnings` describe omissions. `to_frame` returns the sources as a table."""
 
     rows_in: ClassVar[str] = "sources"
     text: str

@@ -48,9 +48,8 @@ class Source:
 
 
 def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> Source:
-    """Return the source of a file's bytes, named `file_name`, else the file's own name, else `fallback_name`. An
-    open file is sent from its position. Raises OSError for an unreadable path, InvalidArgumentError for a file open
-    as text."""
+    """Return the source of a file's bytes, named `file_name`, else like the file, else `fallback_name`; an open file is
+    sent from its position. Raises OSError for an unreadable path, InvalidArgumentError for a file open as text."""
     if isinstance(file, str | os.PathLike):
         path = Path(file)
         with path.open("rb") as handle:

@@ -73,12 +73,10 @@ def _resource(agent_id: UUID | str) -> dict[str, str]:
 @contextmanager
 def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = None) -> Generator[None]:
     """Deploy a draft, or an agent of other people, to a person for the duration of the block. Needs an admin's client.
-
-    The person is the client's own (the user of its access token or API key) unless an email address is given. The
-    access of other people doesn't change. The person loses the agent at the end, even if another admin has deployed it
-    to them within the block. Lending changes the version of the agent's grants. Blocks of a program may overlap: the
-    last block takes the agent back. If the program is killed within the block, the agent stays deployed to the person.
-    """
+    The person is the client's own (of its access token or API key) unless an email address is given; the access of
+    other people doesn't change. The person loses the agent at the end, even if another admin has deployed it to them
+    within the block. Lending changes the version of the agent's grants. Blocks of a program may overlap: the last block
+    takes the agent back. If the program is killed within the block, the agent stays deployed."""
     with _lock:
         person = _lend(client, str(agent_id), email)
     try:

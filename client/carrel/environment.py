@@ -67,8 +67,7 @@ def _needs_no_proxy(url: httpx.URL, exceptions: str) -> bool:
 
 
 def _certificates_for(url: httpx.URL) -> ssl.SSLContext:
-    """Return a context that trusts the system's authorities and certifi's, or only the authorities in the variables if
-    set."""
+    """Return a context that trusts the system's authorities and certifi's, or only authorities set by variables."""
     system = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if url.scheme != "https":
         return system

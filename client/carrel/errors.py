@@ -73,8 +73,7 @@ class APITimeoutError(APIConnectionError):
 
 class ReplyConnectionError(APIConnectionError):
     """The connection failed while waiting for a reply or reading it; the agent continues. On v1 `job_id` fetches or
-    streams the reply later, and `conversation_id` names its conversation (None if only the job was known). On v0 both
-    are None."""
+    streams the reply later, in `conversation_id` (None if only the job was known). On v0 both are None."""
 
     def __init__(self, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> None:
         super().__init__(message)
@@ -113,9 +112,8 @@ class ReplyWithheldError(ReplyError):
 
 class APIError(CarrelError):
     """The service answered with an error. `status` is the HTTP status. Branch on `code`, which is stable; `message`
-    says what to do. `request_id` names the request in the service's logs, `details` the wrong members. `retry_after` is
-    in seconds. `confirmation_url` comes with the code `confirmation_required`: the person opens the URL in a browser,
-    then the program repeats the call."""
+    says what to do. `request_id` names the request in the logs, `details` the wrong members; `retry_after` is in
+    seconds. For `confirmation_required` the person opens `confirmation_url`, then the program repeats the call."""
 
     def __init__(
         self,
@@ -173,8 +171,7 @@ class ConflictError(APIError):
 
 
 class ChangedMeanwhileError(ConflictError):
-    """409 `changed_meanwhile`: another user changed the resource after it was read; `meanwhile` has its current state,
-    and the time and author of the change."""
+    """409 `changed_meanwhile`: another user changed the resource; `meanwhile` has its state, the time and author."""
 
 
 class PayloadTooLargeError(APIError):
@@ -194,8 +191,7 @@ class ServerError(APIError):
 
 
 class InsufficientStorageError(ServerError):
-    """507: a disk of the service has no room for more. New data is refused until space is freed; reading, searching and
-    deleting work."""
+    """507: a disk of the service is full. New data is refused until space is freed; reading and deleting work."""
 
 
 class UnexpectedResponseError(APIError):

@@ -93,11 +93,9 @@ def rank(
 
 
 class Measurer:
-    """Measures the cases of an evaluation set singly, as the client's caller; documents hidden from the caller are not
-    found.
-
-    `mode` is the search mode for a set of searches. `agent_id` is an agent to ask instead of the set's own, to compare
-    them. `user_email` is the person to search and ask as, for an API key that may act for users."""
+    """Measures cases of an evaluation set singly, as the client's caller: documents hidden from the caller are not
+    found. `mode` is the search mode for a set of searches; `agent_id` an agent to ask instead of the set's own, to
+    compare them; `user_email` the person to search and ask as, for an API key that may act for users."""
 
     def __init__(
         self,
@@ -122,9 +120,8 @@ class Measurer:
         return self.mode is None or any(grade > 0 for grade in case.grades.values())
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Search for a question, or ask it, and return the scores, or the error if only this question fails. Raises
-        errors that would fail every question: AuthenticationError, PermissionDeniedError, NotFoundError of the
-        collection or the agent, APIConnectionError."""
+        """Search for a question, or ask it; return the scores, or the error if only this question fails. Raises errors
+        that fail all questions: AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError."""
         try:
             return self._ask(case) if self.mode is None else self._search(case, self.mode)
         except APITimeoutError as error:
@@ -235,12 +232,10 @@ def run(
 
     `agent_id` is an agent to ask instead of the set's own, such as a copy with another model or instructions: `compare`
     shows how its replies differ. A failed question is saved with its error, and counts in no score. Results are saved
-    in parts, so an interrupted or failed run keeps its earlier results. An agent that isn't deployed to the client's
-    person is lent to the person during the run (`carrel.drafts`).
-
-    With `user_email` an API key that may act for users searches and asks as that person, who must have the agent; the
-    note names the person. Raises the errors of `Measurer.measure`, InvalidArgumentError for a person without the agent,
-    and ValueError for a set without measurable cases."""
+    in parts, so an interrupted or failed run keeps its earlier results. An agent not deployed to the client's person is
+    lent during the run (`carrel.drafts`). With `user_email` an API key that may act for users searches and asks as that
+    person, who must have the agent; the note names the person. Raises the errors of `Measurer.measure`,
+    InvalidArgumentError for a person without the agent, and ValueError for a set without measurable cases."""
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id, user_email=user_email)
     if user_email and measurer.agent_id is not None and not may_ask(client, measurer.agent_id, user_email):
         msg = f"user_email: {user_email} may not use this agent. Deploy it to them first, or run the set as yourself"
@@ -310,9 +305,8 @@ class Difference:
 
 def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[Difference]:
     """Return the differences between two runs, on questions measured by both, worst change first. Searches are compared
-    by nDCG. Replies to unanswerable questions are compared by refusal. Other replies are compared by the mean of
-    citation recall and statements said, as far as both runs have these scores, or by whether they cite. Questions that
-    failed in either run are left out."""
+    by nDCG, replies to unanswerable questions by refusal, and other replies by the mean of citation recall and
+    statements said, as far as both runs have these scores, or by whether they cite."""
     earlier = {one.case_id: one for one in before if one.error is None}
     pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier and one.error is None)
     scored = [(old, new, *_scores(old, new)) for old, new in pairs]
@@ -358,8 +352,7 @@ def check_scores(names: Iterable[str]) -> None:
 
 
 def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the scores that are below their floors, or missing (None). Raises InvalidArgumentError for an unknown
-    name."""
+    """Return the scores below their floors, or missing (None). Raises InvalidArgumentError for an unknown name."""
     check_scores(floors)
     scores: dict[str, float | None] = {name: getattr(run, name) for name in floors}
     return {name: score for name, score in scores.items() if score is None or score < floors[name]}
@@ -372,9 +365,8 @@ _Id = TypeVar("_Id")
 
 
 def ndcg(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return the normalised discounted cumulative gain of the first `cutoff` results, as trec_eval and BEIR define it.
-    A relevant result gains its judgement over the logarithm of its rank, divided by the sum of the best possible
-    ranking."""
+    """Return the normalised discounted cumulative gain of the first `cutoff` results, as trec_eval and BEIR define it:
+    judgements over the logarithm of their ranks, divided by the sum of the best possible ranking."""
     judged = _relevant(relevant)
     won = _discount([judged.get(one, 0) for one in _first(found, cutoff)])
     return won / _discount(sorted(judged.values(), reverse=True)[:cutoff])
@@ -411,10 +403,8 @@ def _discount(gains: Sequence[int]) -> float:
 
 
 def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
-    """Return the statements missing from a reply.
-
-    A statement is present if the reply contains it as whole words. Case, white space, the kind of quotation marks,
-    Markdown marks and citation numbers don't matter.
+    """Return the statements that a reply does not contain as whole words. Case, white space, the kind of quotation
+    marks, Markdown marks and citation numbers don't matter.
 
     >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
     ['closed']"""

@@ -18,9 +18,8 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """An `on_progress` that draws a bar. The last item ends the bar, and the next call starts a new bar. `description`
-    is shown before the bar, and `unit` after its numbers; "B" is shown as kB and MB. `file` is the output in
-    terminals."""
+    """An `on_progress` that draws a bar, ended by the last item; the next call starts a new bar. `description` is shown
+    before the bar, and `unit` after its numbers ("B" as kB and MB). `file` is the output in terminals."""
 
     def __init__(self, description: str = "", *, unit: str = "", file: TextIO | None = None) -> None:
         self._description = description
@@ -30,7 +29,6 @@ class ProgressBar:
         self._shown_description = ""
 
     def __call__(self, done: int | Progress, total: int | None = None) -> None:
-        """Show `done` of `total`; None is an unknown total."""
         description = self._description
         if isinstance(done, Progress):
             description, done, total = done.stage.capitalize(), done.done, done.total

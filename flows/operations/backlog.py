@@ -25,7 +25,6 @@ class RunNotes:
         return next(reversed(self._waits.values()), "")
 
     def begin_wait(self, part: object, text: str) -> None:
-        """Note the wait of a part of the run, replacing the earlier text."""
         self._waits[part] = text
 
     def end_wait(self, part: object) -> None:
@@ -36,7 +35,6 @@ _notes: dict[str, RunNotes] = {}
 
 
 def notes_of(ledger: str) -> RunNotes:
-    """Return the notes of this process's run on the named ledger."""
     notes = _notes[ledger] = _notes.pop(ledger, None) or RunNotes()
     if len(_notes) > _MOST_KEPT:
         del _notes[next(iter(_notes))]
@@ -48,8 +46,7 @@ _FRESH_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The organization's indexing backlog; None is unknown. `is_paused`: indexing waits for disk space. Documents
-    `without_meaning` are already found by their words."""
+    """The indexing backlog (None: unknown). `is_paused`: for disk space; `without_meaning`: already found by words."""
 
     documents: int
     chunks: int | None = None

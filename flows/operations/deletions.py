@@ -1,6 +1,5 @@
-"""Guarded deletion of documents missing from the source: only documents sent by this source alone, and not changed
-since. Nothing is deleted after a partial scan. For an empty folder, or above the limit, a person must confirm the
-deletions by name."""
+"""Guarded deletion of documents missing from the source: only documents sent by this source alone and unchanged since,
+never after a partial scan. For an empty folder, or above the limit, a person must confirm deletions by name."""
 
 import asyncio
 import hashlib
@@ -86,7 +85,6 @@ def mark_of_deletions(ledger: Ledger) -> str:
 async def skip_modified(
     client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, outages: OutagePolicy
 ) -> None:
-    """Skip planned deletions of documents modified since the plan."""
     for start in range(0, len(documents), _PAGE):
         page = [
             Missing(one.document.external_id, one.document_id, one.fingerprint, None)
@@ -124,8 +122,7 @@ def beyond(limit: int, *, marked: int, known: int) -> str:
 async def _mark(
     client: AsyncCarrel, ledger: Ledger, files: FileSelection, *, options: UploadOptions, outages: OutagePolicy
 ) -> int:
-    """Mark documents for deletion or as left alone; forget documents no longer in the catalog. Return the number to
-    delete."""
+    """Mark documents for deletion or as left alone; forget those gone from the catalog. Return the number to delete."""
     marked, after = 0, FIRST
     while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]

@@ -37,8 +37,7 @@ class EvaluationOptions(BaseModel):
 async def evaluate_agent(
     source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
-    """Ask an agent the questions of a set, given by name or id, and keep the results as a run, complete or not. Raises
-    ScoresTooLowError when a score is below its floor or a question failed."""
+    """Keep an agent's replies to a set (name or id) as a run. Raises ScoresTooLowError, also for a failed question."""
     stopped = threading.Event()
 
     def count(done: int, of: int) -> None:

@@ -1,5 +1,4 @@
-"""The fourth step of a run: wait until uploads can be searched. An archive or mail is done when all its files are.
-Waiting documents are listed a thousand at a time, to limit the cost of a round to its changes."""
+"""The fourth step of a run: wait until uploads can be searched. An archive or mail is done when all its files are."""
 
 import asyncio
 import time

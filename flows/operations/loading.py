@@ -35,7 +35,6 @@ _ELSEWHERE = (
 
 
 def open_ledger(source: str, *, settings: FlowSettings, collection: str | None = None) -> Ledger:
-    """Open the ledger of a source on the settings' service: of uploads, or of additions to a collection (its id)."""
     return Ledger.at(
         settings.ledgers,
         target=settings.base_url,
@@ -118,8 +117,7 @@ async def add_to_collection(
     hooks: Hooks = NO_HOOKS,
     retry: Retry | None = None,
 ) -> Outcome:
-    """Add every document named by the source (`catalog://…`: a selection from the catalog) to the collection, with the
-    given metadata, or else the existing metadata there. `retry` adds only the chosen quarantined documents."""
+    """Add the source's documents to the collection, with the given or existing metadata; `retry` limits them."""
     named, is_partial = {"source": name_source(source), "within": options.collection}, retry is not None
     reporting = report_run(settings, flow="collection-add", is_partial=is_partial, **named)
     async with reporting as report, open_client(settings) as client:

@@ -1,5 +1,4 @@
-"""Waiting for an unavailable service. A failed call counts against the document only after a successful probe (an empty
-call). So a restart costs only time, and a document that crashes the service is given up."""
+"""Waiting for an unavailable service. A failed call counts against the document only after a successful probe."""
 
 import asyncio
 import random
@@ -192,8 +191,7 @@ _LONG_SECONDS = 20.0
 
 
 class Pace:
-    """The number of documents sent at a time, shared by a batch's workers; at most `most`. Each quick answer raises it
-    a little. A busy service halves it and gets a pause as long as requested (RFC 5681, section 3.1)."""
+    """Documents sent at a time, up to `most`: quick answers raise it, a busy service halves it (RFC 5681, 3.1)."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most

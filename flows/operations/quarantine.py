@@ -1,5 +1,4 @@
-"""The quarantine: items of a source missing in the catalog, with reasons, until they are loaded or leave the source.
-The service stores the ignored items (flows.operations.reporting)."""
+"""The quarantine: a source's items missing in the catalog, with reasons; the service stores ignored items."""
 
 import asyncio
 import json

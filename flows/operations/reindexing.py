@@ -1,5 +1,4 @@
-"""Indexing documents again: stale documents, all of a collection, or a whole index with another embedding model. No
-state is kept between runs: a later run finds the remaining stale documents, or watches the service's rebuild."""
+"""Indexing documents again: stale documents, a whole collection, or an index with another model; keeps no state."""
 
 import asyncio
 from collections import Counter
@@ -204,8 +203,7 @@ OnRebuild = Callable[[IndexRebuild], Awaitable[None]]
 async def rebuild_index(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnRebuild | None = None
 ) -> Rebuilt:
-    """Rebuild the index of a collection, or of the catalog (CATALOG), with `options.model`. A running rebuild with the
-    model is watched, and failed documents are retried."""
+    """Rebuild a collection's or the CATALOG's index with `options.model`, or watch such a rebuild and retry errors."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
         names = names_of(client, outages=outages)

@@ -1,5 +1,4 @@
-"""Reports of runs to the service: a heartbeat every minute, and their source's quarantine at the end. A failed report
-never fails a run: an unreported quarantine is a remark, and the next run reports again."""
+"""Reports of runs to the service: heartbeats, and the quarantine at the end. A failed report never fails a run."""
 
 import asyncio
 import hashlib
@@ -43,8 +42,7 @@ reported_run_id: ContextVar[UUID | None] = ContextVar("reported_run_id", default
 
 @dataclass
 class RunReport:
-    """The result of a run; `code` is the reason of its failure, `has_begun` whether the source was read or the object
-    found."""
+    """The result of a run; `code`: why it failed; `has_begun`: whether the source was read or the object found."""
 
     outcome: RunOutcome = RunOutcome.COMPLETED
     has_begun: bool = False
@@ -168,8 +166,7 @@ async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSe
 
 
 async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float) -> None:
-    """Report for a run, in at most `seconds`; a failure becomes a remark of the run. Without an item to report, now or
-    before, no source is created: the service accepts a limited number."""
+    """Report for a run, in at most `seconds`; a failure becomes a remark. Without items, no source is created."""
     remark = ""
     try:
         async with asyncio.timeout(seconds):

@@ -24,18 +24,14 @@ class Summary:
     """A run's counts at some moment; at the end, the result.
 
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent. Of the
-    documents in the catalog, `indexing` can't be searched yet. Some parts of `partly_read` documents, for example
-    pictures, were not read: see each document's page. `pages_waiting` counts scanned pages and pictures left to read
-    after sending. `problems` are items that can't be a document.
-
-    `containers` are sent archives and mails, `contained_files` the files in them at any depth: `contained_waiting` are
-    still to be read, `contained_left_out` were left out, by reason, and `contained_unindexed` became documents but
-    could not be indexed.
-
-    `ignored` were ignored by a person. `to_delete` are no longer in the source: `deleted` are gone and `undeleted`
-    could not be deleted. `left` stay because they were changed since, or are in another source; `gone` stay because
-    deletion is off; `left_out` stay because this run excludes them. `held_back` is the reason why nothing is deleted;
-    `to_delete` is then an estimate."""
+    documents in the catalog, `indexing` can't be searched yet. Parts of `partly_read` documents, such as pictures, were
+    not read: see each document's page. `pages_waiting` counts scanned pages and pictures left to read after sending.
+    `problems` are items that can't be a document. `containers` are sent archives and mails, `contained_files` the files
+    in them at any depth: `contained_waiting` are still to be read, `contained_left_out` were left out, by reason, and
+    `contained_unindexed` became documents but could not be indexed. `ignored` were ignored by a person. `to_delete` are
+    no longer in the source: `deleted` are gone and `undeleted` could not be deleted. `left` stay because they were
+    changed since, or are in another source; `gone` stay because deletion is off; `left_out` stay because this run
+    excludes them. `held_back` is the reason why nothing is deleted; `to_delete` is then an estimate."""
 
     documents: int = 0
     to_send: int = 0

@@ -1,6 +1,5 @@
-"""Apply a plan in a few large requests, safe to stop at any point. People and groups come first, then joins, departures
-and deactivations, so that a person who moves is always in a group. Each request is all or none and can be repeated.
-Later additions to a group stay, unless the plan names them."""
+"""Apply a plan in a few large, repeatable requests, safe to stop: people and groups first, then joins, departures and
+deactivations, so a moving person is always in a group. Later additions to a group stay, unless the plan names them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -33,8 +32,7 @@ PATIENCE = 300.0
 
 
 class Applying:
-    """A plan being applied. `_ids`: ids of created groups by external id; `_empty`: external ids of empty new
-    groups."""
+    """A plan being applied. `_ids`: created groups' ids by external id; `_empty`: external ids of empty new groups."""
 
     def __init__(self, plan: DirectoryPlan, connection: Connection, progress: OnProgress) -> None:
         self._plan = plan

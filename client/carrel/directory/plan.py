@@ -73,11 +73,9 @@ class MembershipChange(ResponseModel):
 
 
 class DirectoryPlan(ResponseModel):
-    """The changes that make the organization equal to the files, and any problems.
-
-    `problems` are problems of the files. With `skips_problems` their rows are skipped. In that case nothing is removed
-    for missing from the files: members stay, and users are deactivated only by a row. `refusal` says why the plan as a
-    whole looks like a mistake. `notes` list surprises. A plan doesn't depend on the connection: keep it as JSON
+    """The changes that make the organization equal to the files. `problems` are problems of the files; with
+    `skips_problems` their rows are skipped, nothing is removed for missing from the files, and users are deactivated
+    only by a row. `refusal` says why the whole plan looks like a mistake. `notes` list surprises. Keep a plan as JSON
     (`model_dump_json`), review it, and apply it later, in the same organization."""
 
     organization_id: UUID | None = None

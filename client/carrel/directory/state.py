@@ -28,8 +28,7 @@ HINT_LENGTH = 4
 
 @dataclass(slots=True)
 class State:
-    """The organization's users by address, and the groups read. `callers`: users who may be the caller (None:
-    unknown)."""
+    """The organization's users by address, and the groups read. `callers`: possible callers (None: unknown)."""
 
     organization_id: UUID | None = None
     users: Mapping[str, wire.User] = field(default_factory=dict[str, wire.User])
@@ -39,8 +38,7 @@ class State:
     service_accounts: frozenset[str] = frozenset()
 
     def may_be_caller(self, user: wire.User) -> bool:
-        """Return whether a user may be the caller: a member of `callers`, or an active admin if `callers` is
-        unknown."""
+        """Return whether a user may be the caller: in `callers`, or an active admin if `callers` is unknown."""
         if self.callers is None:
             return user.is_admin and user.active
         return normal_email(user.email) in self.callers

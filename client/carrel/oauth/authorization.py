@@ -61,8 +61,7 @@ def description_url(issuer: str) -> httpx.URL:
 
 
 def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
-    """Read a server's metadata. Raises UnexpectedResponseError unless the metadata name the requested issuer, S256 and
-    https."""
+    """Read a server's metadata. Raises UnexpectedResponseError unless they name the issuer, S256 and https."""
     try:
         described = ServerMetadata.model_validate_json(response.content)
     except ValidationError as exc:
@@ -132,8 +131,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
-    """Return the code in a callback. Raises CallbackError for the callback of another request, and AuthorizationError
-    for an error in it."""
+    """Return a callback's code. Raises CallbackError for another request, and AuthorizationError for an error in it."""
     parameters = _parameters(callback)
     state = parameters.get("state", "").encode("utf-8", "surrogatepass")
     if not hmac.compare_digest(state, request.state.encode()):

@@ -36,11 +36,9 @@ class _OAuthClient(Resource[M]):
     def authorization_request(
         self, *, scopes: Sequence[str] | None = None, prompt: str | None = None, max_age: int | None = None
     ) -> AuthorizationRequest:
-        """Create an authorization request. Keep it in the person's session, and redirect the person to its `url`.
-
-        `scopes`: replace the client's own; an empty list asks for everything that the application is registered for.
-        `prompt`: `login`, `consent` or `select_account` to ask the person again, `none` to ask nothing. `max_age`: the
-        person signs in again if their last sign-in was more seconds ago."""
+        """Create an authorization request: keep it in the person's session, and redirect the person to its `url`.
+        `scopes` replace the client's; an empty list asks for all registered. `prompt`: `login`, `consent` or
+        `select_account` asks the person again, `none` nothing. `max_age`: sign in again after more seconds."""
         wanted = self._scopes if scopes is None else scopes
         how = {"prompt": prompt, "max_age": None if max_age is None else str(max_age)}
         endpoints = self._endpoints
@@ -48,17 +46,14 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def exchange(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
-        """Exchange the authorization code for tokens. `callback` is the callback's URL or query.
-
-        Raises CallbackError for a callback of another request, AccessDeniedError if the person refused,
-        AuthorizationError for other errors in the callback, InvalidGrantError for a used or expired code, other
-        TokenRequestErrors, and APIConnectionError."""
+        """Exchange the code in the callback's URL or query for tokens. Raises CallbackError for a callback of another
+        request, AccessDeniedError if the person refused, AuthorizationError for other errors in the callback,
+        InvalidGrantError for a used or expired code, other TokenRequestErrors, and APIConnectionError."""
         return self._endpoints.redeem(callback, request)
 
     @FlowOperation
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
         """Exchange a refresh token for new tokens; the old token stops working. `token_source` does this when needed.
-
         Raises InvalidGrantError if the person has to authorize the application again, SignInRequiredError for tokens
         without a refresh token, other TokenRequestErrors, and APIConnectionError."""
         return self._endpoints.refresh(tokens)
@@ -70,8 +65,7 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def discover(self) -> Flow[ServerMetadata]:
-        """Fetch a server's endpoints for `with_server`. Raises APIError (also for unusable endpoints),
-        APIConnectionError."""
+        """Fetch a server's endpoints for `with_server`. Raises APIError, also if unusable, and APIConnectionError."""
         return self._endpoints.discover()
 
     def with_server(self, server: ServerMetadata) -> Self:
@@ -85,10 +79,8 @@ class _OAuthClient(Resource[M]):
         return other
 
     def token_source(self, store: TokenStore, key: str, *, http_client: httpx.Client | None = None) -> StoredTokens:
-        """Return a session's tokens from the store, refreshed when they expire: `Carrel(tokens=…)`.
-
-        Refreshes run in a thread, over `http_client`, else the client's own blocking HTTP client, else a new
-        connection."""
+        """Return a session's tokens from the store, refreshed when they expire: `Carrel(tokens=…)`. Refreshes run in a
+        thread, over `http_client`, else the client's own blocking HTTP client, else a new connection."""
         own = self._http if isinstance(self._http, httpx.Client) and not self._owns_http else None
         return StoredTokens(store, key, refresh=_blocking(self._endpoints, http_client or own))
 
@@ -114,11 +106,10 @@ class _OAuthClient(Resource[M]):
 
 
 class OAuthClient(_OAuthClient[Sync], Closing):
-    """An application that acts for people, as registered by an admin; blocking.
-
-    `auth_url` defaults to CARREL_AUTH_URL, then CARREL_BASE_URL. `scopes` are requested from people. `timeout` is in
-    seconds. Pass `http_client` for your own proxies, transports and hooks; `close` leaves it open. Raises
-    ConfigurationError for an invalid address, or without an id or secret."""
+    """An application that acts for people, registered by an admin; blocking. `auth_url` defaults to CARREL_AUTH_URL,
+    then CARREL_BASE_URL. `scopes` are requested from people. `timeout` is in seconds. Pass `http_client` for proxies,
+    transports and hooks; `close` leaves it open. Raises ConfigurationError for a bad address, or without id or
+    secret."""
 
     def __init__(
         self,

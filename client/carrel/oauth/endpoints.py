@@ -43,8 +43,7 @@ class Endpoints:
         return answer.tokens(asked_at=asked_at, scope=" ".join(request.scopes) or None)
 
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token (RFC 6749, section 6). A repetition after a lost answer is refused: the token is
-        used."""
+        """Exchange a refresh token (RFC 6749, section 6). A repetition is refused: the first request used the token."""
         if tokens.refresh_token is None:
             msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
             raise errors.SignInRequiredError(msg, code="sign_in_required")

@@ -29,9 +29,8 @@ from carrel.wire.scopes import ApiScope
 HOST, PATH = "127.0.0.1", "/callback"
 PORTS = range(18971, 18979)
 LOOPBACK_REDIRECT_URIS = [f"http://{HOST}:{port}{PATH}" for port in PORTS]
-"""Redirect addresses for registering an application that signs people in on their own machine.
-
-The service compares redirect addresses exactly, so the list has several ports; the first free port is used."""
+"""Redirect addresses for registering an application that signs people in on their own machine. The service compares
+redirect addresses exactly, so the list has several ports; the first free port is used."""
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Carrel</title>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
@@ -155,12 +154,11 @@ def sign_in(
 
     A person who has signed in on this machine isn't asked again until `sign_out`. If the browser runs on another
     machine, or with `open_browser=False`, an address is printed; the person pastes the address where the browser ends.
-    Tokens are kept in the person's private folder, and never shown.
-
-    The application is the given one, or that of CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the
-    last one used. Otherwise an admin's CARREL_API_KEY registers an application, once. Raises ConfigurationError without
-    an application, SignInRequiredError without a sign-in within `timeout` seconds (here or in another waiting
-    notebook), and the errors of `OAuthClient.exchange`."""
+    Tokens are kept in the person's private folder, and never shown. The application is the given application, or that
+    of CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the last used; otherwise an admin's
+    CARREL_API_KEY registers an application, once. Raises ConfigurationError without an application, SignInRequiredError
+    without a sign-in within `timeout` seconds (here or in another waiting notebook), and the errors of
+    `OAuthClient.exchange`."""
     address = authorization_address(base_url)
     folder = _folder()
     # Of several notebooks that begin at once, one asks, and the others find its tokens.

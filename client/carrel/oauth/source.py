@@ -20,9 +20,8 @@ POLL_SECONDS = 0.02
 
 class StoredTokens:
     """The tokens of a session in a store, for a client: `Carrel(tokens=…)`. Safe to share between threads and event
-    loops; the store's lock coordinates several objects for a session, in all processes. A refresh always runs to its
-    end in a thread, and new tokens are used only after storing. A crash in between leaves a used refresh token: the
-    next refresh is refused, the entry is deleted, and SignInRequiredError says what to do."""
+    loops; the store's lock coordinates all processes. A refresh ends in a thread, and new tokens are used only after
+    storing. After a crash in between, the next refresh is refused, and SignInRequiredError says what to do."""
 
     def __init__(self, store: TokenStore, key: str, *, refresh: Callable[[Tokens], Tokens]) -> None:
         self._store = store
@@ -45,8 +44,7 @@ class StoredTokens:
         return (yield from self._get_fresh(refused)).access_token
 
     def _get_fresh(self, refused: str | None) -> Flow[Tokens]:
-        """Return valid tokens from the store. An expired token is refreshed here, or by a refresh already in
-        progress."""
+        """Return valid tokens from the store, refreshing an expired token or waiting for a refresh in progress."""
         while True:
             shared, is_own = self._join_refresh()
             if is_own:

@@ -19,9 +19,8 @@ from carrel.oauth.tokens import Tokens
 
 
 class TokenStore(Protocol):
-    """Tokens by the key of a session; methods block and may run in any thread. `lock` gives exclusive use of a key
-    across all processes, until its block ends or the process dies, so that each refresh token is used once. `put`
-    returns when the tokens are safe."""
+    """Tokens by the key of a session; methods block, in any thread. `lock` gives exclusive use of a key across
+    processes until its block or process ends: a refresh token is used once. `put` returns when tokens are safe."""
 
     def get(self, key: str, /) -> Tokens | None:
         """Return the tokens of a session, or None."""
@@ -74,9 +73,8 @@ class MemoryTokenStore:
 
 
 class FileTokenStore:
-    """Tokens in a private folder: a file per session, readable by its owner alone (0600), not encrypted. A file is
-    replaced as a whole and flushed before `put` returns. Raises ConfigurationError if others may write to the folder,
-    and OSError if the disk fails."""
+    """Tokens in a private folder: an unencrypted file per session, readable by its owner alone (0600), replaced as a
+    whole and flushed. Raises ConfigurationError if others may write to the folder, and OSError if the disk fails."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)

@@ -17,9 +17,8 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 class Tokens(BaseModel):
-    """The tokens of a person's consent; `repr` shows no secret, `model_dump_json` and `model_validate_json` keep them.
-    `expires_at` (UTC) is when the access token expires, None when the server didn't say; `scope` is what was granted,
-    space-separated."""
+    """The tokens of a person's consent. `repr` hides secrets; `model_dump_json` and `model_validate_json` keep them.
+    `expires_at` (UTC) is the access token's end (None: unknown); `scope` is the granted scope, space-separated."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -46,8 +45,7 @@ class TokenResponse(BaseModel):
     scope: str | None = None
 
     def tokens(self, *, asked_at: datetime, asked: Tokens | None = None, scope: str | None = None) -> Tokens:
-        """Return the tokens of the response; their lifetime counts from the request, `asked_at`. The refreshed tokens
-        `asked` fill gaps in the response; the requested `scope` is the granted scope if the response has none."""
+        """Return the response's tokens, aged from `asked_at`; refreshed tokens (`asked`) and `scope` fill its gaps."""
         return Tokens(
             access_token=self.access_token,
             expires_at=None if self.expires_in is None else asked_at + timedelta(seconds=self.expires_in),

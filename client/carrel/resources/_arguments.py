@@ -10,7 +10,6 @@ from carrel.wire.common import ResourceIdentifier, ResourceReference
 T = TypeVar("T")
 
 Id: TypeAlias = UUID | str
-"""An id, as a UUID or text."""
 
 Members: TypeAlias = Mapping[str, Any]
 """An object of the wire as a plain mapping, in snake_case or camelCase."""
@@ -35,9 +34,8 @@ def as_list(kind: type[T], values: Iterable[object]) -> list[T]: ...
 @overload
 def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None: ...
 def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None:
-    """Return values as a list typed as in a wire model; the model converts and checks the items.
-
-    A bare string is passed on whole and refused by the model, instead of being split into letters."""
+    """Return values as a list typed as in a wire model, which converts and checks the items. A bare string is passed on
+    whole and refused by the model, instead of being split into letters."""
     del kind
     return cast("list[T] | None", values if values is None or isinstance(values, str) else list(values))
 

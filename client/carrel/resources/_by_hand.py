@@ -59,14 +59,12 @@ class Uploads(Resource[M]):
         `file` is a path, bytes, or a file open for reading bytes; it is streamed, not loaded into memory. Omitted
         access stays unchanged; a new document without access is readable only by its uploader. With
         `await_vector_store_sync` the call returns when the document is searchable, however long indexing takes;
-        otherwise `indexing` says whether it is searchable yet. With `read_pictures`, text in pictures within the file
-        is also read by machine (OCR), after the answer; updates keep this setting unless they change it. The upload is
-        repeated after a broken connection unless `file` can't be rewound. Raises PermissionDeniedError
-        `external_id_taken` when the external id belongs to another person's document.
-
-        `on_progress` is called with the number of the file's bytes sent to the socket, and the file's size (None for a
-        pipe). Each attempt starts with 0, and a call follows each piece of up to 256 KiB. An exception from
-        `on_progress` stops the upload. An AsyncCarrel calls it in the event loop."""
+        otherwise `indexing` says whether it is. With `read_pictures`, text in pictures within the file is also read by
+        machine (OCR), after the answer; updates keep this setting unless given. The upload is repeated after a broken
+        connection unless `file` can't be rewound. Raises PermissionDeniedError `external_id_taken` when another
+        person's document has the external id. `on_progress` is called with the number of the file's bytes sent to the
+        socket, and the file's size (None for a pipe): with 0 at each attempt, then after each piece of up to 256 KiB.
+        An exception from `on_progress` stops the upload. An AsyncCarrel calls it in the event loop."""
         form = uploads.UploadFileForm(
             document_external_id=document_external_id,
             document_name=document_name,
@@ -128,7 +126,6 @@ class AgentChanges(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[agents.AdminAgentsUpdateResponse]:
         """Change an agent from the next message on; omitted settings stay. `model=None` selects the service's default.
-
         `retrieval` replaces all retrieval options, `starter_questions` all questions."""
         given: dict[str, Any] = {
             "name": name,
@@ -162,12 +159,10 @@ class Messages(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[messages.SendMessageResponse]:
-        """Send a message, in a new conversation unless one is named, and wait for the reply.
-
-        The result's `type` is `ai_response_result`, or `blocked_result` for a reply based on documents that the caller
-        may no longer read. Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError
-        `api_access_off`, and ServerError when the model gives no reply. A message repeated after a broken connection is
-        answered once."""
+        """Send a message, in a new conversation unless one is named, and wait for the reply. The result's `type` is
+        `ai_response_result`, or `blocked_result` for a reply based on documents that the caller may no longer read.
+        Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError `api_access_off`, and
+        ServerError when the model gives no reply. A message repeated after a broken connection is answered once."""
         return message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
 
 

@@ -32,10 +32,8 @@ M = TypeVar("M")
 
 
 class Agents(Resource[M]):
-    """Agents deployed to the caller.
-
-    `send_and_wait`, `stream` and `provide_message_feedback` work with every credential. The other operations need an
-    access token (v1), and raise ConfigurationError with another credential."""
+    """Agents deployed to the caller. `send_and_wait`, `stream` and `provide_message_feedback` work with every
+    credential; the remaining operations raise ConfigurationError without an access token (v1)."""
 
     @property
     def with_raw_response(self) -> "Agents[Raw[M]]":
@@ -53,13 +51,11 @@ class Agents(Resource[M]):
         timeout: float = REPLY_PATIENCE,
         headers: Mapping[str, str] | None = None,
     ) -> Flow[Reply]:
-        """Send a message, in a new conversation unless one is named, and return the reply.
-
-        `timeout` is in seconds for the whole call. ReplyTimeoutError and, for failed connections, ReplyConnectionError
-        name the job, which continues (v1). Raises ReplyFailedError when the model gave no reply (the service has tried
-        up to four times, so the message isn't repeated). Raises ReplyWithheldError for a reply based on documents that
-        the caller may no longer read, and NotFoundError for an agent that isn't deployed to the caller. `user_email`
-        (v0) is the person an API key acts for."""
+        """Send a message, in a new conversation unless one is named, and return the reply. `timeout` is in seconds for
+        the whole call. ReplyTimeoutError and, for failed connections, ReplyConnectionError name the job, which
+        continues (v1). Raises ReplyFailedError when the model gave no reply (after up to four tries of the service, so
+        no repetition). Raises ReplyWithheldError for a reply based on documents that the caller may no longer read, and
+        NotFoundError for an agent not deployed to the caller. `user_email` (v0) is the person an API key acts for."""
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
@@ -78,13 +74,12 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Walk[ReplyEvent]:
-        """Send a message, in a new conversation unless one is named, and stream the reply.
-
-        Yields TextDelta events, and finally the Reply, whose text is authoritative. Restarted follows a crash of the
-        service: discard the text so far. A lost connection resumes without loss or repetition. After seven connections
-        in a row without data, ReplyConnectionError names the job, which continues (v1), or APIConnectionError is raised
-        (v0). Raises the errors of `send_and_wait`, except that `timeout` is the client's longest wait between two signs
-        of life. `user_email` (v0) is the person an API key acts for."""
+        """Send a message, in a new conversation unless one is named, and stream the reply. Yields TextDelta events, and
+        finally the Reply, whose text is authoritative. Restarted follows a crash of the service: discard the text so
+        far. A lost connection resumes without loss or repetition. After seven connections in a row without data,
+        ReplyConnectionError names the job, which continues (v1), or APIConnectionError is raised (v0). Raises the
+        errors of `send_and_wait`; `timeout` is the longest wait between two signs of life. `user_email` (v0) is the
+        person an API key acts for."""
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
@@ -102,18 +97,16 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[wire.SendAgentMessageResponse]:
-        """Send a message, and return its job at once; the reply is produced even if the client doesn't wait.
-
-        A message repeated after a broken connection is answered once."""
+        """Send a message, and return its job at once; the reply is produced even if the client doesn't wait. A message
+        repeated after a broken connection is answered once."""
         return _message_call(agent_id, message, conversation_id)
 
     @Operation
     def fetch_response(
         self, job_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[Job]:
-        """Return the state of one of the caller's jobs: a RunningJob, CompletedJob or FailedJob; for 24 hours.
-
-        Raises NotFoundError afterwards, and for other people's jobs."""
+        """Return the state of one of the caller's jobs: a RunningJob, CompletedJob or FailedJob; for 24 hours. Raises
+        NotFoundError afterwards, and for other people's jobs."""
         return fetch(require_id("job_id", job_id))
 
     @StreamOperation
@@ -149,10 +142,9 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[wire.ProvideMessageFeedbackResponse]:
-        """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
-
-        The reply must belong to the caller, or to the user named by `user_email` (v0); admins may judge all replies. An
-        end user outside the organization is named in the entry's text."""
+        """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log. The reply must
+        belong to the caller, or to the user named by `user_email` (v0); admins may judge all replies. An end user
+        outside the organization is named in the entry's text."""
         request = wire.ProvideMessageFeedbackRequest(
             agent_id=as_any(UUID, agent_id),
             message_id=as_any(UUID, message_id),

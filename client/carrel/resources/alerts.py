@@ -52,9 +52,7 @@ class Alerts(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportRunResponse]:
         """Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the
-        run ends.
-
-        Raises ConflictError `too_many_reports`.
+        run ends. Raises ConflictError `too_many_reports`.
         """
         request = ReportRunRequest(
             run_id=as_any(UUID, run_id),
@@ -80,10 +78,7 @@ class Alerts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportSchedulesResponse]:
-        """Report all active schedules (at most 1000), each with its due time.
-
-        Raises ConflictError `too_many_reports`.
-        """
+        """Report all active schedules (at most 1000), with their due times. Raises ConflictError `too_many_reports`."""
         request = ReportSchedulesRequest(schedules=as_list(ReportedSchedule, schedules))
         return Call(REPORT_SCHEDULES, request)
 

@@ -131,14 +131,13 @@ class Catalog(Uploads[M]):
     ) -> Listing[Document, ListDocumentsResponse]:
         """List the documents readable by the caller, in a stable order; all filters must match.
 
-        `ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
+        `ids` and `document_external_ids` take at most 1000 each; unknown ids are ignored. `document_name` is part of
         the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
         RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
         mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
-        beginning of external ids, whole folders in any case. `readable_by` is for admins.
-
-        `order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
-        only CREATED returns each document exactly once.
+        beginning of external ids, whole folders in any case. `readable_by` is for admins. `order` is CREATED, UPDATED,
+        NAME or SIZE, `descending` except for NAME. If documents change while you iterate, only CREATED returns each
+        document exactly once.
         """
         request = ListDocumentsRequest(
             page_size=page_size,
@@ -186,10 +185,8 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentFolder, ListFoldersResponse]:
-        """List the folders directly in `folder` (default: the top), each with its number of documents.
-
-        Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
-        and apply to the counts.
+        """List the folders directly in `folder` (default: the top), each with its number of documents. Folders are the
+        parts of external ids before each `/`, in any case. Filters of `list_documents` apply to the counts.
         """
         request = ListFoldersRequest(
             page_size=page_size,
@@ -222,10 +219,8 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LeftOutFile, ListLeftOutFilesResponse]:
-        """List the files in an archive or mail that did not become documents, each with the reason, in archive order.
-
-        Files in a nested archive are listed for the nested archive. Raises NotFoundError if the caller may not read the
-        document.
+        """List the files in an archive or mail that did not become documents, with reasons, in archive order; files in
+        a nested archive are listed there. Raises NotFoundError if the caller may not read the document.
         """
         request = ListLeftOutFilesRequest(
             page_size=page_size, page_token=page_token, user_email=user_email, document_id=as_any(UUID, document_id)
@@ -258,7 +253,6 @@ class Catalog(Uploads[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReindexDocumentResponse]:
         """Chunk and index a document's newest contents in the catalog again, for example after indexing has failed.
-
         Raises PermissionDeniedError `document_editor_required` for a caller with read access only.
         """
         request = ReindexDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
@@ -275,10 +269,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RenameDocumentResponse]:
-        """Rename a document; later uploads keep the name.
-
-        Raises PermissionDeniedError `document_editor_required` for a caller with read access only.
-        """
+        """Rename a document; later uploads keep the name. Raises PermissionDeniedError `document_editor_required`."""
         request = RenameDocumentRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), version=version, document_name=document_name
         )
@@ -361,11 +352,9 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[Any]:
-        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
-
-        The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and
-        height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for
-        other formats.
+        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages. The
+        default is the newest version. A passage's boxes are in fractions of the width and height. Raises NotFoundError
+        `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
         """
         request = DownloadDocumentPageRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version, page=page

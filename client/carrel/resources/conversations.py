@@ -49,9 +49,8 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Conversation, ListConversationsResponse]:
-        """List the conversations, latest first; optionally only with one agent.
-
-        `query`: all of these words must occur in title, messages and replies; text of WITHHELD replies is not searched.
+        """List the conversations, latest first; optionally only with one agent. `query`: all of these words must occur
+        in title, messages and replies; text of WITHHELD replies is not searched.
         """
         request = ListConversationsRequest(
             page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id), query=query
@@ -75,9 +74,8 @@ class Conversations(Resource[M]):
     def delete(
         self, conversation_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[DeleteConversationResponse]:
-        """Delete one of the person's own conversations permanently, with messages and replies.
-
-        The audit log and the question log still show that messages existed, without their text.
+        """Delete one of the person's own conversations permanently, with messages and replies. The audit log and the
+        question log still show that messages existed, without their text.
         """
         request = DeleteConversationRequest(conversation_id=as_any(UUID, conversation_id))
         return Call(DELETE_CONVERSATION, request)
@@ -92,9 +90,8 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ConversationMessage, GetConversationResponse]:
-        """List a conversation's messages with replies, oldest first; `pages()` also have the conversation.
-
-        A reply based on documents that the person may no longer read is WITHHELD, without text.
+        """List a conversation's messages with replies, oldest first; `pages()` also have the conversation. A reply
+        based on documents that the person may no longer read is WITHHELD, without text.
         """
         request = GetConversationRequest(page_size=page_size, page_token=page_token)
         return Listing(

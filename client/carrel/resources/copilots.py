@@ -43,10 +43,9 @@ class Copilots(Messages[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ProvideMessageFeedbackResponse]:
-        """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
-
-        The reply must belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end
-        user outside the organization is named in the entry's text.
+        """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log. The reply must
+        belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end user outside
+        the organization is named in the entry's text.
         """
         request = ProvideMessageFeedbackRequest(
             user_email=user_email,

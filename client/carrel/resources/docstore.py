@@ -72,7 +72,6 @@ class Docstore(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[CreateDocstoreSyncResponse]:
         """Keep a collection up to date with a collection of a document database, and launch the first run.
-
         `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
         never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …, "source_name":
         …}}`, with more optional members in `carrel.wire.docstore.DocstoreConfig`.
@@ -97,9 +96,8 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[UpdateDocstoreSyncResponse]:
-        """Replace a sync's config, and optionally its address, and launch a run; for the sync's maker and admins.
-
-        The run reads everything, unless only the name of the sync and its deletion options changed.
+        """Replace a sync's config, and optionally its address, and launch a run; for the sync's maker and admins. The
+        run reads everything, unless only the name of the sync and its deletion options changed.
         """
         request = UpdateDocstoreSyncRequest(
             user_email=user_email,
@@ -121,7 +119,6 @@ class Docstore(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[LaunchDocstoreSyncResponse]:
         """Launch a run that continues where the last run stopped; `sync_launched` is False while a run is in progress.
-
         `approved_removals` are for the sync's maker and admins.
         """
         request = LaunchDocstoreSyncRequest(
@@ -233,9 +230,8 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[PreviewDocstoreSyncResponse]:
-        """Connect to a document database like a sync, and return its fields and first documents; nothing is saved.
-
-        The default address is the sync's own, for its maker and admins and the sync's own collection.
+        """Connect to a document database like a sync, and return its fields and first documents; nothing is saved. The
+        default address is the sync's own, for its maker and admins and the sync's own collection.
         """
         request = PreviewDocstoreSyncRequest(
             user_email=user_email,

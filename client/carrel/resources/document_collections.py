@@ -85,10 +85,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CreateDocumentCollectionResponse]:
-        """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`.
-
-        The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE,
-        DATETIME and BOOLEAN; without a schema, documents have no metadata in the collection.
+        """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`. The schema is
+        `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and BOOLEAN;
+        without a schema, documents have no metadata in the collection.
         """
         request = CreateDocumentCollectionRequest(
             user_email=user_email,
@@ -111,10 +110,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AddDocumentToCollectionResponse]:
-        """Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ.
-
-        Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their
-        types. The files in an archive or a mail are added with it, with the same metadata.
+        """Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ. Keys of the
+        metadata must be in the collection's schema. Values are always strings and must parse as their types. The files
+        in an archive or a mail are added with it, with the same metadata.
         """
         request = AddDocumentToCollectionRequest(
             user_email=user_email,
@@ -161,9 +159,8 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReindexDocumentInCollectionResponse]:
-        """Chunk and index a document's newest contents again; omitted metadata stays.
-
-        Raises ConflictError for a document with chunks supplied by the caller: send new chunks instead.
+        """Chunk and index a document's newest contents again; omitted metadata stays. Raises ConflictError for a
+        document with chunks supplied by the caller: send new chunks instead.
         """
         request = ReindexDocumentInCollectionRequest(
             user_email=user_email,
@@ -184,9 +181,8 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RemoveDocumentFromCollectionResponse]:
-        """Remove a document and its contained files from a collection; they stay in the catalog.
-
-        Raises NotFoundError if the document isn't in the collection.
+        """Remove a document and its contained files from a collection; they stay in the catalog. Raises NotFoundError
+        if the document isn't in the collection.
         """
         request = RemoveDocumentFromCollectionRequest(
             user_email=user_email,
@@ -221,10 +217,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RenameDocumentCollectionResponse]:
-        """Rename a collection; schedules, manifests and `in:` in searches still work with the former name.
-
-        Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and
-        ConflictError `collection_name_taken`.
+        """Rename a collection; schedules, manifests and `in:` in searches still work with the former name. Raises
+        PermissionDeniedError `collection_owner_required` (owner and admins only), ConflictError
+        `collection_name_taken`.
         """
         request = RenameDocumentCollectionRequest(
             user_email=user_email,
@@ -264,10 +259,8 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
-        """List the documents of a collection readable by the caller, each with its version in the collection.
-
-        `ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in
-        the collection's index.
+        """List the documents of a collection readable by the caller, each with its version in the collection. `ids` (at
+        most 1000) limit the list. `indexing` (DONE, RUNNING or FAILED) is the status in the collection's index.
         """
         request = ListDocumentsInCollectionRequest(
             page_size=page_size,
@@ -293,7 +286,6 @@ class DocumentCollections(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentChunk, GetDocumentChunksResponse]:
         """List a document's chunks in reading order, in a collection or, by default, in the catalog.
-
         `first_chunk_index`: begin with this chunk, for example the `chunk_index` of a hit.
         """
         request = GetDocumentChunksRequest(

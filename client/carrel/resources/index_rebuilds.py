@@ -48,11 +48,9 @@ class IndexRebuilds(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[StartIndexRebuildResponse]:
-        """Build an index with another model while searches use the old index; returns at once.
-
-        A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old
-        index without the failed documents. Raises ConflictError `model_in_use` for the current model, `rebuild_running`
-        during a rebuild with a third model.
+        """Build an index with another model while searches use the old index; returns at once. A running rebuild with
+        the same model retries its failures; with `force`, the new index replaces the old without them. Raises
+        ConflictError `model_in_use` for the current model, `rebuild_running` during a rebuild with a third model.
         """
         request = StartIndexRebuildRequest(
             user_email=user_email,

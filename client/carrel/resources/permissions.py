@@ -108,10 +108,8 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ExplainAuthorizationResponse]:
-        """Explain a principal's access to a resource by chains of groups and grants, or the missing access; for admins.
-
-        `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id":
-        …}`.
+        """Explain a principal's access (or none) to a resource by chains of groups and grants; for admins. `principal`
+        is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`.
         """
         request = ExplainAuthorizationRequest(
             resource=reference_to(resource),
@@ -138,10 +136,7 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CheckResourceAuthorizationForUserResponse]:
-        """Return whether the caller or, for admins, `user_email` may act on a resource.
-
-        The answer for a resource that doesn't exist is False.
-        """
+        """Return whether the caller or, for admins, `user_email` may act on a resource; False for unknown resources."""
         request = CheckResourceAuthorizationForUserRequest(
             user_email=user_email, resource=reference_to(resource), action=as_any(Action, action)
         )
@@ -157,9 +152,8 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CheckBulkResourcesAuthorizationForUserResponse]:
-        """Return whether a user may act on each of 1 to 1000 resources, in the order given.
-
-        More raise InvalidArgumentError, because one call has one consistent moment; split larger lists yourself.
+        """Return whether a user may act on each of 1 to 1000 resources, in the order given. More raise
+        InvalidArgumentError, because one call has one consistent moment; split larger lists yourself.
         """
         request = CheckBulkResourcesAuthorizationForUserRequest(
             user_email=user_email, resources=[reference_to(each) for each in resources], action=as_any(Action, action)

@@ -74,11 +74,9 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SearchDocumentCatalogResponse]:
-        """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
-
-        A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
-        all filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer
-        reports the result.
+        """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC). A
+        filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
+        all must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` reports the result.
         """
         request = SearchDocumentCatalogRequest(
             user_email=user_email,
@@ -119,11 +117,9 @@ class Search(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[SearchDocumentCollectionResponse]:
         """Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each
-        document.
-
-        `threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters
-        compare by the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query
-        ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
+        document. `threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks.
+        Filters compare by the field's type in the collection's schema. `enable_smart_filtering` draws filters from the
+        query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
         `enable_reranking` lets a model reorder the best 50 chunks; `applied` in the answer reports their effects.
         """
         request = SearchDocumentCollectionRequest(
@@ -156,11 +152,10 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SubmitSearchFeedbackResponse]:
-        """Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log.
-
-        The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An
-        end user outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for
-        other searches, BadRequestError `document_not_in_results` for other documents.
+        """Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log. The search
+        must belong to the caller, or to the user named by `user_email`; admins may judge all. An end user outside the
+        organization is named in the entry. Raises NotFoundError `search_not_found`, BadRequestError
+        `document_not_in_results`.
         """
         request = SubmitSearchFeedbackRequest(
             user_email=user_email,
@@ -175,10 +170,7 @@ class Search(Resource[M]):
     def list_recent_searches(
         self, *, max_searches: int = 10, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[ListRecentSearchesResponse]:
-        """List up to 50 recent searches of the caller, without repetition, newest first.
-
-        The list comes from the search log, for as long as the log keeps the queries.
-        """
+        """List up to 50 different recent searches of the caller, newest first, while the log keeps the queries."""
         request = ListRecentSearchesRequest(max_searches=max_searches)
         return Call(LIST_RECENT_SEARCHES, request)
 
@@ -193,9 +185,8 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SaveSearchResponse]:
-        """Save a search, of the catalog or a collection, for the caller only; repeating has no effect.
-
-        Raises ConflictError `too_many_saved_searches` beyond 100.
+        """Save a search, of the catalog or a collection, for the caller only; repeating has no effect. Raises
+        ConflictError `too_many_saved_searches` beyond 100.
         """
         request = SaveSearchRequest(
             search_query=search_query,

@@ -63,10 +63,8 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportSourceResponse]:
-        """Begin a report of a source's quarantine; an earlier unfinished report can't continue.
-
-        `report_no` is None if the last report had the same fingerprint, and no items need sending. Raises ConflictError
-        `too_many_sources`.
+        """Begin a report of a source's quarantine; an earlier unfinished report can't continue. `report_no` is None if
+        the last report had the same fingerprint, and no items need sending. Raises ConflictError `too_many_sources`.
         """
         request = ReportSourceRequest(
             user_email=user_email,
@@ -88,9 +86,8 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportSourceItemsResponse]:
-        """Add at most 1000 items to a report; they replace items with the same name and place.
-
-        Raises ConflictError `source_report_over`, and `too_many_source_items`.
+        """Add at most 1000 items to a report; they replace items with the same name and place. Raises ConflictError
+        `source_report_over`, and `too_many_source_items`.
         """
         request = ReportSourceItemsRequest(
             user_email=user_email,

@@ -1,5 +1,4 @@
-"""admin/access/*: the access of a whole organization, as lists without repetition; extensions, for admins. Resources
-with the same access share an access class, which names its holders; groups name the people in them."""
+"""admin/access/*: an organization's access; extensions, for admins. Resources with the same access share a class."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -68,9 +67,7 @@ class ResourceOrder(StrEnum):
 
 
 class AdminAccessListResourcesRequest(ResourceFilters, common.PagedRequest):
-    """List resources of the organization.
-
-    NAME ignores case; a resource without a name is sorted by its resourceId."""
+    """List resources of the organization. NAME ignores case; a resource without a name is sorted by its resourceId."""
 
     order: ResourceOrder | None = None
     """Order of the list; ID unless given."""
@@ -197,10 +194,9 @@ ADMIN_ACCESS_GET_STATE = ApiOperation(
 ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
     "admin/access/listResources", AdminAccessListResourcesRequest, AdminAccessListResourcesResponse, ADMIN
 )
-"""List resources with their names and access classes: all, or those matching `ResourceFilters`.
-
-Sorted by their objects' ids, or by NAME unless there are too many resources. With `with_through`, each resource
-says how `readable_by` has its access: directly, through groups, or as a member of the organization."""
+"""List resources with names and access classes: all, or those matching `ResourceFilters`, sorted by their
+objects' ids, or by NAME unless there are too many. With `with_through`, each resource says how `readable_by`
+has its access: directly, through groups, or as a member of the organization."""
 ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
     "admin/access/countResources", AdminAccessCountResourcesRequest, AdminAccessCountResourcesResponse, ADMIN
 )

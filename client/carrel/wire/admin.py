@@ -294,17 +294,14 @@ ADMIN_USERS_UPSERT = ApiOperation(
     "admin/users/upsert", AdminUsersUpsertRequest, AdminUsersUpsertResponse, ADMIN, CONFLICT | CONFIRMED
 )
 """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
-
 A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; omitted values stay."""
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
 """List the users: all, or those with the given `ids` (at most 1000) or matching `UserFilters`."""
 ADMIN_GROUPS_UPSERT = ApiOperation(
     "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | CONFLICT | _ACCESS
 )
-"""Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
-
-A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current
-members."""
+"""Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none. A group is `{"name":
+…}` with any of `id`, `external_id`, `members`; the given members replace all current members."""
 ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
 """List the groups, or only those with the given `ids` (at most 1000); `query` is part of a name."""
 ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
@@ -322,8 +319,7 @@ ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
 ADMIN_GRANTS_SET = ApiOperation(
     "admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, CONFLICT | _ACCESS
 )
-"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the
-resource."""
+"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
 ADMIN_GRANTS_SET_MANY = ApiOperation(
     "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, CONFLICT | _ACCESS
 )

@@ -256,13 +256,11 @@ class ListAgentsResponse(common.PagedResponse):
 ADMIN_AGENTS_CREATE = ApiOperation(
     "admin/agents/create", AdminAgentsCreateRequest, AdminAgentsCreateResponse, ADMIN, KEYED
 )
-"""Define an agent; usable only after `deploy`.
-
-The agent searches its collections, limited to documents that the message's sender may read; without
-collections, it searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named
-by `list` (None: the service's default). `retrieval` are search options for its look-ups, such as
-`{"enable_smart_filtering": True}`. `starter_questions` are offered at the beginning of a conversation.
-`answers_searches` shows the agent's answer above the results of the Search page."""
+"""Define an agent; usable only after `deploy`. The agent searches its collections, limited to documents that
+the message's sender may read; without collections, it searches nothing. `api_access_enabled` lets programs
+message it on v0. `model` is a model named by `list` (None: the service's default). `retrieval` are search
+options for its look-ups, such as `{"enable_smart_filtering": True}`. `starter_questions` are offered at the
+beginning of a conversation. `answers_searches` shows the agent's answer on the Search page."""
 ADMIN_AGENTS_UPDATE = ApiOperation(
     "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
@@ -271,9 +269,7 @@ ADMIN_AGENTS_LIST_VERSIONS = ApiOperation(
 )
 """List the newest 50 versions of an agent's settings, newest first. `update` can restore any of them."""
 ADMIN_AGENTS_LIST = ApiOperation("admin/agents/list", AdminAgentsListRequest, AdminAgentsListResponse, ADMIN)
-"""List the agents; `ids` (at most 1000) and `query` (part of the name) are optional filters.
-
-`pages()` also have the models."""
+"""List the agents; `ids` (at most 1000) and `query` (part of a name) filter. `pages()` also have the models."""
 ADMIN_AGENTS_DELETE = ApiOperation(
     "admin/agents/delete", AdminAgentsDeleteRequest, AdminAgentsDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )
@@ -286,8 +282,6 @@ ADMIN_AGENTS_DEPLOY = ApiOperation(
     NOT_FOUND | CONFLICT,
     by_position=("agent_id", "principals"),
 )
-"""Change who may use an agent: users, groups and service accounts, and optionally every active user.
-
-They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or
-documents."""
+"""Change who may use an agent: users, groups, service accounts, or every active user. They replace the current
+users unless `change` is ADD or REMOVE. Deploying gives no access to collections or documents."""
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

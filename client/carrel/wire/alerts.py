@@ -1,6 +1,5 @@
-"""Alerts: reports of runs and schedules, current and past alerts, and rules for sending them; extensions. An alert
-begins when something fails and ends when it works again. Rules say which alerts are sent where; each message to a
-receiver is a delivery."""
+"""Alerts: reports of runs and schedules, alerts, and rules for sending them; extensions. An alert begins when something
+fails and ends when it works again. A rule sends alerts to a receiver; each message is a delivery."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -124,9 +123,7 @@ class ReportRunResponse(common.ResponseModel):
 
     run_id: UUID
     report_again_seconds: int | None = None
-    """Seconds after which to report a run in progress again. After five times as long, the run counts as lost.
-
-    Absent: the run has ended."""
+    """Seconds until the next report of a run in progress; after five times as long, it is lost. Absent: ended."""
 
 
 class ReportedSchedule(common.RequestModel):
@@ -404,15 +401,11 @@ REPORT_RUN = ApiOperation(
     "alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT, by_position=("run_id", "outcome")
 )
 """Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the
-run ends.
-
-Raises ConflictError `too_many_reports`."""
+run ends. Raises ConflictError `too_many_reports`."""
 REPORT_SCHEDULES = ApiOperation(
     "alerts/reportSchedules", ReportSchedulesRequest, ReportSchedulesResponse, WRITE, CONFLICT
 )
-"""Report all active schedules (at most 1000), each with its due time.
-
-Raises ConflictError `too_many_reports`."""
+"""Report all active schedules (at most 1000), with their due times. Raises ConflictError `too_many_reports`."""
 ADMIN_ALERT_RULES_CREATE = ApiOperation(
     "admin/alertRules/create",
     AdminAlertRulesCreateRequest,
@@ -420,10 +413,9 @@ ADMIN_ALERT_RULES_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | ADDS_DATA | CONFLICT,
 )
-"""Create a rule for a webhook or for mail (exactly one of them), and send the open alerts.
-
-`webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError
-`webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
+"""Create a rule for a webhook or for mail (exactly one of them), and send the open alerts. `webhook_secret` in
+the answer is the signing key, shown only once. Raises InvalidRequestError `webhook_not_allowed`,
+`mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
 ADMIN_ALERT_RULES_LIST = ApiOperation(
     "admin/alertRules/list", AdminAlertRulesListRequest, AdminAlertRulesListResponse, ADMIN
 )

@@ -85,9 +85,8 @@ class AdminApiKeysRevokeResponse(ApiKey):
 ADMIN_API_KEYS_CREATE = ApiOperation(
     "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
-"""Create a key that acts as its owner (default: the caller); `api_key` is its value, shown only once.
-
-If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost key and create another."""
+"""Create a key that acts as its owner (default: the caller); `api_key` is its value, shown only once. If the
+answer was lost, the retry raises ConflictError `already_done`: revoke the lost key and create another."""
 ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
 """List the API keys without their values; filter by owner, or by `ids` (at most 1000)."""
 ADMIN_API_KEYS_REVOKE = ApiOperation(

@@ -51,9 +51,8 @@ class RecognitionStatus(StrEnum):
 
 
 class TextRecognition(common.ResponseModel):
-    """Progress of text recognition (OCR) on a document's scanned pages, and on pictures in the file if requested.
-
-    Until recognition is complete, search finds the document by its other text and by the text read so far."""
+    """Progress of text recognition (OCR) on a document's scanned pages, and on pictures in the file if requested. Until
+    recognition is complete, search finds the document by its other text and by the text read so far."""
 
     status: RecognitionStatus
     """Whether recognition is complete."""
@@ -127,21 +126,17 @@ class Document(common.NamedDocument, common.Versioned):
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
     chunk_count: int | None = None
-    """Number of chunks of the searchable version in the catalog; 0: no text, or none yet (`isBeingRead`); absent: no
-    version is searchable."""
+    """Number of the searchable version's chunks in the catalog; 0: no text (yet, `isBeingRead`); absent: no version."""
     is_being_read: bool = False
-    """Whether text recognition is still reading scanned pages or pictures of the newest file, or indexing their
-    text."""
+    """Whether text recognition still reads scanned pages or pictures of the newest file, or indexes their text."""
     not_read: list[NotRead] | None = None
-    """Parts of the newest file that were not read; absent: unknown, because of the file's format or age, or because
-    files inside are still being read (`filesDone` is less than `fileCount`)."""
+    """Parts of the newest file not read; absent: unknown (its format or age), or files inside are still being read."""
     parent_document_id: UUID | None = None
     """Id of the archive or mail containing the document, which has the same readers and owner; absent: none."""
     file_count: int | None = None
     """Number of files in the newest file; each becomes a document. Absent: none."""
     files_done: int | None = None
-    """Number of contained files that are documents by now or could not be read; `notRead` finally lists the
-    unreadable."""
+    """Number of contained files read by now, or found unreadable; `notRead` finally lists the unreadable files."""
 
     @property
     def has_no_text(self) -> bool:
@@ -150,8 +145,7 @@ class Document(common.NamedDocument, common.Versioned):
 
     @property
     def has_no_text_yet(self) -> bool:
-        """Whether the newest version is indexed in the catalog, and text recognition is still reading all of its
-        text."""
+        """Whether the newest version is indexed in the catalog, and text recognition still reads all of its text."""
         return self._has_none_so_far and self.is_being_read
 
     @property
@@ -431,26 +425,21 @@ GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocume
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
 """List the documents readable by the caller, in a stable order; all filters must match.
 
-`ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
+`ids` and `document_external_ids` take at most 1000 each; unknown ids are ignored. `document_name` is part of
 the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
 RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
 mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
-beginning of external ids, whole folders in any case. `readable_by` is for admins.
-
-`order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
-only CREATED returns each document exactly once."""
+beginning of external ids, whole folders in any case. `readable_by` is for admins. `order` is CREATED, UPDATED,
+NAME or SIZE, `descending` except for NAME. If documents change while you iterate, only CREATED returns each
+document exactly once."""
 LIST_FOLDERS = ApiOperation("catalog/listFolders", ListFoldersRequest, ListFoldersResponse, READ)
-"""List the folders directly in `folder` (default: the top), each with its number of documents.
-
-Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
-and apply to the counts."""
+"""List the folders directly in `folder` (default: the top), each with its number of documents. Folders are the
+parts of external ids before each `/`, in any case. Filters of `list_documents` apply to the counts."""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )
-"""List the files in an archive or mail that did not become documents, each with the reason, in archive order.
-
-Files in a nested archive are listed for the nested archive. Raises NotFoundError if the caller may not read the
-document."""
+"""List the files in an archive or mail that did not become documents, with reasons, in archive order; files in
+a nested archive are listed there. Raises NotFoundError if the caller may not read the document."""
 DOWNLOAD_DOCUMENT: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
 )
@@ -459,14 +448,11 @@ REINDEX_DOCUMENT = ApiOperation(
     "catalog/reindexDocument", ReindexDocumentRequest, ReindexDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND
 )
 """Chunk and index a document's newest contents in the catalog again, for example after indexing has failed.
-
 Raises PermissionDeniedError `document_editor_required` for a caller with read access only."""
 RENAME_DOCUMENT = ApiOperation(
     "catalog/renameDocument", RenameDocumentRequest, RenameDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
 )
-"""Rename a document; later uploads keep the name.
-
-Raises PermissionDeniedError `document_editor_required` for a caller with read access only."""
+"""Rename a document; later uploads keep the name. Raises PermissionDeniedError `document_editor_required`."""
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
 )

@@ -89,8 +89,7 @@ class _DocumentInCollection(common.ActingRequest):
 
 
 class AddDocumentToCollectionRequest(common.VersionedRequest, _DocumentInCollection):
-    """Add a catalog document to a collection, or update it in the collection; archives and mails include their
-    files."""
+    """Add a catalog document, with the files of an archive or mail, to a collection, or update it there."""
 
     custom_metadata: CustomMetadata
     """The document's metadata in the collection; must match the schema. Fields are optional."""
@@ -237,9 +236,7 @@ class MetadataInCollection(common.Versioned):
 
 
 class DocumentInCollection(common.NamedDocument, MetadataInCollection):
-    """A document in a collection.
-
-    The version to be searchable may be older than the document's newest, if an upload didn't update the collection."""
+    """A document in a collection, perhaps in an older version, if an upload didn't update the collection."""
 
     resource: common.ResourceIdentifier
     """The document's identity in its source system."""
@@ -260,9 +257,7 @@ class DocumentInCollection(common.NamedDocument, MetadataInCollection):
 
 
 class ListDocumentsInCollectionRequest(common.ActingRequest, common.NarrowedRequest):
-    """List the documents of a collection that the caller may READ, optionally with one status.
-
-    With ids of documents, the list says which documents are in the collection."""
+    """List the documents of a collection that the caller may READ, optionally with a status or with these ids."""
 
     document_collection_id: UUID
     indexing: IndexingStatus | None = None
@@ -315,10 +310,9 @@ CREATE_DOCUMENT_COLLECTION = ApiOperation(
     KEYED | ADDS_DATA | SHARED,
     successor="",
 )
-"""Create a collection owned by the caller. Raises ConflictError `collection_name_taken`.
-
-The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE,
-DATETIME and BOOLEAN; without a schema, documents have no metadata in the collection."""
+"""Create a collection owned by the caller. Raises ConflictError `collection_name_taken`. The schema is
+`{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and BOOLEAN;
+without a schema, documents have no metadata in the collection."""
 ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentToCollection",
     AddDocumentToCollectionRequest,
@@ -327,10 +321,9 @@ ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
     by_position=(),
 )
-"""Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ.
-
-Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their
-types. The files in an archive or a mail are added with it, with the same metadata."""
+"""Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ. Keys of the
+metadata must be in the collection's schema. Values are always strings and must parse as their types. The files
+in an archive or a mail are added with it, with the same metadata."""
 ADD_DOCUMENT_CHUNKS_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentChunksToCollection",
     AddDocumentChunksToCollectionRequest,
@@ -348,9 +341,8 @@ REINDEX_DOCUMENT_IN_COLLECTION = ApiOperation(
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
     by_position=(),
 )
-"""Chunk and index a document's newest contents again; omitted metadata stays.
-
-Raises ConflictError for a document with chunks supplied by the caller: send new chunks instead."""
+"""Chunk and index a document's newest contents again; omitted metadata stays. Raises ConflictError for a
+document with chunks supplied by the caller: send new chunks instead."""
 REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
     "documentCollections/removeDocumentFromCollection",
     RemoveDocumentFromCollectionRequest,
@@ -359,9 +351,8 @@ REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
     KEYED | NOT_FOUND | SHARED,
     by_position=(),
 )
-"""Remove a document and its contained files from a collection; they stay in the catalog.
-
-Raises NotFoundError if the document isn't in the collection."""
+"""Remove a document and its contained files from a collection; they stay in the catalog. Raises NotFoundError
+if the document isn't in the collection."""
 DELETE_DOCUMENT_COLLECTION = ApiOperation(
     "documentCollections/deleteDocumentCollection",
     DeleteDocumentCollectionRequest,
@@ -377,10 +368,9 @@ RENAME_DOCUMENT_COLLECTION = ApiOperation(
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
-"""Rename a collection; schedules, manifests and `in:` in searches still work with the former name.
-
-Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and
-ConflictError `collection_name_taken`."""
+"""Rename a collection; schedules, manifests and `in:` in searches still work with the former name. Raises
+PermissionDeniedError `collection_owner_required` (owner and admins only), ConflictError
+`collection_name_taken`."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
 )
@@ -392,13 +382,10 @@ LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
     READ,
     NOT_FOUND,
 )
-"""List the documents of a collection readable by the caller, each with its version in the collection.
-
-`ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in
-the collection's index."""
+"""List the documents of a collection readable by the caller, each with its version in the collection. `ids` (at
+most 1000) limit the list. `indexing` (DONE, RUNNING or FAILED) is the status in the collection's index."""
 GET_DOCUMENT_CHUNKS = ApiOperation(
     "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
 )
 """List a document's chunks in reading order, in a collection or, by default, in the catalog.
-
 `first_chunk_index`: begin with this chunk, for example the `chunk_index` of a hit."""

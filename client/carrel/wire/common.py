@@ -1,7 +1,5 @@
-"""Building blocks of all wire models: base classes, bounded strings, times, principals, resources, errors.
-
-Requests refuse unknown members; responses ignore them, so that an older client reads a newer service. Members are
-camelCase on the wire and snake_case in Python (seed, "Resources and their fields"; wire contract, "Conventions")."""
+"""Bases of the wire models. Requests refuse unknown members; responses ignore them, for newer services. Members are
+camelCase on the wire (seed, "Resources and their fields"; wire contract, "Conventions")."""
 
 import hashlib
 import json
@@ -130,8 +128,7 @@ class Versioned(ResponseModel):
     worded: ClassVar[tuple[str, ...]] = ()
     """Names of edited members with lists of people's words; the audit log keeps the words in its erasable text."""
     version: str | None = None
-    """Version of the resource's editable members. A change with an outdated version is refused (409
-    `changed_meanwhile`)."""
+    """Version of the editable members; a change with an outdated version is refused (409 `changed_meanwhile`)."""
 
     @model_validator(mode="after")
     def _make_version(self, info: ValidationInfo) -> Self:
@@ -186,10 +183,8 @@ class PagedResponse(Tabular):
 
 
 class ActingRequest(RequestModel):
-    """A request that an organization API key may make for a user of the organization.
-
-    The service must act as `user_email` if given, never as the key's owner (403 if the key may not act for users, 400
-    for a service-account token or an unknown user)."""
+    """A request that an API key may make for a user of the organization: the service must act as `user_email` if given,
+    never as the key's owner (403 if the key may not, 400 for a service-account token or an unknown user)."""
 
     user_email: EmailAddress | None = None
     """Address of the user to act for; requires an API key that may act for users. Default: the caller."""
@@ -199,10 +194,8 @@ class FeedbackRequest(ActingRequest):
     """A request with an end user's feedback; unlike in other acting requests, the user may be unknown."""
 
     user_email: EmailAddress | None = None
-    """Address of the end user giving feedback; requires an API key that may act for users. Default: the caller.
-
-    A user of the organization judges their own items, or the caller's. The address of an unknown user is kept in the
-    audit entry's text, and the feedback counts as the caller's."""
+    """Address of the end user giving feedback, for a key that may act for users (default: the caller). A user judges
+    their own items, or the caller's. An unknown address goes into the audit entry, as the caller's feedback."""
 
 
 class PagedRequest(RequestModel):

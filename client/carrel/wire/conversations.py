@@ -125,9 +125,8 @@ class GetConversationResponse(PagedResponse):
 LIST_CONVERSATIONS = ApiOperation(
     "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
 )
-"""List the conversations, latest first; optionally only with one agent.
-
-`query`: all of these words must occur in title, messages and replies; text of WITHHELD replies is not searched."""
+"""List the conversations, latest first; optionally only with one agent. `query`: all of these words must occur
+in title, messages and replies; text of WITHHELD replies is not searched."""
 RENAME_CONVERSATION = ApiOperation(
     "conversations/rename",
     RenameConversationRequest,
@@ -145,9 +144,8 @@ DELETE_CONVERSATION = ApiOperation(
     KEYED | NOT_FOUND,
     version="v1",
 )
-"""Delete one of the person's own conversations permanently, with messages and replies.
-
-The audit log and the question log still show that messages existed, without their text."""
+"""Delete one of the person's own conversations permanently, with messages and replies. The audit log and the
+question log still show that messages existed, without their text."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,
@@ -157,9 +155,8 @@ GET_CONVERSATION = ApiOperation(
     method="GET",
     version="v1",
 )
-"""List a conversation's messages with replies, oldest first; `pages()` also have the conversation.
-
-A reply based on documents that the person may no longer read is WITHHELD, without text."""
+"""List a conversation's messages with replies, oldest first; `pages()` also have the conversation. A reply
+based on documents that the person may no longer read is WITHHELD, without text."""
 CREATE_CONVERSATION = ApiOperation(
     "copilots/createConversation",
     CreateConversationRequest,

@@ -47,9 +47,8 @@ class SourceFields(common.RequestModel):
 
 
 class DocstoreConfig(common.RequestModel):
-    """Source, access and deletion options of a sync. Without access members, only the owner may read the documents.
-
-    A run that would delete more than the limit deletes nothing and reports this."""
+    """Source, access and deletion options of a sync. Without access members, only the owner may read the documents. A
+    run that would delete more than the limit deletes nothing and reports this."""
 
     sync_name: Label
     """Name of the sync, for people."""
@@ -86,9 +85,7 @@ class UpdateDocstoreSyncRequest(common.VersionedRequest, common.ActingRequest):
 
     docstore_credential_id: UUID
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
-    """Address of the document database with credentials; encrypted at rest, never returned. Absent: unchanged.
-
-    A new `collectionName` requires the address again."""
+    """Address with credentials, encrypted, never returned. Absent: unchanged, if `collectionName` is unchanged."""
     config: DocstoreConfig
     """Source, access and deletion options."""
 
@@ -386,7 +383,6 @@ CREATE_DOCSTORE_SYNC = operations.ApiOperation(
     by_position=("document_collection_id",),
 )
 """Keep a collection up to date with a collection of a document database, and launch the first run.
-
 `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
 never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …, "source_name":
 …}}`, with more optional members in `carrel.wire.docstore.DocstoreConfig`."""
@@ -398,9 +394,8 @@ UPDATE_DOCSTORE_SYNC = operations.ApiOperation(
     operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND | operations.CONFLICT | operations.SHARED,
     by_position=("docstore_credential_id",),
 )
-"""Replace a sync's config, and optionally its address, and launch a run; for the sync's maker and admins.
-
-The run reads everything, unless only the name of the sync and its deletion options changed."""
+"""Replace a sync's config, and optionally its address, and launch a run; for the sync's maker and admins. The
+run reads everything, unless only the name of the sync and its deletion options changed."""
 LAUNCH_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/launchDocstoreSync",
     LaunchDocstoreSyncRequest,
@@ -409,7 +404,6 @@ LAUNCH_DOCSTORE_SYNC = operations.ApiOperation(
     operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND,
 )
 """Launch a run that continues where the last run stopped; `sync_launched` is False while a run is in progress.
-
 `approved_removals` are for the sync's maker and admins."""
 GET_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/getDocstoreSync",
@@ -459,9 +453,8 @@ PREVIEW_DOCSTORE_SYNC = operations.ApiOperation(
     operations.NOT_FOUND,
     by_position=("document_collection_id",),
 )
-"""Connect to a document database like a sync, and return its fields and first documents; nothing is saved.
-
-The default address is the sync's own, for its maker and admins and the sync's own collection."""
+"""Connect to a document database like a sync, and return its fields and first documents; nothing is saved. The
+default address is the sync's own, for its maker and admins and the sync's own collection."""
 DELETE_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",
     DeleteDocstoreSyncRequest,

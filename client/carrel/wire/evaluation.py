@@ -230,10 +230,8 @@ ADMIN_EVALUATION_SETS_CREATE = ApiOperation(
     ADMIN,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
-"""Create a set of searches in the catalog, of searches in a collection, or of questions to an agent.
-
-Raises NotFoundError for an unknown collection or agent, ConflictError `evaluation_set_name_taken` and
-`too_many_evaluation_sets`."""
+"""Create a set of searches in the catalog or in a collection, or of questions to an agent. Raises NotFoundError
+for an unknown collection or agent, ConflictError `evaluation_set_name_taken` and `too_many_evaluation_sets`."""
 ADMIN_EVALUATION_SETS_LIST = ApiOperation(
     "admin/evaluationSets/list", AdminEvaluationSetsListRequest, AdminEvaluationSetsListResponse, ADMIN
 )
@@ -262,13 +260,11 @@ ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
     ADMIN,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
-"""Add at most 100 questions, expectations and notes to a set; omitted values stay.
-
-A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
-the reply must say], "nothing_answers": False, "note": …}`. Repeating has no effect.
-`carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
-2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (an unanswerable
-question with expected documents or statements)."""
+"""Add at most 100 questions, expectations and notes to a set (`carrel.evaluation.add_judgements` sends more);
+omitted values stay, and repeating has no effect. A case is `{"question": …, "judgements":
+[{"document_external_id": …, "grade": 2}], "statements": [words that the reply must say], "nothing_answers":
+False, "note": …}`. Raises ConflictError `too_many_cases` (a set has at most 2000), `too_many_judgements` (a
+question has at most 200) and `case_contradicts_itself` (an unanswerable question with expectations)."""
 ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/removeJudgements",
     AdminEvaluationSetsRemoveJudgementsRequest,

@@ -1,5 +1,4 @@
-"""admin/evaluationSets/*: results of runs over a set; extensions, for admins. The service stores results. The caller
-searches, asks and measures (`carrel.evaluation`) with their own access."""
+"""admin/evaluationSets/*: results of runs over a set, measured by the caller; extensions, for admins."""
 
 from typing import Annotated, Self
 from uuid import UUID
@@ -19,7 +18,6 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 class CaseResult(RequestModel):
     """Scores of a case in a run. A search has the first three scores; a reply has `recall` and the remaining scores.
-
     The service measures how well the cited passages support a reply, because it has the passages."""
 
     case_id: UUID
@@ -54,9 +52,7 @@ class CaseResult(RequestModel):
 
 
 class AdminEvaluationSetsAddRunRequest(RequestModel):
-    """Save the results of a run over a set, in one request or in several during the run.
-
-    The service adds the agent's settings at the beginning of the run."""
+    """Save the results of a run over a set, in one or several requests; the service adds the agent's settings."""
 
     evaluation_set_id: UUID
     mode: SearchMode | None = None
@@ -177,8 +173,7 @@ class KeptResult(ResponseModel):
     refused: bool | None = None
     """For an unanswerable question: whether the reply correctly cites nothing."""
     groundedness: float | None = None
-    """The share of the reply's sentences supported by the cited passages; absent without sentences, and for
-    searches."""
+    """The share of the reply's sentences that the cited passages support; absent for searches and no sentences."""
     message_id: UUID | None = None
     """Id of the message to the agent."""
     error: str | None = None
@@ -213,12 +208,11 @@ ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(
     ADMIN,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
-"""Save results as a run of the caller; `mode` is None for a set that asks an agent.
-
-`agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run
-is saved in parts: the first says how many cases are planned, and the following parts name the run, like
-`carrel.evaluation.run`. Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case`
-and `wrong_mode`, ConflictError `too_many_evaluation_runs` (a set has at most 1000)."""
+"""Save results as a run of the caller; `mode` is None if a set asks an agent. `agent_id` is the agent asked, if
+different from the set's. Removed cases are left out. A long run is saved in parts, like
+`carrel.evaluation.run`: the first says how many cases are planned, and later parts name the run. Raises
+NotFoundError, BadRequestError `unknown_case` and `wrong_mode`, ConflictError `too_many_evaluation_runs` (a set
+has at most 1000)."""
 ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     "admin/evaluationSets/listRuns",
     AdminEvaluationSetsListRunsRequest,

@@ -1,6 +1,4 @@
-"""Values of a collection's fields: the accepted texts for each type, and the stored form.
-
-`fits` checks the form used for storing and comparing. `read_value` also accepts people's notations, if unambiguous."""
+"""Values of fields by type: `fits` checks the stored form, `read_value` also reads people's unambiguous notations."""
 
 import math
 import re

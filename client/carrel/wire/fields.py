@@ -36,8 +36,7 @@ def normal_email(email: str) -> str:
 
 
 def guest_address(email: str) -> str | None:
-    """Return a guest's own address from the guest's name in Microsoft Entra ID; None for other addresses.
-
+    """Return a guest's own address from the guest's name in Microsoft Entra ID; None for other addresses. The name
     `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example. A token's `email` never proves this address."""
     name, _, tenant = normal_email(email[:_LONGEST_ADDRESS]).partition("#ext#@")
     local, _, domain = name.rpartition("_")

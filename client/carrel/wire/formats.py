@@ -1,7 +1,5 @@
-"""The supported file formats, the unread parts of files, and the reasons for not loading files. All names are defined
-here.
-
-The formats are in `formats.json`. To add a format: its line there, and its reader in `service/text/extraction`."""
+"""The supported file formats, the unread parts of files, and the reasons for not loading files, with all names. The
+formats are in `formats.json`; a new format needs a line there, and a reader in `service/text/extraction`."""
 
 import json
 from collections.abc import Mapping
@@ -18,10 +16,8 @@ _TABLE = json.loads(
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format: its name in a sentence, its media type, and its file suffixes, the usual suffix first.
-
-    The remaining members are for the service: the reader, and detection by content. Formats without `mark` and `within`
-    are text, detected by file name."""
+    """A format: its name in a sentence, its media type, and its file suffixes, the usual suffix first. The service uses
+    the reader and the detection by content; formats without `mark` and `within` are text, detected by file name."""
 
     name: str
     media_type: str
@@ -95,9 +91,7 @@ REASONS: Mapping[str, str] = _TABLE["reasons"]
 
 
 def count_reasons(counts: Mapping[str, int]) -> str:
-    """Return the numbers of files not loaded, by reason code, in words: `2 empty`.
-
-    An unknown code, possibly from a newer service, is returned unchanged."""
+    """Return the numbers of files not loaded, by reason code, in words: `2 empty`. An unknown code stays unchanged."""
     return ", ".join(f"{count:,} {REASONS.get(code, code)}" for code, count in counts.items())
 
 

@@ -17,12 +17,9 @@ _EXCEL_CELL = 32_766
 
 
 def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
-    """Return one line per row, in order; columns are the members in snake_case, with a dot for members of nested
-    objects.
-
-    Ids and enum values are strings, times are aware timestamps, lists stay lists. `row_type` gives an empty frame its
-    columns. `to_excel` writes times in UTC, without a zone, and text as text. Without pandas, raises ImportError with
-    the package to install."""
+    """Return one line per row, in order; columns are the members, nested with a dot. Ids and enum values are strings,
+    times are aware timestamps, lists stay lists. `row_type` gives an empty frame its columns. `to_excel` writes times
+    in UTC, without a zone, and text as text. Without pandas, ImportError names the package to install."""
     try:
         import pandas  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - optional, and slow to import
     except ImportError as exc:

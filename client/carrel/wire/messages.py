@@ -44,8 +44,7 @@ class SendMessageRequest(ActingRequest):
     conversation_id: UUID | None = None
     """Id of the conversation to continue; absent: a new conversation."""
     input_variables: Annotated[list[InputVariable] | None, Field(max_length=20)] = None
-    """Variables, at most 20, each replaced in the message by the names of its documents; a variable missing from the
-    message is added."""
+    """Variables, at most 20, each replaced in the message by the names of its documents, or else added to it."""
 
 
 class SendMessageResponse(ResponseModel):
@@ -192,10 +191,9 @@ PROVIDE_MESSAGE_FEEDBACK = ApiOperation(
     version="v0",
     by_position=("agent_id", "message_id", "feedback"),
 )
-"""Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
-
-The reply must belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end
-user outside the organization is named in the entry's text."""
+"""Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log. The reply must
+belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end user outside
+the organization is named in the entry's text."""
 SEND_AGENT_MESSAGE = ApiOperation(
     "agents/sendMessage",
     SendAgentMessageRequest,

@@ -1,5 +1,4 @@
-"""admin/oauthClients: applications that may act for people on v1, or at /mcp; extensions. Redirect URIs must be
-registered exactly as sent, because they are compared character by character (RFC 9700, section 2.1)."""
+"""admin/oauthClients: applications that act for people; extensions. Redirect URIs match exactly (RFC 9700, 2.1)."""
 
 import re
 from enum import StrEnum
@@ -136,8 +135,7 @@ class OAuthClient(common.Versioned):
     hint: str
     """The last four characters of the secret value, to recognize it; empty for a public client."""
     requested_by: str
-    """Email address of the member who registered or requested the client; empty for a client described by a
-    document."""
+    """Address of the member who registered or requested the client; empty for a client described by a document."""
     created_at: Instant
 
 
@@ -280,12 +278,9 @@ ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
     KEYED | SECRET | CONFIRMED,
     by_position=("name",),
 )
-"""Create a client, approved at once; `client_secret` is shown only once.
-
-`audience` is the API for its tokens: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public
-client (`is_public`), which has no secret.
-
-If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret."""
+"""Create a client, approved at once; `client_secret` is shown only once. `audience` is the API for its tokens:
+`"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public client (`is_public`), which has no
+secret. If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret."""
 ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
     "admin/oauthClients/request",
     AdminOAuthClientsRequestRequest,
@@ -345,5 +340,4 @@ ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFIRMED,
 )
-"""Withdraw all consents to a client, or a person's consent: the client's codes and tokens for them stop at
-once."""
+"""Withdraw all consents to a client, or a person's: the client's codes and tokens for them stop at once."""

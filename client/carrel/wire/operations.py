@@ -1,5 +1,4 @@
-"""API operations, for router, authorization, OpenAPI, SDK, references and tests. Each is declared once, after its
-models; `carrel.wire.api` has all operations. The text below an operation documents the SDK's method (`make docs`)."""
+"""API operations, each declared once, after its models; the text below an operation documents the SDK's method."""
 
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -18,9 +17,8 @@ Version: TypeAlias = Literal["v0", "v1"]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An operation's requirements on its caller. `scope`: for service-account tokens (None: refused, unless
-    `any_token`). `api_scope`: for access tokens (None: any scope). Users may have to be admins. `service_accounts`: the
-    organization must have enabled them."""
+    """Requirements on a caller. `scope`: for service-account tokens (None: refused, unless `any_token`). `api_scope`:
+    for access tokens (None: any scope). `service_accounts`: the organization must have enabled them."""
 
     scope: Scope | None
     api_scope: ApiScope | None
@@ -49,8 +47,7 @@ class Trait(Flag):
     SECRET = auto()
     """The answer contains a secret, and is not stored for repeated requests."""
     ADDS_DATA = auto()
-    """The operation is refused while disk space is low. Operations that read, delete or control access are not: no
-    access may outlast its end because of a full disk."""
+    """The operation is refused while disk space is low, unlike reading, deleting and ending access."""
     NOT_FOUND = auto()
     """The operation answers 404 for resources that don't exist or are hidden from the caller."""
     CONFLICT = auto()

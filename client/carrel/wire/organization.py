@@ -60,8 +60,7 @@ class Organization(Versioned):
     service_accounts_enabled: bool
     """Whether service accounts may be used."""
     second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
-    """Who must give a second factor after a Carrel password. People without a second factor set one up at their next
-    sign-in."""
+    """Who must give a second factor after a Carrel password; people without a factor set it up at the next sign-in."""
     passwords_enabled: bool = True
     """Whether people may sign in with a Carrel password or passkey, in addition to the sign-in providers."""
     client_document_hosts: list[str] = Field(default_factory=list)
@@ -92,11 +91,10 @@ ADMIN_ORGANIZATION_UPDATE = ApiOperation(
     CONFLICT | CONFIRMED,
 )
 """Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
-
 `second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
 `passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError
 `no_sign_in_provider` without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose
-documents describe OAuth clients for /mcp; people may allow these clients. Removing a host deletes its clients.
+documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
 `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
 changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
 language model read queries for smart filtering and query extraction."""

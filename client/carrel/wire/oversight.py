@@ -62,10 +62,8 @@ class AdminStatusGetRequest(RequestModel):
 
 
 class IndexingState(ResponseModel):
-    """Numbers of documents indexed in the catalog, by the status in `catalog/listDocuments`.
-
-    The remaining time in seconds is about the waiting chunks divided by the chunks per second. While too many chunks
-    wait, uploads are answered 503 `indexing_backlog` with a Retry-After."""
+    """Documents in the catalog's index by the status in `catalog/listDocuments`. The remaining seconds are about the
+    waiting chunks by chunks per second. While too many wait, uploads get 503 `indexing_backlog` with a Retry-After."""
 
     done: int
     """Documents indexed in the catalog."""
@@ -253,10 +251,8 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
     target_id: Identifier | None = None
     """Only entries about this object."""
     query: Label | None = None
-    """Only entries with this text in the name of the changed object or of the actor, at the time of the change; in any
-    case.
-
-    A page may be short or empty, even if a `nextPageToken` announces more."""
+    """Only entries with this text, in any case, in the name of the changed object or of the actor, at the time of the
+    change. A page may be short or empty, even if a `nextPageToken` announces more."""
     contained: StrictFlag | None = None
     """true: only entries about files in archives and mails; false: only the remaining entries, including
     `document.unpack` with a summary of each archive and mail. A page may be short, as with `query`. Absent: all."""
@@ -343,9 +339,7 @@ class AdminSearchLogQueryRequest(NarrowedRequest):
     without_results: StrictFlag = False
     """Only searches without results; default: false."""
     without_words: StrictFlag = False
-    """Only searches with no word in any readable document; their results are similar in meaning only.
-
-    Default: false."""
+    """Only searches with no word in any readable document: the results have a similar meaning. Default: false."""
     feedback: SearchFeedback | None = None
     """Only searches with this feedback, on a result or as a whole."""
 
@@ -386,22 +380,19 @@ ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(
     "admin/searchLog/summarize", AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, ADMIN, by_position=()
 )
 """Count the searches of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
-
 Days and weeks without searches are included. More than 400 raise BadRequestError."""
 ADMIN_STATUS_GET = ApiOperation("admin/status/get", AdminStatusGetRequest, AdminStatusGetResponse, ADMIN)
 """Return the current numbers of resources, indexing, and running and failed jobs and syncs."""
 ADMIN_AUDIT_LOG_QUERY = ApiOperation(
     "admin/auditLog/query", AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, ADMIN
 )
-"""List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive.
-
-`query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False
-omits entries about files in archives and mails (summarized by `document.unpack`); True returns only these
-entries, and `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries."""
+"""List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive. `query`
+is part of the name of the changed object or of the actor, at the time of the change. `contained` False omits
+entries about files in archives and mails (summarized by `document.unpack`); True returns only these entries,
+and `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries."""
 ADMIN_SEARCH_LOG_QUERY = ApiOperation(
     "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
 )
-"""List the searches, newest first; `from_` is inclusive, `to` exclusive.
-
-Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query),
-`feedback` (THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000)."""
+"""List the searches, newest first; `from_` is inclusive, `to` exclusive. Filters: `without_results` (nothing
+found), `without_words` (no readable document has any word of the query), `feedback` (THUMBS_UP or THUMBS_DOWN),
+and `ids` (at most 1000)."""

@@ -96,13 +96,10 @@ class DeleteSavedSearchResponse(ResponseModel):
 LIST_RECENT_SEARCHES = ApiOperation(
     "search/listRecentSearches", ListRecentSearchesRequest, ListRecentSearchesResponse, READ
 )
-"""List up to 50 recent searches of the caller, without repetition, newest first.
-
-The list comes from the search log, for as long as the log keeps the queries."""
+"""List up to 50 different recent searches of the caller, newest first, while the log keeps the queries."""
 SAVE_SEARCH = ApiOperation("search/saveSearch", SaveSearchRequest, SaveSearchResponse, READ, ADDS_DATA | CONFLICT)
-"""Save a search, of the catalog or a collection, for the caller only; repeating has no effect.
-
-Raises ConflictError `too_many_saved_searches` beyond 100."""
+"""Save a search, of the catalog or a collection, for the caller only; repeating has no effect. Raises
+ConflictError `too_many_saved_searches` beyond 100."""
 LIST_SAVED_SEARCHES = ApiOperation(
     "search/listSavedSearches", ListSavedSearchesRequest, ListSavedSearchesResponse, READ
 )

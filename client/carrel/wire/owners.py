@@ -117,20 +117,15 @@ ADMIN_OWNERS_TRANSFER = ApiOperation(
     "admin/owners/transfer", AdminOwnersTransferRequest, AdminOwnersTransferResponse, ADMIN, NOT_FOUND | CONFIRMED
 )
 """Transfer the resources of `owner` (of these types), or the named `resources` (at most 1000), to an active
-principal.
-
-The old owner keeps no role on the resources. Repeat the call while the answer has `remaining` resources: large
-transfers take several calls, each resource as a whole. Repeating is harmless."""
+principal; the old owner keeps no role on them. Repeat the call while the answer has `remaining` resources:
+large transfers take several calls, each resource as a whole. Repeating is harmless."""
 ADMIN_USERS_PLAN_OFFBOARDING = ApiOperation(
     "admin/users/planOffboarding", AdminUsersPlanOffboardingRequest, AdminUsersPlanOffboardingResponse, ADMIN, CONFLICT
 )
-"""Preview `offboard`: access to end, resources to transfer, and resources without any other reader; changes
-nothing."""
+"""Preview `offboard`: access to end, resources to transfer, and resources without any other reader."""
 ADMIN_USERS_OFFBOARD = ApiOperation(
     "admin/users/offboard", AdminUsersOffboardRequest, AdminUsersOffboardResponse, ADMIN, CONFLICT | CONFIRMED
 )
-"""End all access of a user at once, then transfer their resources to `new_owner` (optional for users without
-resources).
-
+"""End all access of a user at once, then transfer their resources to `new_owner` (optional without resources).
 Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
 them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless."""

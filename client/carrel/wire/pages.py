@@ -20,10 +20,8 @@ PAGE_COUNT = "Page-Count"
 
 
 class DownloadDocumentPageRequest(DownloadDocumentRequest):
-    """Ask for a page of a PDF or picture as people see it; answered with a JPEG, at most 2000 pixels wide and high.
-
-    The header `Page-Count` tells how many pages the file has. A passage's `box` and `boxes` are in
-    fractions of the picture's width and height."""
+    """Ask for a page of a PDF or picture as people see it: a JPEG, at most 2000 pixels wide and high. The header
+    `Page-Count` has the number of pages. A passage's `box` and `boxes` are in fractions of the width and height."""
 
     page: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     """Number of the page, counted from 1."""
@@ -32,8 +30,6 @@ class DownloadDocumentPageRequest(DownloadDocumentRequest):
 DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocumentPage", DownloadDocumentPageRequest, None, READ, NOT_FOUND
 )
-"""Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
-
-The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and
-height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for
-other formats."""
+"""Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages. The
+default is the newest version. A passage's boxes are in fractions of the width and height. Raises NotFoundError
+`page_not_found` after the last page, BadRequestError `document_without_pages` for other formats."""

@@ -27,9 +27,7 @@ class AdminUsersCountResponse(ResponseModel):
 
 
 class AdminUsersInviteRequest(RequestModel):
-    """Create an invitation for a user: a URL to set a password, once, within 7 days.
-
-    An earlier invitation of the user ends."""
+    """Create an invitation, ending the earlier: a URL for a user to set a password, once, within 7 days."""
 
     email: EmailAddress
     """Email address of an active user."""
@@ -130,9 +128,8 @@ ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, Ad
 ADMIN_USERS_INVITE = ApiOperation(
     "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
-"""Create an invitation: the user sets a password at `url`, once, within 7 days; the URL is shown only once.
-
-An earlier invitation of the user ends. Treat the URL like a password."""
+"""Create an invitation: the user sets a password at `url`, once, within 7 days; the URL is shown only once. An
+earlier invitation of the user ends. Treat the URL like a password."""
 ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     "admin/users/resetSecondFactor",
     AdminUsersResetSecondFactorRequest,
@@ -140,9 +137,8 @@ ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     ADMIN,
     CONFIRMED,
 )
-"""Remove all second factors and recovery codes of a user who has lost them.
-
-If the organization requires a second factor, the user sets up a new factor at the next sign-in with a password."""
+"""Remove all second factors and recovery codes of a user who has lost them. If the organization requires a
+second factor, the user sets up a new factor at the next sign-in with a password."""
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN
 )
@@ -159,6 +155,5 @@ ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
 ADMIN_GROUPS_DELETE = ApiOperation(
     "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
-"""Delete a group: its members immediately lose access granted only through the group.
-
-The next directory import with the group creates it again, without its grants."""
+"""Delete a group: its members immediately lose access granted only through the group. The next directory import
+with the group creates it again, without its grants."""

@@ -29,8 +29,7 @@ class ListAuthorizedPrincipalsForResourceResponse(common.PagedResponse):
     principals: list[common.Principal]
     """Groups and users, each once."""
     through: dict[str, list[AccessThrough]] | None = None
-    """Sources of access by the principal's id: directly first, then groups by name, at most 10; absent unless
-    requested."""
+    """Sources of access by principal id: directly first, then groups by name, at most 10; absent unless requested."""
 
 
 class ListAuthorizedResourcesRequest(common.ActingRequest, common.PagedRequest):
@@ -86,11 +85,9 @@ class AuthorizationStep(common.ResponseModel):
 
 
 class ExplainAuthorizationResponse(common.ResponseModel):
-    """Whether a principal may act on a resource, and every shortest chain of groups and grants.
-
-    A path goes from the principal through groups (or the organization, for public resources) and a grant to the
-    resource. `complete` is False when more paths exist. `missing` explains an unauthorized principal's lack of access.
-    """
+    """Whether a principal may act on a resource, and every shortest chain: from the principal through groups (or the
+    organization, for public resources) and a grant to the resource. `complete` is False when more paths exist.
+    `missing` explains an unauthorized principal's lack of access."""
 
     authorized: bool
     """Whether the principal may act on the resource."""
@@ -183,10 +180,8 @@ LIST_AUTHORIZED_RESOURCES = ApiOperation(
 EXPLAIN_AUTHORIZATION = ApiOperation(
     "permissions/explainAuthorization", ExplainAuthorizationRequest, ExplainAuthorizationResponse, ADMIN, NOT_FOUND
 )
-"""Explain a principal's access to a resource by chains of groups and grants, or the missing access; for admins.
-
-`principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id":
-…}`."""
+"""Explain a principal's access (or none) to a resource by chains of groups and grants; for admins. `principal`
+is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`."""
 WHO_AM_I = ApiOperation("permissions/whoAmI", WhoAmIRequest, WhoAmIResponse, ANYBODY)
 """Return the client's key or token: kind, owner, scopes and expiry."""
 CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
@@ -195,15 +190,12 @@ CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
     CheckResourceAuthorizationForUserResponse,
     READ,
 )
-"""Return whether the caller or, for admins, `user_email` may act on a resource.
-
-The answer for a resource that doesn't exist is False."""
+"""Return whether the caller or, for admins, `user_email` may act on a resource; False for unknown resources."""
 CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkBulkResourcesAuthorizationForUser",
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckBulkResourcesAuthorizationForUserResponse,
     READ,
 )
-"""Return whether a user may act on each of 1 to 1000 resources, in the order given.
-
-More raise InvalidArgumentError, because one call has one consistent moment; split larger lists yourself."""
+"""Return whether a user may act on each of 1 to 1000 resources, in the order given. More raise
+InvalidArgumentError, because one call has one consistent moment; split larger lists yourself."""

@@ -54,9 +54,7 @@ class PassagePlace(ResponseModel):
     box: Box | None = None
     """The part of the page or picture covered by a passage on one page: around all of `boxes`."""
     boxes: list[PageBox] | None = None
-    """The parts of pages covered by the passage, in reading order, if there are several: columns, or pages.
-
-    Absent: a single part (`box`), or an unknown position."""
+    """Parts of pages covered by the passage, in reading order, if several (columns, pages). Absent: see `box`."""
     confidence: float | None = None
     """The lowest certainty of text recognition in the passage, from 0 to 1; absent: not read from a picture."""
 

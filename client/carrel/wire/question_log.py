@@ -47,9 +47,7 @@ class AdminQuestionLogQueryRequest(QuestionFilters, NarrowedRequest):
     feedback: Verdict | None = None
     """Only questions whose reply last got this feedback."""
     query: Label | None = None
-    """Only questions with this text, in any case; without questions whose words were erased.
-
-    A page may be short or empty, even if a `nextPageToken` announces more."""
+    """Only questions with this text, in any case, unless erased. A page may be short despite a `nextPageToken`."""
 
 
 class LoggedQuestion(ResponseModel):
@@ -167,10 +165,8 @@ ADMIN_QUESTION_LOG_QUERY = ApiOperation(
     "admin/questionLog/query", AdminQuestionLogQueryRequest, AdminQuestionLogQueryResponse, ADMIN
 )
 """List the questions, newest first; `from_` is inclusive, `to` exclusive, and `query` is part of a message.
-
 `outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's
-members, `ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not
-read."""
+members, `ids` (at most 1000) messages. A reply based on documents that the caller may not read is withheld."""
 ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
     "admin/questionLog/summarize",
     AdminQuestionLogSummarizeRequest,
@@ -179,7 +175,6 @@ ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
     by_position=(),
 )
 """Count the questions of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
-
 Days and weeks without questions are included. More than 400 raise BadRequestError."""
 ADMIN_QUESTION_LOG_RANK = ApiOperation(
     "admin/questionLog/rank", AdminQuestionLogRankRequest, AdminQuestionLogRankResponse, ADMIN, by_position=("by",)

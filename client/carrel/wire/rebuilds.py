@@ -1,5 +1,4 @@
-"""documentCollections/…IndexRebuild: a new index with another embedding model, built while searches use the old index;
-extensions."""
+"""documentCollections/…IndexRebuild: a new index with another embedding model, while the old serves; extensions."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -22,10 +21,8 @@ class IndexRebuildStatus(StrEnum):
 
 
 class IndexRebuild(ResponseModel):
-    """A rebuild and its progress.
-
-    Before COMPLETED, searches use the whole index of the previous model; afterwards the new index. Documents left out
-    by a forced rebuild are still retried."""
+    """A rebuild and its progress. Before COMPLETED, searches use the whole index of the previous model; afterwards the
+    new index. Documents left out by a forced rebuild are still retried."""
 
     index_rebuild_id: UUID
     document_collection_id: UUID | None = None
@@ -53,10 +50,8 @@ class IndexRebuild(ResponseModel):
 
 
 class StartIndexRebuildRequest(ActingRequest):
-    """Build an index with another model, for a collection or (without a collection, for admins) the catalog.
-
-    A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old
-    index without the failed documents."""
+    """Build an index with another model, for a collection or (absent, for admins) the catalog. A running rebuild with
+    the same model retries its failures; with `force`, the new index replaces the old without the failed documents."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog, for admins."""
@@ -123,11 +118,9 @@ START_INDEX_REBUILD = ApiOperation(
     ADDS_DATA | NOT_FOUND | CONFLICT,
     by_position=("document_collection_id",),
 )
-"""Build an index with another model while searches use the old index; returns at once.
-
-A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old
-index without the failed documents. Raises ConflictError `model_in_use` for the current model, `rebuild_running`
-during a rebuild with a third model."""
+"""Build an index with another model while searches use the old index; returns at once. A running rebuild with
+the same model retries its failures; with `force`, the new index replaces the old without them. Raises
+ConflictError `model_in_use` for the current model, `rebuild_running` during a rebuild with a third model."""
 GET_INDEX_REBUILD = ApiOperation(
     "documentCollections/getIndexRebuild",
     GetIndexRebuildRequest,

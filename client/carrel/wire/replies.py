@@ -1,5 +1,4 @@
-"""Replies of agents: whole, as results of jobs, and streamed. The results of v0 have the names expected by published
-clients of this API, including the snake_case name."""
+"""Replies of agents: whole, as results of jobs, and streamed. Results of v0 have the names that clients expect."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -113,10 +112,8 @@ SendChatResult = Annotated[AiResponseResult | BlockedResult, Field(discriminator
 
 
 class ChunkKind(StrEnum):
-    """The server-sent events of v0's streamMessage.
-
-    A reply is `initial`, then any number of `data_chunk`, `end_of_message` and `final_chunk`. `blocked` (reply
-    withheld) and `error_chunk` (no reply) are the last event, and void all text sent before."""
+    """The server-sent events of v0's streamMessage: `initial`, then any number of `data_chunk`, `end_of_message` and
+    `final_chunk`. `blocked` (reply withheld) and `error_chunk` (no reply) come last, and void all earlier text."""
 
     INITIAL = "initial"
     DATA = "data_chunk"
@@ -145,8 +142,7 @@ class StreamingChunk(ResponseModel):
     chunk: str | None = None
     """Text to append to the earlier text; in `data_chunk`."""
     warnings: list[str] | None = None
-    """Warnings for readers of the reply; in `initial` (empty before the reply is complete), `final_chunk` and
-    `blocked`."""
+    """Warnings for readers of the reply, in `initial` (empty while incomplete), `final_chunk` and `blocked`."""
     web_search_results: list[WebSearchResult] | None = None
     """Always empty, in `initial`: agents don't search the web."""
     sources: list[ReferencedSource] | None = None
@@ -162,10 +158,8 @@ class StreamingChunk(ResponseModel):
 
 
 class StreamEvent(StrEnum):
-    """The server-sent events of streamAgentResponse; the data of each event is JSON.
-
-    `delta` has a `TextDelta`. `restarted` voids all earlier text, because the job restarted after a crash. `completed`
-    (a `CompletedJob`) and `failed` (a `FailedJob`) are the last event."""
+    """The server-sent events of streamAgentResponse, with JSON: `delta` has a `TextDelta`; `restarted`, after a crash,
+    voids all earlier text; `completed` (a `CompletedJob`) and `failed` (a `FailedJob`) are the last event."""
 
     DELTA = "delta"
     RESTARTED = "restarted"

@@ -1,6 +1,5 @@
-"""Additions to the JSON Schema of a wire model: descriptions, and members that are always present. The string under an
-attribute is its description, read when a schema is made. Pydantic's `use_attribute_docstrings` is not used, because it
-would read the source of every class whenever the client is imported."""
+"""Additions to a wire model's JSON Schema: descriptions, from the string under an attribute, and members always
+present. Pydantic's `use_attribute_docstrings` would read the source of every class whenever the client is imported."""
 
 import ast
 import inspect
@@ -14,8 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 _OF_SEVERAL: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-"""Descriptions of attributes with the same meaning in many models, by name; a string under an attribute comes
-first."""
+"""Descriptions of attributes with the same meaning in many models; a string under an attribute comes first."""
 
 
 def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:
@@ -33,8 +31,7 @@ def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
 
 
 def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field by Python name: the string under it or under an inherited field, else the
-    description of this name in many models, else the name in words."""
+    """Return each field's description: its string, also inherited, else the text for the name, else the name itself."""
     found = {name: _OF_SEVERAL.get(name) or f"{name.replace('_', ' ').capitalize()}." for name in model.model_fields}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:

@@ -74,9 +74,8 @@ ADMIN_SCIM_TOKENS_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | CONFIRMED,
 )
-"""Create a token; `token` is its value, shown only once, and `base_url` the address to enter with it.
-
-If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another."""
+"""Create a token; `token` is its value, shown only once, and `base_url` the address to enter with it. If the
+answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another."""
 ADMIN_SCIM_TOKENS_LIST = ApiOperation(
     "admin/scimTokens/list", AdminScimTokensListRequest, AdminScimTokensListResponse, ADMIN
 )

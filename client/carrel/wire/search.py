@@ -77,8 +77,7 @@ class AppliedFiltering(common.ResponseModel):
     by_model: bool | None = None
     """true: filters were read by the service's language model; absent: by rules."""
     note: str | None = None
-    """Times and amounts of the query not used as filters, model filters not used, or why the model read none; absent:
-    no remarks."""
+    """Times, amounts and model filters of the query not used, or why the model read none; absent: no remarks."""
 
 
 class AppliedExtraction(common.ResponseModel):
@@ -428,11 +427,9 @@ class SubmitSearchFeedbackResponse(common.ResponseModel):
 SEARCH_DOCUMENT_CATALOG = ApiOperation(
     "search/searchDocumentCatalog", SearchDocumentCatalogRequest, SearchDocumentCatalogResponse, READ, SHARED
 )
-"""Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
-
-A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
-all filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer
-reports the result."""
+"""Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC). A
+filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
+all must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` reports the result."""
 SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     "search/searchDocumentCollection",
     SearchDocumentCollectionRequest,
@@ -442,11 +439,9 @@ SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     by_position=("search_query",),
 )
 """Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each
-document.
-
-`threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters
-compare by the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query
-("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
+document. `threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks.
+Filters compare by the field's type in the collection's schema. `enable_smart_filtering` draws filters from the
+query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
 `enable_reranking` lets a model reorder the best 50 chunks; `applied` in the answer reports their effects."""
 SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     "search/submitSearchFeedback",
@@ -456,11 +451,10 @@ SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     KEYED | NOT_FOUND | SHARED,
     by_position=(),
 )
-"""Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log.
-
-The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An
-end user outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for
-other searches, BadRequestError `document_not_in_results` for other documents."""
+"""Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log. The search
+must belong to the caller, or to the user named by `user_email`; admins may judge all. An end user outside the
+organization is named in the entry. Raises NotFoundError `search_not_found`, BadRequestError
+`document_not_in_results`."""
 
 # A search by meaning always finds something, however far it is. A result is strong whose relevance is at least this
 # share of the best one's; the first results need a smaller share.
@@ -468,10 +462,8 @@ _STRONG, _FIRST, _STRONG_FIRST = 0.6, 3, 0.5
 
 
 def count_strong(relevance: Sequence[float], has_words: Sequence[bool], mode: SearchMode) -> int:
-    """Return how many results, from the first, are strong; the rest are less relevant.
-
-    Among results with words of the query, a result without any needs a larger share of the best relevance. In keyword
-    searches, all are strong."""
+    """Return how many results, from the first, are strong; in keyword searches, all are strong. Among results with
+    words of the query, a result without any needs a larger share of the best relevance."""
     if mode is SearchMode.LEXICAL:
         return len(relevance)
     best, some_have_words = max(relevance, default=0.0), any(has_words)

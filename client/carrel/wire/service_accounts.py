@@ -196,9 +196,8 @@ ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
     SERVICE_ACCOUNTS,
     KEYED | CONFIRMED,
 )
-"""Create a service account, without any access: grant access, or add it to groups.
-
-Its address is made from its name, on the organization's domain."""
+"""Create a service account, without any access: grant access, or add it to groups. Its address is made from its
+name, on the organization's domain."""
 ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
     "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
 )
@@ -219,9 +218,8 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
     KEYED | SECRET | NOT_FOUND | CONFIRMED,
     by_position=("service_account_id", "name"),
 )
-"""Create a token, valid for one year unless `expires_at` is given; `token` is its value, shown only once.
-
-If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another."""
+"""Create a token, valid for one year unless `expires_at` is given; `token` is its value, shown only once. If
+the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     "admin/serviceAccountTokens/list",
     AdminServiceAccountTokensListRequest,
@@ -230,9 +228,7 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     NOT_FOUND,
     by_position=("service_account_id",),
 )
-"""List the tokens without their values, including revoked and expired tokens; optionally of one account.
-
-`ids` (at most 1000) selects tokens."""
+"""List the tokens without values, also revoked or expired; optionally of an account, or `ids` (up to 1000)."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
     "admin/serviceAccountTokens/revoke",
     AdminServiceAccountTokensRevokeRequest,
@@ -249,7 +245,5 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
     NOT_FOUND,
     by_position=("service_account_id", "scopes"),
 )
-"""Return the current access of a token with these scopes.
-
-For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations
-raise InvalidArgumentError."""
+"""Return the current access of a token with these scopes. For a planned token, pass an account and scopes; for
+an existing token, only `token_id`. Other combinations raise InvalidArgumentError."""

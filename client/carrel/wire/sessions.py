@@ -54,9 +54,8 @@ class AdminSessionsListResponse(PagedResponse):
 
 
 class AdminSessionsEndRequest(RequestModel):
-    """End sessions of a person, from the next request on.
-
-    The applications' tokens are revoked. The person's consents stay, but give no access without a new sign-in."""
+    """End sessions of a person, from the next request on. The applications' tokens are revoked. The person's consents
+    stay, but give no access without a new sign-in."""
 
     email: EmailAddress
     """Email address of the person."""

@@ -91,8 +91,7 @@ class SignInProvider(Versioned):
     domains: list[str]
     """Domains of email addresses managed by the provider, once confirmed."""
     unconfirmed_domains: list[str] | None = None
-    """Domains not yet confirmed as the organization's; an operator confirms domains on a service with several
-    organizations."""
+    """Domains not confirmed as the organization's; with several organizations, an operator confirms domains."""
     trust_addresses: bool
     """Whether the provider's addresses count as verified even if its tokens don't say so."""
     groups_claim: GroupsClaim
@@ -124,8 +123,7 @@ class AdminSignInProvidersCreateRequest(RequestModel):
     """Client id of the service at the provider."""
     client_secret: ProviderSecret
     domains: Domains
-    """Domains of email addresses managed by the provider, at most 100; a domain belongs to one provider of the
-    organization."""
+    """Domains of addresses managed by the provider, at most 100; providers of an organization share no domain."""
     trust_addresses: StrictFlag = False
     """Whether the provider's addresses count as verified even if its tokens don't say so, as with Microsoft Entra ID.
     Use only for an issuer whose accounts all belong to the organization."""
@@ -224,11 +222,10 @@ ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
     KEYED | ADDS_DATA | CONFLICT | CONFIRMED,
     by_position=("name",),
 )
-"""Add a provider; its name is on the button of the sign-in page.
-
-`trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example
-with Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`,
-ConflictError `issuer_taken`, `domain_taken` and `too_many_sign_in_providers`."""
+"""Add a provider; its name is on the button of the sign-in page. `trust_addresses` treats its email addresses
+as verified even if its tokens don't say so, as with Microsoft Entra ID. Raises InvalidRequestError
+`issuer_not_allowed` and `addresses_not_trustable`, ConflictError `issuer_taken`, `domain_taken` and
+`too_many_sign_in_providers`."""
 ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
     "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
 )

@@ -1,5 +1,4 @@
-"""sources/*: the sources of runs, and the quarantine of items that could not be loaded; extensions. Runs report a
-source's quarantine as a whole, visible at the end of the report. Ignored items stay ignored from report to report."""
+"""sources/*: sources of runs and their quarantines; extensions. A report shows at its end; ignored items stay so."""
 
 from typing import Annotated
 from uuid import UUID
@@ -12,8 +11,7 @@ from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, 
 
 
 def holds_credential(source: str) -> bool:
-    """Return whether a source's URL has a user, a password or a query, which would be visible to everyone who sees the
-    source. A selection from the catalog, `catalog://…`, has a query with conditions, and no password."""
+    """Return whether a source's URL shows everyone a user, a password or a query; a `catalog://…` query is harmless."""
     scheme, is_url, rest = source.partition("://")
     return bool(is_url) and scheme != "catalog" and ("@" in rest.partition("/")[0] or "?" in rest)
 
@@ -42,9 +40,7 @@ ReportNumber = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 
 
 class ReportSourceRequest(ActingRequest):
-    """Begin a report of a source's quarantine; a new source becomes visible at the end of its first report.
-
-    An earlier unfinished report can't continue."""
+    """Begin a report of a source's quarantine, visible at its end for a new source; ends an unfinished report."""
 
     ledger: LedgerName
     """Name of the source's ledger, unique for the reporting caller."""
@@ -224,10 +220,8 @@ class RemoveSourceResponse(ResponseModel):
 REPORT_SOURCE = ApiOperation(
     "sources/reportSource", ReportSourceRequest, ReportSourceResponse, WRITE, ADDS_DATA | CONFLICT
 )
-"""Begin a report of a source's quarantine; an earlier unfinished report can't continue.
-
-`report_no` is None if the last report had the same fingerprint, and no items need sending. Raises ConflictError
-`too_many_sources`."""
+"""Begin a report of a source's quarantine; an earlier unfinished report can't continue. `report_no` is None if
+the last report had the same fingerprint, and no items need sending. Raises ConflictError `too_many_sources`."""
 REPORT_SOURCE_ITEMS = ApiOperation(
     "sources/reportSourceItems",
     ReportSourceItemsRequest,
@@ -235,9 +229,8 @@ REPORT_SOURCE_ITEMS = ApiOperation(
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
-"""Add at most 1000 items to a report; they replace items with the same name and place.
-
-Raises ConflictError `source_report_over`, and `too_many_source_items`."""
+"""Add at most 1000 items to a report; they replace items with the same name and place. Raises ConflictError
+`source_report_over`, and `too_many_source_items`."""
 END_SOURCE_REPORT = ApiOperation(
     "sources/endSourceReport", EndSourceReportRequest, EndSourceReportResponse, WRITE, NOT_FOUND | CONFLICT
 )

@@ -45,18 +45,14 @@ _FROM_LIST = BeforeValidator(_list_of)
 
 
 class UploadFileForm(RequestModel):
-    """The parts of uploadFile in addition to `file`.
-
-    Parts are strings on the wire: lists are a JSON array or separated by commas, flags "true" or "false", metadata a
-    JSON object, times RFC 3339. The service validates a mapping of part names to strings with this model; `parts`
-    converts back. In an update, absent (None) access parts leave the access unchanged; any access part replaces the
-    whole access."""
+    """The parts of uploadFile besides `file`. Parts are strings: lists are a JSON array or separated by commas, flags
+    "true" or "false", metadata a JSON object, times RFC 3339. This model validates part names and strings; `parts`
+    converts back. In an update, absent (None) access parts keep the access; any access part replaces it whole."""
 
     document_external_id: fields.Identifier
     """The document's identifier in the caller's own system; repeat it to update the document."""
     document_name: fields.DocumentName | None = None
-    """Name of the document for people. Absent, or equal to the file's name: the title in the file, else the file's
-    name."""
+    """Name of the document for people. Absent, or equal to the file's name: the title in the file, else that name."""
     collection_id: UUID | None = None
     """Additional collection for the document; absent: none."""
     upload_as_user_email: fields.EmailAddress | None = None
@@ -81,15 +77,13 @@ class UploadFileForm(RequestModel):
     force_update: Flag = False
     """"true": extract the text again even from unchanged bytes; default: "false"."""
     read_pictures: Flag | None = None
-    """"true": text in pictures in the file is also read by machine (OCR), after the answer. Absent on an update:
-    unchanged."""
+    """"true": text in pictures is also read by machine (OCR), after the answer. Absent on an update: unchanged."""
     reindex_collections: Flag = True
     """"false": collections keep the old contents, marked stale until re-indexed; default: "true"."""
     fingerprint: fields.Fingerprint | None = None
     """Opaque string of the caller, changing with all data sent for the document; compared by planUpload."""
     await_vector_store_sync: Flag = False
-    """"true": answer only when the document is searchable by words and by meaning, however long this takes. Default:
-    "false" (answer when searchable by words)."""
+    """"true": answer only when searchable by words and meaning, however long this takes. Default: "false" (words)."""
 
     @model_validator(mode="after")
     def _source_identity_is_whole(self) -> Self:
@@ -121,15 +115,12 @@ def _texts_of(metadata: object) -> object:
 
 
 class UploadDocumentContentsRequest(UploadFileForm):
-    """Create or update a document by external id from its text, in JSON.
-
-    Lists, flags and metadata are JSON; strings in the form of uploadFile also work."""
+    """Create or update a document by external id from text, in JSON; strings in the form of uploadFile also work."""
 
     document_contents: Annotated[str, Field(min_length=1, max_length=2**30), fields.NO_NUL]
     """The whole text of the document; also limited by the service's maximum for JSON bodies."""
     custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_texts_of)] = None
-    """The document's metadata; numbers and booleans become strings. With `collectionId`, must match the collection's
-    schema."""
+    """The document's metadata; numbers and booleans become strings. Must match the schema of `collectionId`."""
 
 
 class UploadDocumentFileForm(RequestModel):
@@ -157,8 +148,7 @@ class UploadFileResponse(ResponseModel):
     words_indexed: bool = False
     """Whether the document is searchable by words; search by meaning follows."""
     not_read: list[NotRead] | None = None
-    """Parts of the file that were not read; absent: unknown, because of the file's format or age, or because files
-    inside are still being read (`filesDone` is less than `fileCount`)."""
+    """Parts of the file not read; absent: unknown (its format or age), or files inside are still being read."""
     text_recognition: TextRecognition | None = None
     """Progress of reading the file's scanned pages and pictures, mostly after the answer; absent: none."""
     file_count: int | None = None

@@ -19,7 +19,6 @@ def collection_of(kind: str) -> str | None:
 
 
 def ledger_name(source: str, *, target: str, collection: str | None = None) -> str:
-    """Return the name of the ledger of a source (flows.operations.sources.reading.source_identity) and a service."""
     identity = source if collection is None else f"{kind_of(collection)} {source}"
     return hashlib.sha256(f"{target}\n{identity}".encode()).hexdigest()[:24]
 

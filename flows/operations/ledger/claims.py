@@ -22,8 +22,7 @@ from flows.operations.ledger.tables import documents, runs, sent, sources
 
 
 class ClaimedRun:
-    """A run of a source with the right to write: every write raises SourceBusyError after another process has taken the
-    run over, and LedgerError after the lock on the source is lost."""
+    """A run with the right to write: writes raise SourceBusyError after a takeover, LedgerError after a lost lock."""
 
     def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
         self.address = address
@@ -42,14 +41,12 @@ class ClaimedRun:
         collection: str | None = None,
         database_url: SecretStr | None = None,
     ) -> Self:
-        """Open a source's ledger on the service at `target`, of uploads or a `collection`, in a file or database."""
         address = Address(folder, ledger_name(source, target=target, collection=collection), database_url)
         return cls(address, kind=kind_of(collection), target=target, source=source)
 
     @classmethod
     def join(cls, address: Address, claim: str) -> Self:
-        """Open the ledger of a run held elsewhere; raises SourceBusyError after another process has taken the run
-        over."""
+        """Open the ledger of a run held elsewhere. Raises SourceBusyError if another process took the run over."""
         ledger = cls(address)
         ledger.run = Run(claim=claim)
         try:
@@ -89,8 +86,7 @@ class ClaimedRun:
         self._store.close()
 
     def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
-        """Take the source and its unfinished run; without an unfinished run, or for a `retry`, begin a run. Raises
-        SourceBusyError."""
+        """Take the source and its unfinished run, or begin a run, as for a `retry`. Raises SourceBusyError."""
         if not self._store.lock():
             who = _name_holder(self._latest_run(), shared=self.address.shared)
             advice = "Wait for it to end, or stop it, then run again."

@@ -1,5 +1,4 @@
-"""The ledger: what a run has found, planned and done, and the quarantine, by service and source. Each change is
-committed at once, so a killed run continues from there. A lost ledger costs time, never a document."""
+"""The ledger: what a run has found, planned and done, by service and source. A killed run continues from there."""
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -136,8 +135,7 @@ class Ledger(ClaimedRun):
         return [(bytes(row.key), row.external_id, row.fingerprint) for row in self._rows(found)]
 
     def former_fingerprints(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the fingerprints computed by earlier versions, for documents (of up to a thousand) whose fingerprint
-        differs."""
+        """Return earlier versions' fingerprints of documents (up to a thousand) whose fingerprint differs."""
         which = self._of_run(documents.c.key.in_([key_of(name) for name in names]))
         found = [entry_of(row) for row in self._rows(sa.select(documents).where(which))]
         return {entry.document.external_id: value for entry in found if (value := _former(entry))}
@@ -149,10 +147,9 @@ class Ledger(ClaimedRun):
         document_ids: Mapping[str, str] = MappingProxyType({}),
         former: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
-
-        Documents in `former` keep an earlier version's fingerprint. Sent documents stay sent when UNCHANGED. Documents
-        in quarantine for their index, with an id in `document_ids`, become UPLOADED."""
+        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN. Documents in `former`
+        keep an earlier version's fingerprint. Sent documents stay sent when UNCHANGED. Documents in quarantine for
+        their index, with an id in `document_ids`, become UPLOADED."""
         by_verdict: dict[Action | State, list[bytes]] = {}
         for external_id, verdict in plan.items():
             by_verdict.setdefault(verdict, []).append(key_of(external_id))
@@ -368,8 +365,7 @@ class Ledger(ClaimedRun):
         return bool(self._rows(known.limit(1)))
 
     def found_by_others(self, names: Sequence[str]) -> set[str]:
-        """Return the external ids, of at most a thousand, found by the last run of another source in this ledger's
-        place."""
+        """Return the external ids (of at most a thousand) found by another source's last run in the ledger's place."""
         return {str(row.external_id) for row in self._others(documents.c.external_id, names=names)}
 
     def _others(self, *columns: Any, names: Sequence[str]) -> Iterator[AnyRow]:
@@ -415,8 +411,7 @@ class Ledger(ClaimedRun):
         return {str(row.external_id) for row in self._rows(found)}
 
     def hidden_by_problems(self, codes: Sequence[str]) -> tuple[int, str]:
-        """Return the number of problems that may hide documents (no external id, or a code in `codes`), and an
-        example's place."""
+        """Return how many problems may hide documents (no external id, or in `codes`), and an example's place."""
         hiding = sa.or_(quarantine.c.external_id.is_(None), quarantine.c.code.in_(codes))
         found = sa.select(sa.func.count(), sa.func.min(quarantine.c.place))
         number, place = self._rows(found.where(of_scan(self.run, ignored=None, part=0), hiding))[0]
@@ -447,8 +442,7 @@ class Ledger(ClaimedRun):
             release(connection, self.run, key)
 
     def problem_count(self, *, ignored: bool = False) -> int:
-        """Return the number of the source's items that can't be a document: without ignored items, or only ignored
-        items."""
+        """Return the number of the source's items that can't be a document: only ignored items, or without them."""
         return self._rows(sa.select(sa.func.count()).where(of_scan(self.run, ignored=ignored, part=0)))[0][0]
 
     def failures(self, *, limit: int | None = None) -> Iterator[Failure]:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """The progress of a document. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index; KEPT documents
-    are gone from the source and stay in the catalog."""
+    """A document's progress: FORBIDDEN and FAILED in quarantine, UPLOADED without index, KEPT only in the catalog."""
 
     FOUND = "found"
     PLANNED = "planned"
@@ -127,8 +126,7 @@ class ItemMark:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A document sent by the source before and now missing there; `intended`: a fingerprint of a possible earlier
-    sending."""
+    """A document sent by the source and now missing there; `intended`: fingerprint of a possible earlier sending."""
 
     external_id: str
     document_id: str | None

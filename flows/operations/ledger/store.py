@@ -1,5 +1,4 @@
-"""The storage of ledgers, a SQLite file for each source or a shared PostgreSQL database: transactions on their tables,
-and the lock on a source. All operations raise LedgerError, with advice, when the place can't be used."""
+"""The storage of ledgers, SQLite files or PostgreSQL: transactions, and the lock on a source. Raises LedgerError."""
 
 import sqlite3
 import threading
@@ -71,8 +70,7 @@ class Store(ABC):
 
     @abstractmethod
     def lock(self) -> bool:
-        """Take the source's lock, or return False when another run has it. The lock is released when the holder
-        dies."""
+        """Take the source's lock, or return False when another run has it; the lock ends when its holder dies."""
 
     @abstractmethod
     def unlock(self) -> None:
@@ -273,8 +271,7 @@ class DatabaseStore(Store):
 
 
 def _driver_url(secret: SecretStr) -> URL:
-    """Parse the setting as a URL for psycopg; errors repeat no part of the setting, since passwords are possible in
-    it."""
+    """Parse the setting as a URL for psycopg; errors don't repeat the setting, which may hold a password."""
     scheme, separator, rest = secret.get_secret_value().partition("://")
     try:
         if separator and scheme in {"postgresql", "postgres", "postgresql+psycopg"}:

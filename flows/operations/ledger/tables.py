@@ -1,5 +1,4 @@
-"""The ledger's tables, the same in SQLite and PostgreSQL. Losing them costs time, never a document. A `key` is a digest
-of 16 bytes: an external id or path can be too long for an index of PostgreSQL."""
+"""The ledger's tables. A `key` is a digest of 16 bytes: an id or path can be too long for an index of PostgreSQL."""
 
 import sqlalchemy as sa
 

@@ -1,5 +1,4 @@
-"""Comparing two snapshots: resources readable by more or fewer people, and the names of these people. A set of people
-is a number with a bit per person, 2.5 kB for 20,000 people: the readers of all documents fit into memory."""
+"""Comparing snapshots: who newly or no longer reads what. A set of people is a number, a bit each, to fit memory."""
 
 from collections import defaultdict
 from collections.abc import Iterator

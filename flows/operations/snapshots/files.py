@@ -37,8 +37,7 @@ _FORGOTTEN = 24 * 3600.0
 
 
 class Manifest(BaseModel):
-    """The description of a snapshot. `consistent`: access did not change during it, so all rows are of the same
-    moment."""
+    """The description of a snapshot; `consistent`: all rows are of the same moment, without a change of access."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -45,9 +45,8 @@ class Taken:
 
 
 async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = None) -> Taken:
-    """Write who may read what into a new folder of `settings.snapshots`, with the changes since the last snapshot.
-    Requires an admin's key. `on_rows` receives the number of rows written of the current list. An error leaves no
-    files."""
+    """Write who may read what, and the changes since the last snapshot, into a new folder of `settings.snapshots`.
+    Requires an admin's key. `on_rows` receives the number of rows of the current list. An error leaves no files."""
     reporting = report_run(settings, flow="permission-snapshot", source="permissions")
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
@@ -104,8 +103,7 @@ class Listed:
 
 
 async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
-    """Write all access into the folder's tables; start over when access changes during the walk, up to `ATTEMPTS`
-    times."""
+    """Write all access into the folder's tables; start over, up to `ATTEMPTS` times, if access changes meanwhile."""
     access, attempt = client.admin.access, 0
     while True:
         attempt += 1

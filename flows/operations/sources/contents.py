@@ -1,5 +1,4 @@
-"""A file's contents at the moment of sending, with the fingerprint of exactly the sent bytes. With the scan's
-fingerprint, a file changed and changed back would count as unchanged for ever."""
+"""A file's contents at the moment of sending, with the fingerprint of exactly the sent bytes, not the scan's."""
 
 import hashlib
 import io

@@ -97,7 +97,6 @@ class Defaults:
 
 
 def document_at(path: str, place: str, defaults: Defaults, *, stored: StoredObject | None = None) -> SourceDocument:
-    """Return the document of a file or object with the place as external id, and the source's defaults."""
     name = place.rpartition("/")[2]
     return SourceDocument(
         path=path,
@@ -128,8 +127,7 @@ _VERSION = "1"  # goes up when what is covered changes: every document is then s
 
 
 def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
-    """Return the fingerprint of bytes, names, access, metadata, collection and URL, and of the option to read pictures
-    if given. Groups and collections count by id: a name may later mean another group."""
+    """Return the fingerprint of all that is sent; groups and collections count by id, since names may change."""
     access = None if document.access is None or document.access.assumed else document.access
     covered = [
         sha256.hex(),

@@ -2,9 +2,8 @@
 
 Members: `path` (required, relative to the manifest's folder), `externalId`, `name`, `metadata` (an object; in a CSV its
 JSON, or a column `metadata.<key>` each), `allowedUsers`, `allowedGroups` (lists; in a CSV separated by commas or
-semicolons; `-` is nobody), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out.
-
-A bad row becomes a Problem with its line number; reading continues with the next row."""
+semicolons; `-` is nobody), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out. A
+bad row becomes a Problem with its line number; reading continues with the next row."""
 
 import csv
 import json

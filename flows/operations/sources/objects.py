@@ -1,7 +1,6 @@
-"""Sources in object stores: listed without reading, and read only when sent.
-
-An object is identified by ETag (in a store without ETags, the time of the last change) and size: while both are
-unchanged, nothing is downloaded. The credentials come from the environment, as for each store's own tools."""
+"""Sources in object stores: listed without reading, and read only when sent. An object is identified by ETag (in a
+store without ETags, the time of the last change) and size: while both are unchanged, nothing is downloaded. The
+credentials come from the environment, as for each store's own tools."""
 
 import errno
 import hashlib

@@ -22,11 +22,9 @@ _WILDCARDS = frozenset("*?[")
 
 def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     """Yield the items of `source` (folder, file, glob, .csv / .jsonl manifest, object store's URL) in a stable order.
-
-    Without a manifest, a document's external id is its path relative to the source's root in POSIX form, independent of
-    where the folder is mounted. Raises SourceError before the first item when the source as a whole can't be read;
-    listing an object store can also fail later. Files excluded by the selection of `defaults` are Skipped, with the
-    reason."""
+    Without a manifest, a document's external id is its path relative to the source's root in POSIX form, wherever the
+    folder is mounted. Raises SourceError before the first item when the whole source can't be read; listing an object
+    store can also fail later. Files excluded by the selection of `defaults` are Skipped, with the reason."""
     return _select(_read(source, defaults), select_files(source, defaults.files))
 
 

@@ -1,6 +1,5 @@
-"""Documents chosen from the catalog as `catalog://GLOB?field=value`, to add them to a collection. GLOB matches external
-ids (`*` also matches slashes, no GLOB is all), or is a document's id. Each `field=value` is required custom metadata; a
-repeated field matches either value."""
+"""Documents chosen from the catalog as `catalog://GLOB?field=value`, for a collection. GLOB matches external ids (`*`
+also slashes, no GLOB all), or is a document's id. All fields must match; a repeated field matches either value."""
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass

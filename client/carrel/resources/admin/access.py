@@ -116,7 +116,6 @@ class Users(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersUpsertResponse]:
         """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
-
         A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; omitted values stay.
         """
         request = AdminUsersUpsertRequest(users=as_list(UserUpsert, users))
@@ -155,9 +154,8 @@ class Users(Resource[M]):
     def invite(
         self, email: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminUsersInviteResponse]:
-        """Create an invitation: the user sets a password at `url`, once, within 7 days; the URL is shown only once.
-
-        An earlier invitation of the user ends. Treat the URL like a password.
+        """Create an invitation: the user sets a password at `url`, once, within 7 days; the URL is shown only once. An
+        earlier invitation of the user ends. Treat the URL like a password.
         """
         request = AdminUsersInviteRequest(email=email)
         return Call(ADMIN_USERS_INVITE, request)
@@ -166,9 +164,8 @@ class Users(Resource[M]):
     def reset_second_factor(
         self, email: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminUsersResetSecondFactorResponse]:
-        """Remove all second factors and recovery codes of a user who has lost them.
-
-        If the organization requires a second factor, the user sets up a new factor at the next sign-in with a password.
+        """Remove all second factors and recovery codes of a user who has lost them. If the organization requires a
+        second factor, the user sets up a new factor at the next sign-in with a password.
         """
         request = AdminUsersResetSecondFactorRequest(email=email)
         return Call(ADMIN_USERS_RESET_SECOND_FACTOR, request)
@@ -182,9 +179,7 @@ class Users(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersPlanOffboardingResponse]:
-        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader; changes
-        nothing.
-        """
+        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader."""
         request = AdminUsersPlanOffboardingRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
         return Call(ADMIN_USERS_PLAN_OFFBOARDING, request)
 
@@ -197,9 +192,7 @@ class Users(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersOffboardResponse]:
-        """End all access of a user at once, then transfer their resources to `new_owner` (optional for users without
-        resources).
-
+        """End all access of a user at once, then transfer their resources to `new_owner` (optional without resources).
         Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
         them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
         """
@@ -226,10 +219,8 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsUpsertResponse]:
-        """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
-
-        A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current
-        members.
+        """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none. A group is `{"name":
+        …}` with any of `id`, `external_id`, `members`; the given members replace all current members.
         """
         request = AdminGroupsUpsertRequest(groups=as_list(GroupUpsert, groups))
         return Call(ADMIN_GROUPS_UPSERT, request)
@@ -332,9 +323,8 @@ class Groups(Resource[M]):
     def delete(
         self, group_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminGroupsDeleteResponse]:
-        """Delete a group: its members immediately lose access granted only through the group.
-
-        The next directory import with the group creates it again, without its grants.
+        """Delete a group: its members immediately lose access granted only through the group. The next directory import
+        with the group creates it again, without its grants.
         """
         request = AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id))
         return Call(ADMIN_GROUPS_DELETE, request)
@@ -362,9 +352,7 @@ class Grants(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGrantsSetResponse]:
-        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the
-        resource.
-        """
+        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
         request = AdminGrantsSetRequest(
             version=version,
             resource=reference_to(resource),

@@ -91,10 +91,9 @@ class AccessLists(Resource[M]):
         headers: Mapping[str, str] | None = None,
         **filters: Unpack[ResourceFilters],
     ) -> Listing[ClassedResource, AdminAccessListResourcesResponse]:
-        """List resources with their names and access classes: all, or those matching `ResourceFilters`.
-
-        Sorted by their objects' ids, or by NAME unless there are too many resources. With `with_through`, each resource
-        says how `readable_by` has its access: directly, through groups, or as a member of the organization.
+        """List resources with names and access classes: all, or those matching `ResourceFilters`, sorted by their
+        objects' ids, or by NAME unless there are too many. With `with_through`, each resource says how `readable_by`
+        has its access: directly, through groups, or as a member of the organization.
         """
         request = AdminAccessListResourcesRequest(
             **as_any(dict[str, Any], filters),

@@ -62,13 +62,11 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsCreateResponse]:
-        """Define an agent; usable only after `deploy`.
-
-        The agent searches its collections, limited to documents that the message's sender may read; without
-        collections, it searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named
-        by `list` (None: the service's default). `retrieval` are search options for its look-ups, such as
-        `{"enable_smart_filtering": True}`. `starter_questions` are offered at the beginning of a conversation.
-        `answers_searches` shows the agent's answer above the results of the Search page.
+        """Define an agent; usable only after `deploy`. The agent searches its collections, limited to documents that
+        the message's sender may read; without collections, it searches nothing. `api_access_enabled` lets programs
+        message it on v0. `model` is a model named by `list` (None: the service's default). `retrieval` are search
+        options for its look-ups, such as `{"enable_smart_filtering": True}`. `starter_questions` are offered at the
+        beginning of a conversation. `answers_searches` shows the agent's answer on the Search page.
         """
         request = AdminAgentsCreateRequest(
             name=name,
@@ -110,10 +108,7 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[AgentDefinition, AdminAgentsListResponse]:
-        """List the agents; `ids` (at most 1000) and `query` (part of the name) are optional filters.
-
-        `pages()` also have the models.
-        """
+        """List the agents; `ids` (at most 1000) and `query` (part of a name) filter. `pages()` also have the models."""
         request = AdminAgentsListRequest(
             page_size=page_size, page_token=page_token, ids=as_list(UUID, ids), query=query
         )
@@ -139,10 +134,8 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsDeployResponse]:
-        """Change who may use an agent: users, groups and service accounts, and optionally every active user.
-
-        They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or
-        documents.
+        """Change who may use an agent: users, groups, service accounts, or every active user. They replace the current
+        users unless `change` is ADD or REMOVE. Deploying gives no access to collections or documents.
         """
         request = AdminAgentsDeployRequest(
             version=version,

@@ -71,10 +71,9 @@ class AlertRules(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesCreateResponse]:
-        """Create a rule for a webhook or for mail (exactly one of them), and send the open alerts.
-
-        `webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError
-        `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
+        """Create a rule for a webhook or for mail (exactly one of them), and send the open alerts. `webhook_secret` in
+        the answer is the signing key, shown only once. Raises InvalidRequestError `webhook_not_allowed`,
+        `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
         """
         request = AdminAlertRulesCreateRequest(
             kinds=as_list(AlertKind, kinds),

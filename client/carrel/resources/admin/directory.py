@@ -13,8 +13,7 @@ M = TypeVar("M")
 
 
 class Directory(Resource[M]):
-    """The organization's people and groups, imported from another directory: plan the changes, review and apply
-    them."""
+    """The organization's people and groups, imported from another directory: plan, review and apply the changes."""
 
     @FlowOperation
     def plan(
@@ -34,15 +33,12 @@ class Directory(Resource[M]):
         `email`, `name`, and optionally `isAdmin` and `active`; `groups` have `externalId` and `name`; `memberships`
         have `group` (an external id or name) and `member` (an address, or a group's external id). An empty cell leaves
         the value unchanged. With memberships, every group named in the tables gets exactly the members given; service
-        accounts keep their groups.
-
-        `deactivate_missing` deactivates users missing from the table, except the importing user. A plan that removes
-        more than a fifth of the active users, or of these groups' memberships, has a `refusal`, unless `force`. Up to
-        ten removals are always allowed, except for missing users. `skip_problems` skips rows with problems; then no
-        member is removed, and no user deactivated for missing from the table.
-
-        Raises OSError for an unreadable path, InvalidArgumentError, and the errors of the operations on users and
-        groups. The plan's `problems` list mistakes inside the tables."""
+        accounts keep their groups. `deactivate_missing` deactivates users missing from the table, except the importing
+        user. A plan that removes more than a fifth of the active users, or of these groups' memberships, has a
+        `refusal`, unless `force`. Up to ten removals are always allowed, except for missing users. `skip_problems`
+        skips rows with problems; then no member is removed, and no user deactivated for missing from the table. The
+        plan's `problems` list mistakes inside the tables. Raises OSError for an unreadable path, InvalidArgumentError,
+        and the errors of the operations on users and groups."""
         return plan_import(
             {"users": users, "groups": groups, "memberships": memberships},
             self._session.connection,
@@ -54,9 +50,8 @@ class Directory(Resource[M]):
 
     @FlowOperation
     def apply(self, plan: DirectoryPlan, *, on_progress: OnProgress = unheard) -> Flow[DirectoryChanges]:
-        """Apply the plan of a directory import, in requests of up to 1000 users or groups and 10,000 members.
-
-        After an interruption, a new plan has the remaining changes; repeating a plan changes nothing. Changes made
-        since the plan stay, unless the plan names them. Raises PlanRefusedError, before any change, for a plan with
-        problems or a refusal, a plan made for another organization, or a plan that would lock out the caller."""
+        """Apply the plan of a directory import, in requests of up to 1000 users or groups and 10,000 members. After an
+        interruption, a new plan has the remaining changes; repeating a plan changes nothing. Changes made since the
+        plan stay, unless the plan names them. Raises PlanRefusedError, before any change, for a plan with problems or a
+        refusal, a plan made for another organization, or a plan that would lock out the caller."""
         return apply_plan(plan, self._session.connection, progress=on_progress)

@@ -80,10 +80,8 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsCreateResponse]:
-        """Create a set of searches in the catalog, of searches in a collection, or of questions to an agent.
-
-        Raises NotFoundError for an unknown collection or agent, ConflictError `evaluation_set_name_taken` and
-        `too_many_evaluation_sets`.
+        """Create a set of searches in the catalog or in a collection, or of questions to an agent. Raises NotFoundError
+        for an unknown collection or agent, ConflictError `evaluation_set_name_taken` and `too_many_evaluation_sets`.
         """
         request = AdminEvaluationSetsCreateRequest(
             name=name, document_collection_id=as_any(UUID, document_collection_id), agent_id=as_any(UUID, agent_id)
@@ -145,13 +143,11 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsPutJudgementsResponse]:
-        """Add at most 100 questions, expectations and notes to a set; omitted values stay.
-
-        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
-        the reply must say], "nothing_answers": False, "note": …}`. Repeating has no effect.
-        `carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
-        2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (an unanswerable
-        question with expected documents or statements).
+        """Add at most 100 questions, expectations and notes to a set (`carrel.evaluation.add_judgements` sends more);
+        omitted values stay, and repeating has no effect. A case is `{"question": …, "judgements":
+        [{"document_external_id": …, "grade": 2}], "statements": [words that the reply must say], "nothing_answers":
+        False, "note": …}`. Raises ConflictError `too_many_cases` (a set has at most 2000), `too_many_judgements` (a
+        question has at most 200) and `case_contradicts_itself` (an unanswerable question with expectations).
         """
         request = AdminEvaluationSetsPutJudgementsRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id), cases=as_list(JudgedQuestion, cases)
@@ -207,12 +203,11 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsAddRunResponse]:
-        """Save results as a run of the caller; `mode` is None for a set that asks an agent.
-
-        `agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run
-        is saved in parts: the first says how many cases are planned, and the following parts name the run, like
-        `carrel.evaluation.run`. Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case`
-        and `wrong_mode`, ConflictError `too_many_evaluation_runs` (a set has at most 1000).
+        """Save results as a run of the caller; `mode` is None if a set asks an agent. `agent_id` is the agent asked, if
+        different from the set's. Removed cases are left out. A long run is saved in parts, like
+        `carrel.evaluation.run`: the first says how many cases are planned, and later parts name the run. Raises
+        NotFoundError, BadRequestError `unknown_case` and `wrong_mode`, ConflictError `too_many_evaluation_runs` (a set
+        has at most 1000).
         """
         request = AdminEvaluationSetsAddRunRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id),

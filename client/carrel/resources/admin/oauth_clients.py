@@ -68,12 +68,9 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsCreateResponse]:
-        """Create a client, approved at once; `client_secret` is shown only once.
-
-        `audience` is the API for its tokens: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public
-        client (`is_public`), which has no secret.
-
-        If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret.
+        """Create a client, approved at once; `client_secret` is shown only once. `audience` is the API for its tokens:
+        `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public client (`is_public`), which has no
+        secret. If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret.
         """
         request = AdminOAuthClientsCreateRequest(
             name=name,
@@ -200,9 +197,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsWithdrawConsentsResponse]:
-        """Withdraw all consents to a client, or a person's consent: the client's codes and tokens for them stop at
-        once.
-        """
+        """Withdraw all consents to a client, or a person's: the client's codes and tokens for them stop at once."""
         request = AdminOAuthClientsWithdrawConsentsRequest(client_id=as_any(UUID, client_id), email=email)
         return Call(ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS, request)
 

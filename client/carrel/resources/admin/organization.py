@@ -87,11 +87,10 @@ class OrganizationSettings(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOrganizationUpdateResponse]:
         """Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
-
         `second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
         `passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError
         `no_sign_in_provider` without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose
-        documents describe OAuth clients for /mcp; people may allow these clients. Removing a host deletes its clients.
+        documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
         `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
         changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
         language model read queries for smart filtering and query extraction.
@@ -131,9 +130,8 @@ class ApiKeys(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminApiKeysCreateResponse]:
-        """Create a key that acts as its owner (default: the caller); `api_key` is its value, shown only once.
-
-        If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost key and create another.
+        """Create a key that acts as its owner (default: the caller); `api_key` is its value, shown only once. If the
+        answer was lost, the retry raises ConflictError `already_done`: revoke the lost key and create another.
         """
         request = AdminApiKeysCreateRequest(
             name=name,
@@ -195,11 +193,10 @@ class AuditLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
-        """List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive.
-
-        `query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False
-        omits entries about files in archives and mails (summarized by `document.unpack`); True returns only these
-        entries, and `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries.
+        """List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive. `query`
+        is part of the name of the changed object or of the actor, at the time of the change. `contained` False omits
+        entries about files in archives and mails (summarized by `document.unpack`); True returns only these entries,
+        and `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries.
         """
         request = AdminAuditLogQueryRequest(
             page_size=page_size,
@@ -237,7 +234,6 @@ class SearchLog(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSearchLogSummarizeResponse]:
         """Count the searches of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
-
         Days and weeks without searches are included. More than 400 raise BadRequestError.
         """
         request = AdminSearchLogSummarizeRequest(
@@ -260,10 +256,9 @@ class SearchLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
-        """List the searches, newest first; `from_` is inclusive, `to` exclusive.
-
-        Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query),
-        `feedback` (THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000).
+        """List the searches, newest first; `from_` is inclusive, `to` exclusive. Filters: `without_results` (nothing
+        found), `without_words` (no readable document has any word of the query), `feedback` (THUMBS_UP or THUMBS_DOWN),
+        and `ids` (at most 1000).
         """
         request = AdminSearchLogQueryRequest(
             page_size=page_size,

@@ -39,10 +39,8 @@ class Owners(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOwnersTransferResponse]:
         """Transfer the resources of `owner` (of these types), or the named `resources` (at most 1000), to an active
-        principal.
-
-        The old owner keeps no role on the resources. Repeat the call while the answer has `remaining` resources: large
-        transfers take several calls, each resource as a whole. Repeating is harmless.
+        principal; the old owner keeps no role on them. Repeat the call while the answer has `remaining` resources:
+        large transfers take several calls, each resource as a whole. Repeating is harmless.
         """
         request = AdminOwnersTransferRequest(
             new_owner=cast("PrincipalReference", new_owner),

@@ -59,10 +59,8 @@ class QuestionLog(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LoggedQuestion, AdminQuestionLogQueryResponse]:
         """List the questions, newest first; `from_` is inclusive, `to` exclusive, and `query` is part of a message.
-
         `outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's
-        members, `ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not
-        read.
+        members, `ids` (at most 1000) messages. A reply based on documents that the caller may not read is withheld.
         """
         request = AdminQuestionLogQueryRequest(
             page_size=page_size,
@@ -93,7 +91,6 @@ class QuestionLog(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminQuestionLogSummarizeResponse]:
         """Count the questions of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
-
         Days and weeks without questions are included. More than 400 raise BadRequestError.
         """
         request = AdminQuestionLogSummarizeRequest(

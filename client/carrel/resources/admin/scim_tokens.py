@@ -44,9 +44,8 @@ class ScimTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminScimTokensCreateResponse]:
-        """Create a token; `token` is its value, shown only once, and `base_url` the address to enter with it.
-
-        If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another.
+        """Create a token; `token` is its value, shown only once, and `base_url` the address to enter with it. If the
+        answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another.
         """
         request = AdminScimTokensCreateRequest(name=name, expires_at=as_any(datetime, expires_at))
         return Call(ADMIN_SCIM_TOKENS_CREATE, request)

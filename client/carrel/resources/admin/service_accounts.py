@@ -58,9 +58,8 @@ class ServiceAccounts(Resource[M]):
     def create(
         self, display_name: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminServiceAccountsCreateResponse]:
-        """Create a service account, without any access: grant access, or add it to groups.
-
-        Its address is made from its name, on the organization's domain.
+        """Create a service account, without any access: grant access, or add it to groups. Its address is made from its
+        name, on the organization's domain.
         """
         request = AdminServiceAccountsCreateRequest(display_name=display_name)
         return Call(ADMIN_SERVICE_ACCOUNTS_CREATE, request)
@@ -111,9 +110,8 @@ class ServiceAccountTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminServiceAccountTokensMintResponse]:
-        """Create a token, valid for one year unless `expires_at` is given; `token` is its value, shown only once.
-
-        If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another.
+        """Create a token, valid for one year unless `expires_at` is given; `token` is its value, shown only once. If
+        the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another.
         """
         request = AdminServiceAccountTokensMintRequest(
             service_account_id=as_any(UUID, service_account_id),
@@ -135,10 +133,7 @@ class ServiceAccountTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ServiceAccountToken, AdminServiceAccountTokensListResponse]:
-        """List the tokens without their values, including revoked and expired tokens; optionally of one account.
-
-        `ids` (at most 1000) selects tokens.
-        """
+        """List the tokens without values, also revoked or expired; optionally of an account, or `ids` (up to 1000)."""
         request = AdminServiceAccountTokensListRequest(
             page_size=page_size,
             page_token=page_token,
@@ -165,10 +160,8 @@ class ServiceAccountTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
-        """Return the current access of a token with these scopes.
-
-        For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations
-        raise InvalidArgumentError.
+        """Return the current access of a token with these scopes. For a planned token, pass an account and scopes; for
+        an existing token, only `token_id`. Other combinations raise InvalidArgumentError.
         """
         request = AdminServiceAccountTokensPreviewReachRequest(
             service_account_id=as_any(UUID, service_account_id),

@@ -64,11 +64,10 @@ class SignInProviders(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSignInProvidersCreateResponse]:
-        """Add a provider; its name is on the button of the sign-in page.
-
-        `trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example
-        with Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`,
-        ConflictError `issuer_taken`, `domain_taken` and `too_many_sign_in_providers`.
+        """Add a provider; its name is on the button of the sign-in page. `trust_addresses` treats its email addresses
+        as verified even if its tokens don't say so, as with Microsoft Entra ID. Raises InvalidRequestError
+        `issuer_not_allowed` and `addresses_not_trustable`, ConflictError `issuer_taken`, `domain_taken` and
+        `too_many_sign_in_providers`.
         """
         request = AdminSignInProvidersCreateRequest(
             name=name,
