@@ -29,6 +29,7 @@ class ProgressBar:
         self._shown_description = ""
 
     def __call__(self, done: int | Progress, total: int | None = None) -> None:
+        """Show `done` of `total`; None is an unknown total."""
         description = self._description
         if isinstance(done, Progress):
             description, done, total = done.stage.capitalize(), done.done, done.total

@@ -1,5 +1,4 @@
-"""The identity server's functions for the rest of the service; an import contract enforces this boundary.
-`service.auth` is the exception: it reads the caller of a request from the database."""
+"""The identity server's interface, by import contract; only `service.auth` reads callers from the database itself."""
 
 from service.identity_server.oauth import (
     account,

@@ -23,8 +23,7 @@ def query_of(request: Request) -> Parameters:
 
 
 async def form_of(request: Request) -> Parameters:
-    """Return the parameters of a request's form; parameters without a value are ignored. Raises UnsupportedMedia if the
-    body isn't a form, TooLarge, BadRequest."""
+    """Return a form's parameters with a value. Raises UnsupportedMedia if there is no form, TooLarge, BadRequest."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
         raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")

@@ -1,2 +1,1 @@
-"""The foundation of the service, independent of any subject: settings, database, files, logs, errors, the embedded
-PostgreSQL."""
+"""The service's subject-independent foundation: settings, database, files, logs, errors, the embedded PostgreSQL."""

@@ -27,8 +27,7 @@ _LATE = (PoolTimeoutError, PoolTimeout, ConnectionTimeout)
 
 
 def is_late(error: BaseException, seen: frozenset[int] = frozenset()) -> bool:
-    """Return whether an error, a cause, or every error of a group is a timeout. A group's error may have the group as
-    its cause, so ids in `seen` are skipped."""
+    """Whether an error, a cause, or every error of a group is a timeout; `seen` ids end loops of groups and causes."""
     if id(error) in seen:
         return False
     seen |= {id(error)}
@@ -75,8 +74,7 @@ class Background:
 
     def keep(self, name: str, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the task returned by `start`, and restart it whenever it ends, until `close`. Each end is logged as an
-        error and counted by `name` (`carrel_background_restarts`). The pause grows with consecutive failures to
-        start."""
+        error and counted by `name` (`carrel_background_restarts`). The pause grows with consecutive failed starts."""
         task = self.kept[name] = KeptTask(name, start)
         self._start(task)
 
@@ -137,9 +135,8 @@ async def _run(kept: KeptTask) -> None:
 
 
 async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
-    """Run `work` now and then every `every` seconds, until cancelled. A failure is logged (`background_work_failed`,
-    with the name; repeated failures once a minute) and the loop continues: the database may be restarting. A failure
-    during cancellation counts as cancelled."""
+    """Run `work` now and then every `every` seconds, until cancelled. Failures are logged (`background_work_failed`,
+    once a minute if repeated) and the loop goes on; a failure during cancellation counts as cancelled."""
     doing = asyncio.current_task()
     failures = Failures(name)
     while True:
@@ -157,11 +154,8 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
 async def for_each_organization(
     ids: Iterable[UUID] | AsyncIterable[UUID], work: Callable[[UUID], Awaitable[object]]
 ) -> None:
-    """Call `work` for each organization in order.
-
-    Failures are logged (`organization_failed`, with the organization's id) and raised together at the end, in an
-    ExceptionGroup. An organization that failed is skipped when repeated. A failure during cancellation counts as
-    cancelled."""
+    """Call `work` for each organization in order. Failures are logged (`organization_failed`) and raised together, as
+    an ExceptionGroup. A failed id is skipped if repeated; a failure during cancellation counts as cancelled."""
     doing, failures = asyncio.current_task(), dict[UUID, Exception]()
     async for each in _go_through(ids):
         if each in failures:

@@ -8,8 +8,7 @@ def encode(content: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Decode the output of `encode`. Raises ValueError for any other text, including variant spellings of equal
-    bytes."""
+    """Decode the output of `encode`. Raises ValueError for any other text, even variant spellings of equal bytes."""
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as exc:

@@ -1,5 +1,4 @@
-"""Batches: statements sent in one message and answered together, for the most frequent requests. Build each statement
-only once: it is compiled once and prepared by the server. Each row becomes a value with the columns as fields."""
+"""Statements sent together in a message, for frequent requests. Build each only once: it is compiled and prepared."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,9 +141,7 @@ class Batch:
 
 
 def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequence[_Part]) -> PQGen[list[PGresult]]:
-    """Send statements in one message, and fetch a result for each; raise the error of the first failure.
-
-    The driver's own pipeline waits for the socket at each statement, and makes a cursor for each."""
+    """Send statements in one message, without the waits and cursors of the driver's pipeline; raise the first error."""
     server, prepared = driver.pgconn, driver._prepared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as its cursors do
     # Before anything is sent: what can't be written as PostgreSQL reads it is an error of its own.
     queries = [_write_query(adapting, part) for part in parts]
@@ -226,8 +223,7 @@ def _convert_for(kind: TypeEngine[Any]) -> Convert | None:
 
 
 def _write_array(write: Callable[[Any], str], values: Iterable[Any] | None) -> str | None:
-    """Write an array in PostgreSQL's format. The driver would look at each value three times, and would prepare a
-    statement again for each size of the largest number."""
+    """Write an array for PostgreSQL. The driver would read values thrice, and prepare again per size of number."""
     return None if values is None else "{" + ",".join(["NULL" if one is None else write(one) for one in values]) + "}"
 
 

@@ -95,8 +95,7 @@ class Kept:
     async def get(
         self, name: Hashable, ask: Callable[[], Awaitable[Found]], *, since: float, errors: type[Exception]
     ) -> Found:
-        """Return the cached answer to a name if it is newer than `since` (`time.monotonic`); otherwise call `ask`.
-        Raises the errors of `ask`; errors of the kind `errors` are cached for `ERROR_SECONDS`."""
+        """Return a cached answer newer than `since` (`time.monotonic`), or ask; cache `errors` for `ERROR_SECONDS`."""
         entry = self._entries.setdefault(name, _Entry())
         self._entries.move_to_end(name)
         while len(self._entries) > MOST:

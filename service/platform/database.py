@@ -1,6 +1,5 @@
-"""PostgreSQL: the metadata for declaring tables, and transactions. The service connects as `carrel_service`, a role
-without superuser, BYPASSRLS or ownership. Row-level security shows it only rows of the organization set by the
-transaction."""
+"""PostgreSQL: metadata for declaring tables, and transactions. The service's role `carrel_service` is no superuser or
+owner and has no BYPASSRLS: row-level security shows only rows of the organization set by the transaction."""
 
 import asyncio
 import time
@@ -57,9 +56,8 @@ metadata = MetaData(
 
 
 def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
-    """Parse a `postgresql://` or `postgres://` address for psycopg. With several servers (host:port,host:port), the
-    writable server is used. Raises ValueError for other addresses. The error names the `setting`, but repeats no part
-    of the address: it may contain a password."""
+    """Parse a `postgresql://` or `postgres://` address for psycopg; of several servers (host:port,host:port), the
+    writable server is used. Raises ValueError naming the `setting`, never the address: it may contain a password."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
         raise ValueError(f"{setting} must start with postgresql://")
@@ -106,8 +104,7 @@ def _prefer_primary(url: URL) -> URL:
 
 
 async def enter_organization(connection: Connection, organization_id: UUID | None) -> None:
-    """Enter an organization until the transaction ends: row-level security shows only its rows. None has the effect of
-    `Database.transaction` without an organization."""
+    """Set row-level security to an organization until the transaction ends; None as in `Database.transaction`."""
     await connection.exec_driver_sql("SELECT enter_organization(%s)", (str(organization_id or ""),))
 
 
@@ -124,12 +121,10 @@ async def leave_out_when_full(connection: Connection) -> AsyncGenerator[None]:
 
 
 class Database:
-    """The pool of connections, and the only way to open a transaction.
-
-    The driver never begins a transaction by itself (AUTOCOMMIT). BEGIN carries the kind and the organization in one
-    message, and also detects a closed connection. `outliving` returns connections with commits no longer awaited.
-    Databases with a common `primary` never return to a server from before a promotion seen by any of them.
-    `is_distributed`: index tables lie on several servers, without a common snapshot."""
+    """The pool of connections, and the only way to open a transaction. BEGIN carries the kind and the organization (the
+    driver is in AUTOCOMMIT), and also detects a closed connection. `outliving` returns connections with commits no
+    longer awaited. Databases with a common `primary` never return to a server from before a promotion seen by any of
+    them. `is_distributed`: index tables lie on several servers, without a common snapshot."""
 
     def __init__(
         self,
@@ -185,11 +180,9 @@ class Database:
         first: Batch | None = None,
         require: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[Connection]:
-        """Open a transaction for one organization; it commits at the end of the block, or rolls back on an error.
-
-        With `organization_id` None only organizations and API keys are readable, to look up a credential
-        (`enter_organization` follows). The statements of `first` are sent with BEGIN. `require` is called with the
-        connection beforehand, outside a transaction; if it raises, no transaction opens."""
+        """Open a transaction; it commits at the end of the block, or rolls back on an error. With `organization_id`
+        None only organizations and API keys are readable, to look up a credential (`enter_organization` follows).
+        `first` is sent with BEGIN. If `require`, called earlier with the connection, raises, no transaction opens."""
         mode = "READ ONLY" if read_only else "READ WRITE"
         opening = Batch()
         opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
@@ -202,10 +195,9 @@ class Database:
                 await (connection.commit() if read_only else self._commit(connection, held))
 
     async def _commit(self, connection: Connection, held: AsyncExitStack) -> None:
-        """Commit, and wait for confirmation no longer than a statement's timeout.
-
-        A commit waiting for a standby has no limit, and cancelling the wait would make a change visible that may be
-        lost. So an unconfirmed commit keeps the connection until the end, and a retry waits behind the commit."""
+        """Commit, and wait no longer than a statement's timeout. A commit waiting for a standby has no limit, and
+        cancelling would show a change that may be lost: the commit keeps the connection, and a retry waits behind the
+        commit."""
         committing = asyncio.ensure_future(connection.commit())
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)

@@ -1,5 +1,4 @@
-"""The limit of open files and sockets, and callers' share. The service reserves its own share first, so callers can't
-cut the service off from the database."""
+"""The limit of open files and sockets; the service's share comes first, so callers can't cut off the database."""
 
 import os
 import resource
@@ -89,8 +88,7 @@ def reserved_descriptors(settings: Settings) -> int:
 
 
 def most_connections(settings: Settings, limit: int) -> int:
-    """Return the number of connections a worker may have, from the limit of open files and the worker's share. Raises
-    ValueError if the number is too low to work; the message says how far to raise the limit."""
+    """Return the connections a worker may have. Raises ValueError if too few, naming the needed limit of open files."""
     reserved = reserved_descriptors(settings)
     fitting = (limit - reserved) // OF_A_CONNECTION
     if fitting < FEWEST_CONNECTIONS:

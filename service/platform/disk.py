@@ -1,12 +1,8 @@
-"""Free space on the disks of the database, uploads and files: measured, and new work refused when short.
-
-At LOW, additions are refused (507 `storage_full`) and background work pauses; reading, searching, signing in, deleting
-and changing rights continue. At FULL, PostgreSQL itself is in danger. A reserve file next to its data then shrinks
-slice by slice, and the rest is deleted before a start without enough room. A level ends above the threshold where it
-began; the reserve is then made again.
-
-InsufficientStorage `storage_full` (507): less space is free than the service keeps free. Unavailable `storage_busy`
-(503): the space is promised to requests in progress."""
+"""Free space on the disks of the database, uploads and files: measured, and new work refused when short. At LOW,
+additions are refused (507 `storage_full`) and background work pauses; reading, searching, signing in, deleting and
+changing rights continue. At FULL, PostgreSQL itself is in danger. A reserve file next to its data then shrinks slice by
+slice, and the rest is deleted before a start without enough room. A level ends above the threshold where it began; the
+reserve is then made again. Unavailable `storage_busy` (503): the space is promised to requests in progress."""
 
 import asyncio
 import errno
@@ -77,8 +73,7 @@ class Reserve:
         self._shrink_to(self._size)
 
     def keep_free(self, free: int) -> None:
-        """Shrink the file until a slice is free, keeping a quarter for PostgreSQL's next start. It shrinks slice by
-        slice: a process filling the disk takes all free space, and usually ends when the disk is full."""
+        """Free a slice at a time, because a filling process takes all; keep a quarter for PostgreSQL's next start."""
         lacking = self.slice - free
         if lacking > 0:
             self._shrink_to(max(self._measure_size() - lacking, self._size // 4))
@@ -108,8 +103,7 @@ def _fill(file: int, held: int, size: int) -> None:
 
 @contextmanager
 def _open_reserve(path: Path, flags: int = 0) -> Generator[int]:
-    """Open the reserve's file. Raises OSError for a link or any non-regular file: the folder is the database server's,
-    so another user could have placed a link."""
+    """Open the reserve. Raises OSError unless it is a regular file: PostgreSQL's user could have placed a link."""
     file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
     try:
         found = os.fstat(file)
@@ -256,8 +250,7 @@ class Promise:
 
 
 class DiskGuard:
-    """The monitor of every file system of the service, and the only place to refuse work for lack of space. `look`
-    blocks: call it in a thread. All methods except `look` use the last measurement."""
+    """The only judge of free space on all file systems. `look` measures and blocks: call it in a thread."""
 
     def __init__(self, file_systems: Sequence[FileSystem] = ()) -> None:
         self.file_systems = tuple(file_systems)
@@ -276,8 +269,7 @@ class DiskGuard:
 
     @contextmanager
     def room_for(self, size: int) -> Generator[Promise]:
-        """Promise space for a body of `size` bytes during the block, or until the promise ends; raises as
-        `Promise.grow` does. For a body of unknown size start with 0, and grow the promise with the data."""
+        """Promise `size` bytes during the block (0 for an unknown size, to be grown); raises as `Promise.grow` does."""
         promise = Promise(self.file_systems)
         promise.grow(size)
         try:
@@ -300,8 +292,7 @@ class DiskGuard:
 
 
 def open_guard(settings: Settings, *, files_folder: Path | None, share: Share) -> DiskGuard:
-    """Watch the folders of a service: the embedded cluster (unless the database is on another server), uploads and
-    local files. Blocks, and measures once, so the first request is judged too."""
+    """Watch the folders of the embedded cluster, uploads and local files; blocks for a first measurement."""
     areas = {StorageArea.UPLOADS: settings.uploads_dir}
     if files_folder is not None:
         areas[StorageArea.FILES] = files_folder

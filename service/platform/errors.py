@@ -222,8 +222,7 @@ _REASONS = {
 
 
 def from_database(error: DBAPIError) -> ServiceError:
-    """Convert a database error: 507 for lack of space, 503 when away or in a lost race (worth a retry), 500 for a
-    defect."""
+    """Convert a database error: 507 for lack of space, 503 when away or in a lost race (worth a retry), else 500."""
     cause = error.orig
     if isinstance(cause, driver_errors.DiskFull):
         return database_full()

@@ -1,6 +1,5 @@
 """The store of documents' files in a folder or bucket: one object per content, named by its SHA-256. Raises 507
-`storage_full` when full, and 503 `file_unavailable` for an unreadable file. Also makes senders' file names safe to
-show, store and download."""
+`storage_full` and, for unreadable files, 503 `file_unavailable`. Also makes senders' file names safe."""
 
 import asyncio
 import errno
@@ -51,8 +50,7 @@ class StoredObject:
 
 
 class FileStore:
-    """The store of files by content. Objects never change, so repeated and concurrent stores are harmless. Each is
-    written to a temporary place and moved whole."""
+    """The store of files by content. Objects appear whole and never change: repeated, concurrent stores do no harm."""
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
@@ -66,14 +64,12 @@ class FileStore:
 
     @classmethod
     def from_url(cls, url: str, *, unarchived: Path | None = None) -> Self:
-        """Open the store at `url` (file:, s3:, gs:, az:), and create a missing folder. In `unarchived`, each stored
-        content leaves an empty file for `take_unarchived`."""
+        """Open or create the store at `url` (file:, s3:, gs:, az:); `unarchived` is the folder of `take_unarchived`."""
         store, folder = open_store(url)
         return cls(store, folder=folder, unarchived=unarchived)
 
     async def put(self, path: Path, sha256: bytes) -> None:
-        """Durably store the file at `path` under the SHA-256 computed by the caller; raises InsufficientStorage. Always
-        writes, so that the time taken doesn't reveal stored content."""
+        """Store a file durably, and always write, so no time reveals stored content. Raises InsufficientStorage."""
         key = _key(sha256)
         try:
             await obstore.put_async(self._store, key, path)
@@ -87,8 +83,7 @@ class FileStore:
             raise _refusal(error) from error
 
     async def ensure(self, path: Path, sha256: bytes) -> None:
-        """Store the file again if garbage-collected since `put`, and protect the content from collection. Raises
-        InsufficientStorage."""
+        """Store the file again if collected since `put`, and protect it from collection. Raises InsufficientStorage."""
         try:
             if await self.exists(sha256):
                 return
@@ -97,14 +92,12 @@ class FileStore:
         await self.put(path, sha256)
 
     def find_path(self, sha256: bytes) -> Path | None:
-        """Return a content's path on this machine's disk; None for a remote store, or when the content is
-        unavailable."""
+        """Return a content's path on this machine's disk, if the store is local and the content available."""
         path = None if self._folder is None else self._folder / _key(sha256)
         return path if path is not None and path.is_file() else None
 
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
-        """Yield a content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first
-        piece."""
+        """Yield a content in pieces of about a megabyte; raises Unavailable `file_unavailable` before any piece."""
         try:
             found = await obstore.get_async(self._store, _key(sha256))
         except (BaseError, OSError) as error:
@@ -164,8 +157,7 @@ class FileStore:
             obstore.delete(self._store, _key(sha256))
 
     def list_stored(self, *, first_byte: int | None = None) -> Iterator[list[StoredObject]]:
-        """Yield the stored contents in batches, in any order, optionally only SHA-256 digests beginning with
-        `first_byte`."""
+        """Yield the stored contents in batches, unordered, optionally only SHA-256 digests with `first_byte`."""
         prefix = None if first_byte is None else f"{first_byte:02x}"
         listed = obstore.list(self._store, prefix, chunk_size=_LISTED_AT_ONCE)  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         for batch in listed:
@@ -179,8 +171,7 @@ class FileStore:
                 yield found
 
     def claim(self, owner: UUID) -> bool:
-        """Claim an unowned store for the deployment with this id; return whether the store belongs to the
-        deployment."""
+        """Claim an unowned store for a deployment's id; return whether the store belongs to the deployment."""
         if not self.has_owner():
             with suppress(AlreadyExistsError):
                 obstore.put(self._store, _OWNER, str(owner).encode(), mode="create")
@@ -201,7 +192,6 @@ class FileStore:
 
 
 def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
-    """Remove the files not written to for `seconds`, all of them with 0; return the number removed."""
     before, removed = time.time() - seconds, 0
     for path in paths:
         with suppress(FileNotFoundError):  # its writer has just ended
@@ -282,8 +272,7 @@ _UNSHOWN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 
 
 def clean_file_name(name: str) -> str:
-    """Return the last component of a name, in composed Unicode, without disguising characters. Raises BadRequest
-    (file_name_invalid) for a NUL, a name over the length limit, or an empty result."""
+    """Return a name's last part in composed Unicode, without disguises. Raises BadRequest `file_name_invalid`."""
     if "\x00" in name:
         raise _invalid("It holds a NUL character.")
     last = name.replace("\\", "/").rsplit("/", 1)[-1]

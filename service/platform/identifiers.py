@@ -35,5 +35,4 @@ def to_uuid(text: str) -> UUID | None:
 
 
 def document_id_for(organization_id: UUID, external_id: str) -> UUID:
-    """Return the id of the organization's document with this `external_id`, existing or not."""
     return uuid5(organization_id, external_id)

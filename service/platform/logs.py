@@ -50,8 +50,7 @@ def request_id() -> str:
 
 
 def begin_request(offered: str | None) -> str:
-    """Use the caller's request id if well-formed, otherwise make an id; every later log entry contains the id. An id
-    resembling a credential is refused, because the audit log would keep it."""
+    """Set the log entries' request id: the caller's, if well-formed and unlike a credential, or a new id."""
     sane = offered is not None and SANE_REQUEST_ID.fullmatch(offered) and redact(offered) == offered
     chosen = offered if offered is not None and sane else uuid4().hex
     _request_id.set(chosen)

@@ -21,8 +21,7 @@ UNFIT = "Mail can't be sent to such an address."
 
 
 async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id: UUID) -> str | None:
-    """Send a mail; return the reason if the server refused the mail, otherwise None. A repeated mail keeps its id, so
-    mail programs recognize the duplicate."""
+    """Send a mail; return the server's reason for a refusal. A repeated mail keeps its id, to be recognized."""
     if settings.smtp_url is None or settings.mail_from is None:
         return "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
     mail = EmailMessage()

@@ -1,5 +1,4 @@
-"""Addresses: web addresses, and the check before the service connects to an address given by a user (by default, only
-public addresses pass); and the senders of requests, as recorded by the audit log and sessions."""
+"""Web addresses, the check of addresses given by users (by default, only public pass), and the senders of requests."""
 
 import asyncio
 import ipaddress
@@ -100,8 +99,7 @@ def _embedded_ipv4(address: Address) -> Address:
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects only to allowed addresses. A host name needs an allowed address; the connection uses the very IP address
-    that was checked."""
+    """Connects only to allowed addresses; for a host name, to the very IP address that was checked."""
 
     def __init__(self, allowed: AllowedHosts, *, named_only: bool) -> None:
         self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
@@ -193,8 +191,7 @@ async def _look_up(host: str, port: int) -> list[Address]:
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """Split an absolute http or https address into its parts; None for any other text. The address must be printable
-    ASCII without spaces, with a host, a valid port if any, and no user, password or fragment."""
+    """Split an absolute http(s) address of printable ASCII without user, password and fragment; None otherwise."""
     try:
         parts = urlsplit(address)
         host, _port = parts.hostname, parts.port
@@ -213,7 +210,6 @@ def is_confidential(address: str) -> bool:
 
 
 def without_local_port(address: str) -> str | None:
-    """Return an http address of this machine without its port; None for any other address."""
     parts = parts_of(address)
     if parts is None or parts.scheme != "http" or parts.hostname not in LOOPBACK:
         return None
@@ -222,8 +218,7 @@ def without_local_port(address: str) -> str | None:
 
 def name_loopback(address: str) -> str:
     """Return an http address of this machine with `localhost` instead of an IP, so that browsers allow passkeys
-    (WebAuthn, section 5.1.3). All remote addresses stay unchanged, and so does an address with a path, always a
-    proxy's."""
+    (WebAuthn, section 5.1.3). Remote addresses, and addresses with a path (a proxy's), stay unchanged."""
     parts = parts_of(address)
     if parts is None or parts.scheme != "http" or parts.path or parts.hostname not in LOOPBACK:
         return address

@@ -1,6 +1,5 @@
-"""Stay with the newest primary: of several writable servers, the server on the newest timeline of PostgreSQL's log. A
-server on an older timeline than this process has seen is a former primary: it may show revoked rights, and writes to it
-are lost."""
+"""Stay with the newest primary, by the timeline of PostgreSQL's log. A server on an older timeline than this process
+has seen is a former primary: it may show revoked rights, and writes to it are lost."""
 
 import time
 from collections.abc import Mapping
@@ -26,8 +25,7 @@ _Place = tuple[str, str]
 
 
 class NewestPrimary:
-    """A process's knowledge of the primary: the newest timeline seen by any of the service's workers, and the
-    server."""
+    """A process's knowledge of the primary: the newest timeline seen by any worker, and the server."""
 
     def __init__(self, share: Share | None = None) -> None:
         self.refused = 0

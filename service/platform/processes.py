@@ -25,8 +25,7 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class ForkedProcess:
-    """A forked process; its sentinel, a descriptor, closes when the process ends. Unlike with multiprocessing, a failed
-    fork leaves no descriptors open and is retried until the system has room."""
+    """A forked process; the sentinel descriptor closes at the end. A fork without room leaks nothing and is retried."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.sentinel, end = os.pipe()
@@ -99,8 +98,7 @@ class Child:
 
 
 class Orders(asyncio.Protocol):
-    """The parent's orders to this process, which ends at once when the parent dies: a new parent may start. A transport
-    always notices the death; with unread data, uvloop would drop a plain reader."""
+    """The parent's orders; this process ends with the parent. Only a transport notices the end despite unread data."""
 
     def __init__(self, obey: Callable[[bytes], None], at_death: Callable[[], None]) -> None:
         self._obey = obey

@@ -1,8 +1,6 @@
-"""Rate limits: for a credential's requests, and for failed authentications and sign-ins from an address.
-
-A valid credential is never refused because of failures from its address: failures only turn later failures from 401 to
-429 answers. With 160-bit secrets the aim is to limit noise and load, not guessing. Windows begin with their first hit,
-so a refusal can say when to retry. Up to twice the limit may fall around the end of a window."""
+"""Rate limits: for a credential's requests, and for failed authentications and sign-ins from an address. Failures never
+refuse a valid credential; they only turn later failures from 401 to 429. The aim is less noise and load: secrets have
+160 bits. Windows begin with the first hit, to say when to retry: up to twice the limit may fall around an end."""
 
 import math
 import time
@@ -27,8 +25,7 @@ if TYPE_CHECKING:
 
 
 class SharedMemory(Storage):
-    """Counts in the memory shared by a service's workers. The library's own memory is per process, scans every count on
-    each hit, and has no bound."""
+    """Counts in the workers' shared memory. The library's memory is per process, unbounded, and scanned at each hit."""
 
     STORAGE_SCHEME = None
 
@@ -74,8 +71,7 @@ class Counter:
         self._memory = FixedWindowRateLimiter(SharedMemory(share or Share()))
 
     async def hit(self, who: str) -> int | None:
-        """Count a hit: None within the limit, otherwise the whole seconds (at least 1) until hits are allowed again.
-        While the shared store is unavailable, every replica counts separately and allows the full limit."""
+        """Count a hit; return seconds to wait (at least 1) beyond the limit. Without a store, each replica counts."""
         return await self._ask(FixedWindowRateLimiter.hit, who)
 
     async def wait(self, who: str) -> int | None:

@@ -54,8 +54,7 @@ def mint(prefix: Prefix) -> Secret:
 
 
 def accept_api_key(value: SecretStr) -> Secret:
-    """Make a credential from an operator's own API key; ValueError unless it has the prefix and 32 further
-    characters."""
+    """Make a credential from an operator's API key. Raises ValueError without the prefix and 32 further characters."""
     given = value.get_secret_value()
     body = given.removeprefix(API_KEY)
     if body == given or len(body) < _GIVEN_LENGTH or not body.isascii() or not body.isprintable() or " " in body:
@@ -143,8 +142,7 @@ class Keys:
         return self._derive(b"unknown name", name.encode())
 
     def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
-        """Return bytes known only to this browser's sign-in with another provider, for a verifier, nonce or
-        signature."""
+        """Return bytes known only to a browser's sign-in with a provider, for a verifier, nonce or signature."""
         return self._derive(b"upstream sign-in", f"{browser}\n{purpose}".encode())
 
     def docstore_key(self, organization_id: UUID) -> bytes:
@@ -152,7 +150,6 @@ class Keys:
         return self._derive(b"docstore addresses", organization_id.bytes)
 
     def webhook_key(self, organization_id: UUID) -> bytes:
-        """Return the key for encrypting the secrets of an organization's webhooks (AES-256)."""
         return self._derive(b"webhook secrets", organization_id.bytes)
 
     def second_factor_key(self, organization_id: UUID) -> bytes:
@@ -160,13 +157,11 @@ class Keys:
         return self._derive(b"second factors", organization_id.bytes)
 
     def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
-        """Return the 32-byte secret for an authenticator app, shown by a browser and stored only once used. Each
-        `nonce` gives a different secret."""
+        """Return the 32-byte secret for an authenticator app, different for each `nonce`; stored only once used."""
         return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
 
     def challenge_code(self, *, browser: str, purpose: str) -> bytes:
-        """Return the code in a passkey challenge for recognizing the service's own challenges, for a browser and
-        purpose."""
+        """Return the code that marks a passkey challenge as the service's own, for a browser and purpose."""
         return self._derive(b"passkey challenge", f"{browser}\n{purpose}".encode())
 
     def user_handle(self, principal_id: UUID) -> bytes:
@@ -174,7 +169,6 @@ class Keys:
         return self._derive(b"user handle", principal_id.bytes)
 
     def provider_key(self, organization_id: UUID) -> bytes:
-        """Return the key for encrypting an organization's sign-in provider secrets (AES-256)."""
         return self._derive(b"provider secrets", organization_id.bytes)
 
     def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:

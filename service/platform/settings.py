@@ -19,8 +19,7 @@ IN_MEMORY = "memory"
 
 
 def default_data_dir() -> Path:
-    """Return the user's data folder; for root /var/lib/carrel, because PostgreSQL's own user can't enter root's
-    home."""
+    """Return the user's data folder; for root /var/lib/carrel, open to PostgreSQL's own user, unlike root's home."""
     return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
 
 
@@ -70,12 +69,10 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=default_data_dir)
     """Folder of all state: database, files, model, secret key."""
     database_url: SecretStr | None = None
-    """PostgreSQL with pgvector (of several servers, the primary) instead of the embedded server. Its user runs
-    migrations."""
+    """PostgreSQL with pgvector (of several servers, the primary), not the embedded server. Its user runs migrations."""
     database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = ()
     """Hot standbys of `CARREL_DATABASE_URL`'s PostgreSQL, separated by commas: each server's own address, not a load
-    balancer's. Searches, the passages of replies, lists and look-ups are read from standbys that have replayed all
-    earlier commits."""
+    balancer's. Searches, passages of replies, lists and look-ups are read from standbys with all earlier commits."""
     workers: int = Field(default_factory=lambda: min(64, usable_cores()), ge=1, le=64)
     """Processes answering requests on the port; by default as many as there are usable cores. Limits on connections,
     readers, replies and syncs are divided among them."""
@@ -89,8 +86,7 @@ class Settings(BaseSettings):
     bootstrap_api_key: SecretStr | None = None
     """The first admin's API key (svc_key_ and at least 32 characters), allowed to act for users."""
     public_url: str | None = None
-    """The service's public address and OAuth issuer. People can sign in only over https, or on this machine. By default
-    http, host and port."""
+    """The public address and OAuth issuer; sign-in needs https or this machine. By default http, host and port."""
     oidc_issuer: str | None = None
     """An OpenID Connect provider for sign-in, in addition to passwords."""
     oidc_client_id: str | None = None
@@ -98,8 +94,7 @@ class Settings(BaseSettings):
     oidc_client_secret: SecretStr | None = None
     """The service's client secret at the OpenID Connect provider."""
     secret_key: SecretStr | None = Field(default=None, min_length=32)
-    """Key of page tokens and stored URIs, at least 32 characters, equal on every replica. By default it is generated
-    and kept in the data folder."""
+    """Key of page tokens and stored URIs, equal on every replica. By default generated and kept in the data folder."""
     new_secret_key: SecretStr | None = Field(default=None, min_length=32)
     """The new key for `python -m service rotate-key`."""
     files_url: str | None = None
@@ -113,21 +108,17 @@ class Settings(BaseSettings):
     """Requests a minute per credential before further requests get 429; 0: no limit."""
     rate_limit_failures: int = Field(default=60, ge=0)
     """Failed authentications a minute per address (for IPv6, a /64) before further failures get 429; 0: no limit. Valid
-    credentials are always served. Sign-ins by a provider have a separate, equal limit: after as many refusals, further
-    sign-ins must wait."""
+    credentials are always served. Sign-ins by a provider have a separate, equal limit before sign-ins must wait."""
     rate_limit_store: SecretStr = SecretStr(IN_MEMORY)
-    """Store of the rate limits' counts: `memory` (the default), or a `redis://` or `rediss://` address shared by
-    replicas. While Redis is unavailable, each replica counts separately."""
+    """Store of rate limits: `memory`, or a `redis://` or `rediss://` address; without Redis each replica counts."""
 
     max_connections: int | None = Field(default=None, ge=1)
     """Most concurrent connections of callers, a quarter of them from a single address, except trusted proxies and this
     machine. By default half of the files the process may open beyond the service's own, at most 10,000."""
     storage_low_bytes: int | None = Field(default=None, ge=0)
-    """Free disk space, in bytes, below which new data is refused (507) while reading continues; by default an eighth of
-    the disk, 1 GiB at most. 0: never refuse."""
+    """Free bytes below which new data is refused (507); by default an eighth of the disk, at most 1 GiB. 0: never."""
     storage_reserve_bytes: int | None = Field(default=None, ge=0)
-    """Size of the reserve file next to the embedded database, freed to keep the database running on a full disk; by
-    default a sixteenth of the disk, 64 MiB at most. 0: none."""
+    """Reserve for the database on a full disk; by default a sixteenth of the disk, at most 64 MiB. 0: no reserve."""
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1)
     """Largest file accepted, in bytes."""
     max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024)
@@ -136,8 +127,7 @@ class Settings(BaseSettings):
     """Longest time for a single SQL statement of a request, in seconds."""
 
     embeddings_folder: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Folder of a model's weights; the model becomes the default for new indexes. Folders of earlier models follow
-    after commas."""
+    """Folder of a model's weights, the default for new indexes; folders of earlier models follow after commas."""
     embeddings_url: str | None = None
     """An OpenAI-compatible endpoint instead of the local model."""
     embeddings_api_key: SecretStr | None = None
@@ -147,16 +137,13 @@ class Settings(BaseSettings):
     embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000)
     """Vector length of the model at the embeddings endpoint."""
     embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = {}
-    """Further models of the embeddings endpoint with vector lengths, such as large=1536,old=768: models to rebuild
-    indexes to, or from."""
+    """Further models of the endpoint with vector lengths, such as large=1536,old=768, to rebuild indexes to or from."""
     embeddings_precision: Literal["auto", "fp32", "int8"] = "auto"
-    """Arithmetic of the local model. auto: the faster of the two on this processor, measured at the first start.
-    Vectors of both can be searched together."""
+    """Precision of the local model; auto measures the faster at the first start. Vectors of both work together."""
     inline_indexing_seconds: float = Field(default=20.0, ge=0)
     """Longest wait of an upload, in seconds: first for space in the backlog, then for its words to be indexed."""
     indexing_backlog_seconds: float = Field(default=300.0, gt=0)
-    """Limit on an organization's backlog of words to index, in seconds of work at its current pace; beyond it, uploads
-    are refused for a while. Vectors are not counted."""
+    """Limit on an organization's words to index (no vectors), in seconds of work; beyond it, uploads are refused."""
 
     reranking_url: str | None = None
     """An endpoint for reranking search results, such as https://api.example.com/v1/rerank, with the API of Cohere,
@@ -169,8 +156,7 @@ class Settings(BaseSettings):
     """Longest time for reranking, in seconds; on a timeout the order of search is kept."""
 
     model_url: str | None = None
-    """An OpenAI-compatible endpoint for agents' answers, such as https://api.example.com/v1. By default the built-in
-    model answers by quoting passages; it needs neither key nor network."""
+    """An OpenAI-compatible endpoint for agents (https://api.example.com/v1); the built-in default quotes passages."""
     model_api_key: SecretStr | None = None
     """API key of the agents' model endpoint."""
     model_names: Annotated[tuple[str, ...], NoDecode] = ()
@@ -190,11 +176,9 @@ class Settings(BaseSettings):
     """Most memory of a file reader, in bytes."""
 
     ocr: bool = True
-    """Whether scanned pages and pictures are read by OCR after the upload. If off, files without any text are
-    refused."""
+    """Whether OCR reads scanned pages and pictures after the upload; if off, files without text are refused."""
     ocr_workers: int = Field(default=1, ge=0, le=64)
-    """OCR processes, each on a core with low priority, with 300 to 770 MiB; idle processes end. 0: leave OCR to other
-    replicas."""
+    """OCR processes, ended when idle, each on a core with 300 to 770 MiB; 0: leave OCR to other replicas."""
     ocr_pages: int = Field(default=1000, ge=1)
     """Most pages of a document read by OCR."""
     ocr_seconds: float = Field(default=120.0, gt=0)
@@ -203,15 +187,13 @@ class Settings(BaseSettings):
     """Most address space of an OCR process, in bytes."""
 
     docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Hosts, addresses and networks (10.0.0.0/8) allowed for syncs with document databases in addition to public
-    addresses."""
+    """Hosts, addresses and networks (10.0.0.0/8) allowed for document databases in addition to public addresses."""
     docstore_connect_seconds: float = Field(default=10.0, gt=0)
     """Longest time to find and connect to a document database, in seconds."""
     docstore_query_seconds: float = Field(default=60.0, gt=0)
     """Longest time for a page of documents from a document database, in seconds."""
     docstore_overlap_seconds: float = Field(default=300.0, ge=0)
-    """Overlap of sync runs, in seconds: a run looks for changes from this long before the last change seen. Choose more
-    than the clock differences of the database's writers."""
+    """Overlap of sync runs, in seconds; choose more than the clock differences of the database's writers."""
     docstore_workers: int = Field(default=2, ge=0, le=100)
     """Concurrent syncs with document databases; 0: leave syncs to other replicas."""
 
@@ -221,11 +203,9 @@ class Settings(BaseSettings):
     mail_from: str | None = None
     """Sender address of mail."""
     webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Hosts, addresses and networks (10.0.0.0/8) allowed for webhooks and sign-in providers in addition to public
-    addresses; webhooks may use http there."""
+    """Further hosts and networks (10.0.0.0/8) allowed for webhooks, also over http, and for sign-in providers."""
     workbench_url: str | None = None
-    """The workbench's address, the target of links in invitations, alerts and pages. People needn't consent to the
-    workbench. Without an address there are no links."""
+    """The workbench's address, for links in invitations, alerts and pages, and for sign-in without consent."""
 
     text_retention_days: int | None = Field(default=None, ge=1, le=36_500)
     """Days until the words of queries, comments and conversations are deleted; kept forever by default."""

@@ -44,8 +44,7 @@ class SharedStore:
 
     @asynccontextmanager
     async def briefly(self) -> AsyncGenerator[None]:
-        """Use the store for a short time: if it fails or is slow, the block ends and the store is not used for a
-        while."""
+        """Use the store for a short time: if it fails or is slow, the block ends and the store rests for a while."""
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 yield

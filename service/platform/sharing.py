@@ -1,5 +1,4 @@
-"""Memory shared by a service's worker processes, mapped before the fork. There are no locks, so a killed process can't
-block the rest: each worker writes only its own cells, and readers add up the cells."""
+"""Memory shared by forked workers, without locks a killed process could hold: readers add up each worker's cells."""
 
 import hashlib
 import os
@@ -76,8 +75,7 @@ class _Entry:
 
 class Counts:
     """Counts per key over windows of time; when full, the windows ending first are dropped. A keyed hash gives each key
-    a few places, so callers can't choose keys to displace others. Two workers beginning a window together may lose a
-    count."""
+    a few places, so callers can't displace others. Two workers beginning a window together may lose a count."""
 
     PLACES = 8
 

@@ -25,9 +25,8 @@ Chosen = TypeVar("Chosen", bound="sa.Select[*tuple[Any, ...]]")
 
 
 def param(column: sa.ColumnElement[Value], name: str | None = None) -> sa.BindParameter[Value]:
-    """Return a parameter for a statement built once, passed by `params` under the column's name, or `name`. All are
-    required. The parameters' names differ from the columns': SQLAlchemy would treat an equal name as a value to
-    write."""
+    """Return a required parameter for a statement built once, passed by `params` under the column's name, or `name`.
+    The parameter is named differently: SQLAlchemy would treat an equal name as a value to write."""
     return sa.bindparam(f"param_{name or column.key}", type_=column.type)
 
 
@@ -58,7 +57,6 @@ async def revoke(connection: Connection, table: sa.Table, organization_id: UUID,
 async def delete_rows(
     connection: Connection, table: sa.Table, organization_id: UUID, *conditions: sa.ColumnElement[bool], **key: object
 ) -> int:
-    """Delete the organization's rows with this key and conditions; return the number deleted."""
     chosen = sa.delete(table).where(matches(table, organization_id, **key), *conditions)
     return (await connection.execute(chosen)).rowcount
 
@@ -66,8 +64,7 @@ async def delete_rows(
 async def insert_new(
     connection: Connection, table: sa.Table, row: Mapping[str, object], *, unique: Sequence[str] | None = None
 ) -> bool:
-    """Insert a row unless a row with equal unique columns (all, or only `unique`) exists; return whether it was
-    inserted."""
+    """Insert a row unless its unique columns (all, or only `unique`) exist; return whether it was inserted."""
     statement = insert(table).values(row).on_conflict_do_nothing(index_elements=unique)
     return (await connection.execute(statement.returning(table.c.organization_id))).one_or_none() is not None
 
@@ -77,13 +74,11 @@ async def count_rows(connection: Connection, *conditions: sa.ColumnElement[bool]
 
 
 def rows_after(statement: Chosen, column: sa.ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
-    """Limit a statement to a list's next rows: `limit` rows ordered by `column`, after the value `after`."""
     return statement.where(column > after).order_by(column).limit(limit)
 
 
 def in_array(column: sa.ColumnElement[Value], values: Iterable[Value]) -> sa.ColumnElement[bool]:
-    """Build the condition that a column is in `values`: a single array parameter, so a single statement to plan and
-    cache."""
+    """Whether a column is in `values`: a single array parameter, so a single statement to plan and cache."""
     array: Any = sa.literal(list(values), sa.ARRAY(column.type))
     return column == sa.any_(array)
 
@@ -99,8 +94,7 @@ def optional_in(column: sa.ColumnElement[UUID], ids: Collection[UUID] | None) ->
 
 
 def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> sa.TableValuedAlias:
-    """Build a table of rows with these columns, passed as an array per column, so that a statement runs once for all
-    rows."""
+    """Build a table of rows, passed as an array per column, so that a statement runs once for all rows."""
     arrays = (sa.literal([row[one.key] for row in rows], sa.ARRAY(one.type, dimensions=1)) for one in columns)
     named = (sa.column(one.key, one.type) for one in columns)
     return sa.func.unnest(*arrays).table_valued(*named).render_derived(name="given")
@@ -186,7 +180,6 @@ async def get_row(
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> Found:
-    """Return a statement's only row as `kind`; no row, or several rows, are an error."""
     result = await connection.execute(statement, parameters)
     return _maker(kind, result)(result.one())
 
@@ -207,8 +200,7 @@ def count_where(condition: sa.ColumnElement[bool], name: str) -> sa.Label[int]:
 
 
 def set_organization(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
-    """Build a column, `entered`, that enters a looked-up credential's organization like `enter_organization`, saving a
-    message."""
+    """Build a column `entered` that works like `enter_organization` for a looked-up credential, saving a message."""
     return sa.func.enter_organization(sa.cast(organization_id, sa.Text)).label("entered")
 
 
@@ -219,13 +211,11 @@ def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> sa.TableValu
 
 
 def as_arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return rows as arrays per column, with the parameter names of `unnest_rows`."""
     return {f"{kind}_{name}": [row[position] for row in rows] for position, name in enumerate(names)}
 
 
 class Clock:
-    """The database's time, moved by `offset`: zero in production, set by tests. Credentials are looked up by SQL that
-    adds `offset` to now(), saving a round trip."""
+    """The database's time, moved by `offset` in tests; SQL that looks up credentials adds `offset` to now() itself."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)

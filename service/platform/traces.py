@@ -1,9 +1,7 @@
-"""Traces of requests and jobs, sent to a collector by OpenTelemetry.
-
-OpenTelemetry's standard variables set target, sampling and name: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`
-and others of https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Without an endpoint
-nothing is measured or imported. A span has a name, times, counts and ids; never document text, a query, a secret or a
-person's address. Of an error only the type is sent, because a message may contain any data."""
+"""Traces of requests and jobs, sent to a collector by OpenTelemetry. Its standard variables set target, sampling and
+name (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/). Without an
+`OTEL_EXPORTER_OTLP_ENDPOINT` nothing is measured or imported. A span has a name, times, counts and ids, and of an error
+only the type; never document text, a query, a secret, a person's address or an error's message."""
 
 import logging
 import os
@@ -65,8 +63,7 @@ def is_wanted() -> bool:
 
 
 def load() -> None:
-    """Import the trace exporter, if wanted, before the fork, to share memory. Raises ValueError for an unknown
-    exporter."""
+    """Import the trace exporter, if wanted, before the fork, to share memory. Raises ValueError if it is unknown."""
     if not is_wanted():
         return
     protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
@@ -83,8 +80,7 @@ def load() -> None:
 
 @contextmanager
 def sending(process: str) -> Generator[None]:
-    """Send this forked process's traces, if wanted, until the block ends. A thread sends from a bounded queue: a slow
-    or absent collector loses spans but never delays requests."""
+    """Send this forked process's traces during the block, from a bounded queue: a slow collector loses only spans."""
     if not is_wanted():
         yield
         return
@@ -222,8 +218,7 @@ def _begin_statements(tracer: trace.Tracer, texts: list[str]) -> trace.Span:
 
 @lru_cache(1024)
 def summarize(statement: str) -> str:
-    """Return a statement's verb and tables (`SELECT documents`), never a value; empty for a statement that only sets
-    the organization."""
+    """Return a statement's verb and tables (`SELECT documents`), no values; empty if it only sets the organization."""
     if statement.startswith("SELECT enter_organization("):
         return ""
     writing = _WRITING.search(statement)

@@ -1,9 +1,7 @@
-"""Split blocks into chunks: the texts read by the embedding model and found by searches.
-
-A chunk with its document's title has at most 254 word pieces. Packing keeps whole sentences, table rows and code lines,
-and keeps a heading with the text below it. A chunk without a heading begins with its path of headings if the path is
-short. Packing restarts at headings, at long paragraphs and at `_anchors`, so an edit changes few chunks. Packing takes
-linear time: run it in a thread."""
+"""Split blocks into chunks: the texts read by the embedding model and found by searches. A chunk with its document's
+title has at most 254 word pieces. Packing keeps sentences, table rows and code lines whole, and a heading with the text
+below. A chunk without a heading begins with its path of headings if short. Packing restarts at headings, at long
+paragraphs and at `_anchors`, so an edit changes few chunks. Packing takes linear time: run it in a thread."""
 
 import hashlib
 import zlib
@@ -43,8 +41,7 @@ _CHARACTERS_A_PIECE = 24
 PATH_SEPARATOR = " > "
 
 _FRESH, _PARAGRAPH, _SENTENCE, _NEVER = range(4)
-"""How willingly a chunk begins at a span: always, at a paragraph's start, at a sentence, not between heading and
-text."""
+"""How willingly a chunk begins at a span: always, at a paragraph, at a sentence, never between heading and text."""
 
 _Key = tuple[int, int, int]
 """The rank of a place to begin a chunk, lowest best: the constant above, the hash of the text, the number."""
@@ -52,8 +49,7 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a document: searches show `text`, the model embeds `dense_text`, and its `hash` finds stored
-    vectors."""
+    """A part of a document: searches show `text`, the model embeds `dense_text`, and `hash` finds stored vectors."""
 
     text: str
     dense_text: str
@@ -262,8 +258,7 @@ def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Seque
 
 
 def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequence[bool], room: int) -> int:
-    """Return the end of the chunk beginning at `start`: a restart, or the best place in the chunk's last part. Choosing
-    the best place makes two packings with different starts agree again soon."""
+    """Return a chunk's end: a restart or the best late place, so packings with different starts soon agree again."""
     end = start + 1
     while end < len(keys) and not fresh[end] and positions[end + 1] - positions[start] <= room:
         end += 1
@@ -275,8 +270,7 @@ def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequ
 
 
 def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
-    """Return for each unit whether packing restarts there: at fixed places, and at the lowest key within ANCHOR_PIECES
-    on both sides. Edits further away therefore change nothing."""
+    """Return where packing restarts: at fixed places, and the lowest key within ANCHOR_PIECES, so edits stay local."""
     before = _least_so_far(keys, positions)
     after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
     return [

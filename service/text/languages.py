@@ -22,8 +22,7 @@ _LANGUAGES = (
     "af ar az be bg bn ca cs cy da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka kk km ko lo lt lv"
     " mk mr ms mt my ne nl no pl pt ro ru sk sl sq sr sv sw ta th tl tr uk ur vi zh"
 )
-"""The detectable languages. Languages rare in offices or similar to another (Bosnian and Croatian, Nynorsk and Bokmål)
-are left out: each would make detection less certain."""
+"""The detectable languages, without rare or similar languages, such as Nynorsk, that would blur detection."""
 
 _AT_MOST = 1000
 """Characters examined, taking half a millisecond."""
@@ -61,8 +60,7 @@ class _Identifier(Protocol):
 
 
 def tell_language(chunks: Sequence[str]) -> str | None:
-    """Return the language of a document's chunks, or None if uncertain; the first text not in English may take a
-    second."""
+    """Return the chunks' language, or None if uncertain; the first text not in English may take a second."""
     sample = _sample(chunks)
     words = _WORD.findall(sample)
     if sum(map(len, words)) < _LEAST_LETTERS:

@@ -72,8 +72,7 @@ def _members(box: Edges) -> dict[str, float]:
 
 
 def _number(pages: set[int], media_type: str) -> dict[str, int]:
-    """Return the first and the last page (in a mailbox only the first message), under the media type's word for
-    pages."""
+    """Return the first and last page (in a mailbox the first message), under the media type's word for pages."""
     if not pages:
         return {}
     first, last = min(pages), max(pages)

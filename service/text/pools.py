@@ -19,9 +19,8 @@ Result = TypeVar("Result")
 
 
 class SharedForkServer(forkserver.ForkServer):
-    """A process with imported parsers and without threads, used by several processes to fork readers. Create the server
-    before these processes; a supervisor runs it. The socket stays open while the supervisor restarts the server. The
-    server ends after every process with access to the socket."""
+    """A process with imported parsers and no threads, used by several processes to fork readers; a supervisor runs it.
+    Create the server before these processes. The socket outlives restarts; the server ends after the last process."""
 
     def __init__(self, folder: Path) -> None:
         """Listen on a socket in a folder accessible only to the service's user."""
@@ -77,10 +76,8 @@ class IdlePool:
         *,
         seconds: float | None = None,
     ) -> Result:
-        """Run `work` in a process and return its result.
-
-        Raises TimeoutError after `seconds`; ProcessExpired if the process ends; another RuntimeError, or OSError, if no
-        process can start. Cancelling ends the process."""
+        """Run `work` in a process and return its result. Raises TimeoutError after `seconds`; ProcessExpired if the
+        process ends; another RuntimeError, or OSError, if no process can start. Cancelling ends the process."""
         self._at_work += 1
         if self._end is not None:
             self._end.cancel()

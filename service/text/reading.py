@@ -1,12 +1,8 @@
-"""Reading files: the only module through which other packages use `extraction` and `recognition`.
-
-An `Extractor` reads a file's text in worker processes with limits of time and memory (`Limits`), and raises
-UnreadableFile for an unreadable file. The text is a sequence of `Block`s (headings, paragraphs, rows); `pack_blocks`
-turns blocks into bytes for storage, and `unpack_blocks` reverses it. The result also has the pictures (`FoundPicture`)
-and the files (`ContainedFile`) in a file, and the parts left out (`NotRead`).
-
-A `PageReader` reads the text in the pixels of a scanned page or picture, and raises UnreadablePage, or
-ReadingInterrupted when the page must be read again later."""
+"""Reading files: the only module through which other packages use `extraction` and `recognition`. An `Extractor` reads
+a file's text in worker processes with limits (`Limits`), and raises UnreadableFile. The text is a sequence of `Block`s
+(headings, paragraphs, rows), stored by `pack_blocks` and `unpack_blocks`, with the pictures (`FoundPicture`), the
+contained files (`ContainedFile`) and the parts left out (`NotRead`). A `PageReader` reads the text in the pixels of a
+scanned page or picture, and raises UnreadablePage, or ReadingInterrupted when the page must be read again later."""
 
 from service.text.extraction.blocks import (
     Block,

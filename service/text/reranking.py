@@ -1,7 +1,6 @@
 """Ask an endpoint how well texts answer a query, by `POST …/rerank`. Cohere, Jina, vLLM and most others take
-`documents` and `top_n`, and answer `results` of `index` and `relevance_score`. Text Embeddings Inference takes `texts`
-and answers a list of `index` and `score`. The first format is tried first; if refused, the second is used from then
-on."""
+`documents` and `top_n`, and answer `results` of `index` and `relevance_score`; Text Embeddings Inference takes `texts`
+and answers a list of `index` and `score`. If the first format is refused, the second is used from then on."""
 
 import asyncio
 import time
@@ -21,8 +20,7 @@ from service.platform.sharing import Figure, Share
 
 LONGEST_QUERY = 1000
 LONGEST_TEXT = 2000
-"""Characters sent per text. Reranking models take 512 word pieces of query and text together, and cut off or refuse the
-rest."""
+"""Characters sent per text: reranking models take 512 word pieces of query and text, and cut off or refuse the rest."""
 
 LARGEST_ANSWER = 4 * 1024 * 1024
 """Bytes read from an answer: some endpoints repeat the texts."""

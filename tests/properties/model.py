@@ -294,7 +294,10 @@ class Model:
             credential.revoked |= credential.owner == name
 
     def provision_members(self, group: str, members: Iterable[str]) -> None:
-        self.groups[group] = self._provisioned_members(members) | (self.groups[group] & self.accounts)
+        known, before = self._provisioned_members(members), self.groups[group]
+        # A PUT of what the provider sees changes nothing: the people it doesn't see stay then, too.
+        if set(members) != {one for one in before - self.accounts if not self._is_released(one)}:
+            self.groups[group] = known | (before & self.accounts)
 
     def provision_change(self, group: str, *, add: Iterable[str], remove: Iterable[str]) -> None:
         added = self._provisioned_members(set(add) - set(remove))

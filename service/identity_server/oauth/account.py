@@ -1,5 +1,4 @@
-"""GET and POST /account/sign-in: sign-in without an application, to see connected applications. With several
-organizations, people type their organization's name. Neither answer nor response time shows whether the name exists."""
+"""GET and POST /account/sign-in, without an application. Neither answer nor time shows if an organization exists."""
 
 from uuid import UUID
 
@@ -107,11 +106,8 @@ def _plain(name: str) -> str:
 
 
 async def _any_organization(runtime: Runtime, name: str) -> UUID:
-    """Return an organization to count attempts with an unknown name against. A name always gets the same organization.
-    With a single organization for all, a person made to wait could find the names of existing organizations by trying
-    them.
-
-    Raises NotFound `no_organization`."""
+    """Return an organization, fixed for each name, to count attempts with an unknown name. With a single organization
+    for all unknown names, waits would reveal the existing names. Raises NotFound `no_organization`."""
     organizations = await _organizations(runtime)
     if not organizations:
         raise NotFound("There is no organization here yet. Ask those who run the service.", code="no_organization")

@@ -1,5 +1,4 @@
-"""GET and POST /account/second-factor: add and remove second factors, and make recovery codes. Each change needs a
-passkey, or the password with any second factor, so a stolen session isn't enough."""
+"""GET and POST /account/second-factor. Changes need a passkey, or password and factor: a session isn't enough."""
 
 from fastapi import APIRouter, Request, Response
 

@@ -1,6 +1,5 @@
-"""GET and POST /api/oauth/authorize: sign-in and consent (RFC 6749, section 4.1). The address of each page and form is
-the authorization request. Two tabs are therefore independent, Back shows the page again, and nothing is stored before a
-person has signed in."""
+"""GET and POST /api/oauth/authorize: sign-in and consent (RFC 6749, section 4.1). Each page's address is the
+authorization request, so tabs are independent, Back works, and nothing is stored before sign-in."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,8 +45,7 @@ BOTH_CHOSEN = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A person's selection on the consent page: whether to limit access to collections, their ids, and the search text.
-    `contradicts`: the person ticked collections and also "everything", so the page asks again."""
+    """A selection on the consent page. `contradicts`: collections and also "everything" are ticked, so ask again."""
 
     is_narrowed: bool
     collection_ids: Collection[UUID]
@@ -219,8 +217,7 @@ async def list_readable(
     name_contains: str | None = None,
     limit: int | None,
 ) -> Sequence[ReadableCollection]:
-    """List collections for the consent page: first the chosen ids, then collections with `name_contains` in the
-    name."""
+    """List collections for the consent page: first the chosen ids, then by `name_contains`."""
     reader = await get_acting_principal(asked.connection, person.organization_id, principal_id=person.principal_id)
     if reader is None:
         return ()

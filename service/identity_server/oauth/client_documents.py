@@ -1,7 +1,6 @@
-"""Client ID metadata documents: unregistered clients, described by a document at the address used as their client id
-(draft-ietf-oauth-client-id-metadata-document). An admin allows hosts and thereby approves their clients; other hosts
-are never contacted. Documents are fetched from public addresses or CARREL_WEBHOOK_ALLOWED_HOSTS, and cached as their
-headers say, within bounds."""
+"""Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): a document at the client id describes
+the client. Admins approve clients by allowing hosts; other hosts are never contacted. Documents come from public
+addresses or CARREL_WEBHOOK_ALLOWED_HOSTS, and are cached as their headers say, within bounds."""
 
 import asyncio
 import json
@@ -60,8 +59,7 @@ def is_address(client_id: str) -> bool:
 
 
 def host_of(address: str) -> str | None:
-    """Return the host of a document's address, with an explicit port; None for any other text. The address needs a path
-    and must have no dot segments, fragment or user."""
+    """Return a document address's host (and port); None without path, or with dot segments, fragment or user."""
     parts = parts_of(address)
     if parts is None or len(address) > LONGEST_ADDRESS or parts.path in {"", "/"}:
         return None

@@ -1,5 +1,4 @@
-"""OAuth clients: registered by an admin, or requested by a member and approved by an admin. Clients of the v1 API are
-confidential. Clients of /mcp may be public: they run on people's own machines."""
+"""OAuth clients, registered or approved by an admin. Only clients of /mcp, on people's machines, may be public."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -137,8 +136,7 @@ async def rotate_secret(
 ) -> wire.AdminOAuthClientsRotateSecretResponse:
     """Replace an OAuth client's secret. The new secret is shown only once.
 
-    The old secret stops working on commit. Raises NotFound when unknown, Conflict `public_client` for a client without
-    a secret."""
+    The old secret stops working on commit. Raises NotFound, Conflict `public_client` for a client without a secret."""
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.is_public:

@@ -1,5 +1,4 @@
-"""GET and POST /account/confirm: people prove their identity again before an application changes access or credentials.
-The confirmation covers the person's session with the application, shared by its tokens."""
+"""GET and POST /account/confirm: a proof of identity, for an application's session, to change access or credentials."""
 
 from datetime import datetime
 from uuid import UUID

@@ -147,8 +147,7 @@ async def _find_session_there(connection: Connection, browser: Browser, person: 
 
 
 async def _sign_out_address(runtime: Runtime, person: SignedIn, left: LeftSession) -> str | None:
-    """Return the address for signing the browser out at the provider; None without an address, or if the provider is
-    unreachable."""
+    """Return the provider's address for signing out; None without an address, or if the provider is unreachable."""
     organization_id = person.organization_id
     id_token: str | None = None
     if left.sealed_id_token is not None:

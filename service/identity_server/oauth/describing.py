@@ -27,10 +27,8 @@ _FETCHES = client_documents.DocumentFetches()
 
 async def describe_client(runtime: Runtime, browser: Browser, parameters: Parameters) -> bool:
     """Fetch the document of a request's client, unless the client is known or registered. Return False if a person must
-    sign in first, to name the organization.
-
-    Raises BadRequest for an unusable document; Forbidden, without fetching, for a host that isn't allowed; TooMany
-    after too many failed fetches from this address."""
+    sign in first, to name the organization. Raises BadRequest for an unusable document; Forbidden, without fetching,
+    for a host that isn't allowed; TooMany after too many failed fetches from this address."""
     address = first_of(parameters).get("client_id", "")
     if not client_documents.is_address(address):
         return True
@@ -108,8 +106,7 @@ async def with_client_of(connection: Connection, parameters: Parameters, person:
 
 
 async def with_client_of_secret(connection: Connection, parameters: Parameters) -> Parameters:
-    """Replace the client's address by its id, as `with_client_of` does, in the organization of the request's code or
-    token."""
+    """Replace the client's address by its id (`with_client_of`), in the organization of the request's code or token."""
     form = first_of(parameters)
     address = form.get("client_id", "")
     secret = form.get("code") or form.get("refresh_token") or form.get("token")

@@ -53,8 +53,7 @@ async def revoke(request: Request, runtime: RuntimeDep) -> Response:
 @router.get(METADATA + "/{path:path}")
 @router.get("/.well-known/openid-configuration")
 async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
-    """Return the server's metadata (RFC 8414), with an issuer's path after the well-known part. Also served at OpenID
-    Connect's address, for libraries that try OpenID Connect first. There are no ID tokens."""
+    """Return the metadata (RFC 8414), also at OpenID Connect's address, tried first by some libraries; no ID tokens."""
     issuer = runtime.settings.issuer
     if path and f"/{path}" != urlsplit(issuer).path:
         raise ServiceError("There is no such issuer here.", code="not_found", status=404)
@@ -73,8 +72,7 @@ async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
 
 
 def describe_mcp(issuer: str) -> dict[str, object]:
-    """Return the metadata of /mcp (RFC 9728, section 2). Scopes for admins are not listed; a client may still request
-    them."""
+    """Return the metadata of /mcp (RFC 9728, section 2), without scopes for admins; a client may still request them."""
     return {
         "resource": resource_of(OAuthAudience.MCP, issuer),
         "authorization_servers": [issuer],
@@ -122,8 +120,7 @@ async def _answer(
 
 
 def _refusal(error: ServiceError) -> Response:
-    """Return the response to an error without a code in RFC 6749. Unreadable forms get `invalid_request`; 429 and 503
-    say when to retry."""
+    """Answer an error unknown to RFC 6749: `invalid_request` for an unreadable form; 429 and 503 say when to retry."""
     name = {429: "temporarily_unavailable", 503: "temporarily_unavailable"}.get(
         error.status, "invalid_request" if error.status < 500 else "server_error"
     )

@@ -1,7 +1,6 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""Authlib's grants with Carrel's rules: S256 for every client, and each code and refresh token used once. Authlib
-checks the form of requests and chooses the errors (RFC 6749, 7009, 7636)."""
+"""Authlib's grants (RFC 6749, 7009, 7636) with Carrel's rules: S256 always, and single-use codes and refresh tokens."""
 
 import hashlib
 import hmac
@@ -172,8 +171,7 @@ def judge_parameters(grant: CodeGrant) -> None:
 
 
 def malformed(request: Request) -> OAuth2Error | None:
-    """Return the error of a token request without a grant type or with a repeated parameter; None if there is no
-    error."""
+    """Return the error of a token request without a grant type or with a repeated parameter, if any."""
     if any(len(values) > 1 for name, values in request.values.items() if name != "resource"):
         return repeated_parameter()
     if "grant_type" not in request.form:

@@ -1,6 +1,5 @@
-"""GET and POST /account/invitation: set a password with a link made by an admin or mailed after "forgot password". The
-person is then signed in. Opening the page changes nothing: programs that check links in messages open it too. The form
-works only in the browser that loaded the page, so another site can't sign a person in to a different account."""
+"""GET and POST /account/invitation: set a password with a link, and sign in. Opening the page changes nothing, because
+mail programs check links. The form works only in the browser that loaded it, so another site can't sign a person in."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -35,8 +35,7 @@ class _Payload(OAuth2Payload):
 
 
 class Request(OAuth2Request):
-    """A request to an endpoint, as Authlib reads it. `granted`: the scopes allowed by the person; `confirmed_at`: their
-    last proof of identity."""
+    """A request, read by Authlib; the person `granted` scopes, and last proved their identity at `confirmed_at`."""
 
     client: Any
     headers: Mapping[str, str]
@@ -86,9 +85,8 @@ class Client(ClientMixin):
         """Return None: every request names its redirect URI (seed, "v1")."""
 
     def get_allowed_scope(self, scope: str | None) -> str | None:
-        """Return the requested scopes, or all of the client's; None if a scope isn't the client's. A client for /mcp
-        may request every scope in a server's metadata, and gets those registered for it (RFC 6749, section 3.3), or
-        None."""
+        """Return the requested scopes, or all of the client's; None if a scope isn't registered. A client for /mcp may
+        request any scope in the metadata, and gets its registered scopes (RFC 6749, section 3.3), or None."""
         asked = parse_scopes(scope or "")
         if asked is None:
             return None
@@ -97,13 +95,11 @@ class Client(ClientMixin):
         return " ".join(asked or self.scopes) if all(covers(self.scopes, one) for one in asked) else None
 
     def describe_refused(self, scope: str) -> str:
-        """Name the requested scopes refused to the client, and the scopes registered for it."""
         refused = [one for one in scope.split() if not covers(self.scopes, one)] or ["more than the person allowed"]
         return f"This client can't be given {' '.join(refused)[:200]}. It may ask for: {' '.join(self.scopes)}."
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
-        """Return whether a redirect URI is registered, compared character by character (RFC 9700, section 2.1). Public
-        clients may use any loopback port (RFC 8252, section 7.3)."""
+        """Compare exactly (RFC 9700, section 2.1), except a public client's loopback port (RFC 8252, section 7.3)."""
         if redirect_uri in self.redirect_uris:
             return True
         local = without_local_port(redirect_uri) if self.is_public else None

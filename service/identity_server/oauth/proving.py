@@ -18,8 +18,7 @@ LIFETIME = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Proof:
-    """Fields carried by a page's forms after the person has proven their identity; `until` is in seconds since 1970.
-    The token exists only in the page, so a thief of the session doesn't have it."""
+    """Form fields proving identity until a Unix time. The token is only in the page, so a session's thief lacks it."""
 
     token: str
     until: str
@@ -39,8 +38,7 @@ def _purpose(person: SignedIn, until: str) -> str:
 
 
 async def prove(page: OwnPage, form: dict[str, str], *, purpose: str) -> Person | Refused:
-    """Check a passkey asked for with the given purpose, or the password, plus the second factor if the person has a
-    factor."""
+    """Check a passkey for the purpose, or the password, plus the second factor if the person has a factor."""
     request, runtime, person = page.request, page.runtime, page.person
     address = request.client.host if request.client else "unknown"
     if form.get("action") == "passkey":

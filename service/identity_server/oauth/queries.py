@@ -1,5 +1,4 @@
-"""SQL of OAuth clients, consents, codes and tokens, and of ending all of a person's sign-ins. Times come from the
-caller's clock."""
+"""SQL of OAuth clients, consents, codes, tokens, and of ending sign-ins. Times come from the caller's clock."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -241,8 +240,7 @@ async def revoke_tokens(
     ids: Collection[UUID],
     at: datetime | ColumnElement[datetime],
 ) -> int:
-    """Revoke the families and access tokens with these ids in the column `key`; return the number of families newly
-    revoked. Families go first: a refresh locks its family until its new tokens are in."""
+    """Revoke families first, because a refresh locks its family, then access tokens; return the number of families."""
     revoked: list[int] = []
     for table in (oauth_token_families, oauth_access_tokens):
         living = update(table).where(
@@ -266,8 +264,7 @@ async def delete_unused_codes_of(
 async def delete_sign_ins(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool
 ) -> EndedSignIns:
-    """Delete people's sessions, pending sign-ins, unused codes and, with `consents`, consents; revoke their
-    applications' tokens."""
+    """Delete people's sessions, pending sign-ins, unused codes and optionally consents; revoke their tokens."""
     sessions = await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
     await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
     await delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
@@ -285,8 +282,7 @@ async def _delete_of(
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
-    """Delete access tokens, unused codes and dead families expired more than `kept` ago. Used codes and refresh tokens
-    live as long as their family: reuse reveals a second holder, however late (RFC 9700, section 4.14.2)."""
+    """Delete rows expired for `kept`; used codes and tokens stay with the family to show reuse (RFC 9700, 4.14.2)."""
     before = now - kept
     living = select(oauth_refresh_tokens.c.token_id).where(
         oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
@@ -344,8 +340,7 @@ async def list_admins(connection: Connection, organization_id: UUID, *, limit: i
 
 
 async def any_person(connection: Connection, organization_id: UUID) -> UUID:
-    """Return a person of the organization, preferably an admin. Each client's row needs a person; for a described
-    client the person is never shown."""
+    """Return a person, preferably an admin: a described client's row needs a person, though never shown."""
     statement = (
         select(principals.c.principal_id)
         .where(sql.matches(principals, organization_id, kind="user"))

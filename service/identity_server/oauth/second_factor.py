@@ -28,8 +28,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 @dataclass(frozen=True)
 class Step:
-    """A sign-in's second step: the browser, the target of its forms (`action`) and the next page (`done`), both
-    relative. `leads_to`: external addresses that forms may redirect to."""
+    """A sign-in's second step: the forms' relative `action`, next page `done`, and external redirects (`leads_to`)."""
 
     request: Request
     runtime: Runtime

@@ -1,7 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportIncompatibleMethodOverride=false, reportUnknownVariableType=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""The authorization server of a request: Authlib's, with Carrel's tables and messages. It is synchronous: it runs in a
-thread (`store.in_thread`) and awaits the database on the event loop."""
+"""Authlib's authorization server with Carrel's tables, in a thread (`store.in_thread`); the event loop runs the SQL."""
 
 import base64
 import binascii
@@ -72,8 +71,7 @@ class AuthorizationServer(AuthlibServer):
         self.register_endpoint(grants.Revocation)
 
     def open_grant(self, request: Request) -> "grants.CodeGrant | Answer":
-        """Check an authorization request; return a grant to ask the person about, or an error to send. Raises Unusable
-        if the client or redirect URI isn't proven: redirecting is then forbidden (RFC 6749, section 4.1.2.1)."""
+        """Return a grant to ask about, or an error. Raises Unusable if redirecting is forbidden (RFC 6749, 4.1.2.1)."""
         try:
             return self.get_consent_grant(request)
         except OAuth2Error as error:
@@ -82,8 +80,7 @@ class AuthorizationServer(AuthlibServer):
             raise Unusable(_reason(request)) from error
 
     def respond(self, request: Request, principal_id: UUID | None, grant: grants.CodeGrant) -> Answer:
-        """Redirect to the client with a code for the granted scopes, or with `access_denied` if `principal_id` is
-        None."""
+        """Redirect with a code for the granted scopes, or with `access_denied` if `principal_id` is None."""
         return cast("Answer", self.create_authorization_response(request, principal_id, grant))
 
     def refuse(self, request: Request, error: str, description: str) -> Answer:
@@ -107,10 +104,9 @@ class AuthorizationServer(AuthlibServer):
         return self.store.client(client_id)
 
     def authenticate_client(self, request: Request, *_: object) -> Client:
-        """Return the client, proven by HTTP Basic or form fields but not both (RFC 6749, section 2.3).
-
-        Raises InvalidRequestError or InvalidClientError. Raises InvalidGrantError for a described client: only its code
-        or token names its organization."""
+        """Return the client, proven by HTTP Basic or form, not both (RFC 6749, section 2.3). Raises
+        InvalidRequestError, InvalidClientError, and InvalidGrantError for a described client: only its code or token
+        names the organization."""
         authorization = request.headers.get("authorization")
         form = request.form
         if authorization is not None and "client_secret" in form:
@@ -143,15 +139,13 @@ class AuthorizationServer(AuthlibServer):
                 )
 
     def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
-        """Generate tokens with these scopes. Raises InvalidScopeError without scopes: Authlib would grant all of the
-        client's."""
+        """Generate tokens. Raises InvalidScopeError without scopes: Authlib would grant all of the client's scopes."""
         if not scope:
             raise InvalidScopeError("The client is no longer registered for anything of what the person allowed.")
         return super().generate_token(*args, scope=scope, **options)
 
     def save_token(self, token: Mapping[str, str], request: Request) -> None:
-        """Mark the code or refresh token as used, and only then store the new tokens. After the marking no step can
-        fail."""
+        """Mark the code or refresh token as used, then store the new tokens; after the marking no step can fail."""
         client = cast("Client", request.client)
         code = cast("Code | None", request.authorization_code)
         if code is not None:
@@ -175,8 +169,7 @@ class AuthorizationServer(AuthlibServer):
         return Answer(status, body, NO_STORE)
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
-        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2). The only request data repeated are
-        scopes."""
+        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1, 5.2), repeating only scopes of the request."""
         # Authlib says Invalid "code" in request for whatever is wrong with a code.
         given = error.description or ""
         said = "" if given.startswith("Invalid ") else given
@@ -203,8 +196,7 @@ class AuthorizationServer(AuthlibServer):
 
 
 def _reason(request: Request) -> str:
-    """Explain on the page why there is no redirect. The text never reveals whether a client is unknown, unapproved or
-    unregistered."""
+    """Explain why there is no redirect, without revealing whether a client is unknown, unapproved or unregistered."""
     if len(request.values.get("client_id", ())) != 1:
         return "It doesn't say which application asks: client_id is missing, or stands twice."
     if request.client is None and "redirect_uri" in request.form:

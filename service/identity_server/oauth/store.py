@@ -29,8 +29,7 @@ async def in_thread(work: Callable[Given, Found], *args: Given.args, **kwargs: G
 
 
 class Store:
-    """Clients, codes and tokens for a request in a transaction, called from Authlib's thread. The first client found
-    sets the organization; other organizations are invisible afterwards."""
+    """Clients, codes and tokens of a transaction, for Authlib's thread; the first client sets the organization."""
 
     def __init__(self, connection: Connection, now: datetime, *, named: str) -> None:
         """Start with `named`, the request's client_id, possibly a document's address."""
@@ -52,8 +51,7 @@ class Store:
         return from_thread.run(run)
 
     def client(self, client_id: str | None) -> Client | None:
-        """Find an approved client by id, and lock the client against deletion until the transaction ends. A described
-        client is found only by document address, after its host was checked."""
+        """Find and lock an approved client by id, a described client only by address, after its host was checked."""
         parsed = to_uuid(client_id or "")
         # UUID() takes braces and capitals, too; a client's id has one spelling.
         is_id = parsed is not None and str(parsed) == client_id
@@ -68,8 +66,7 @@ class Store:
         return person is not None and person.active
 
     def code(self, value: str, client: Client) -> Code | None:
-        """Return the client's unused, unexpired code; otherwise None. Raises InvalidGrantError for a used code. Reuse
-        within seconds is only refused; later reuse revokes all of the code's tokens (RFC 6749, section 4.1.2)."""
+        """Return the client's valid code, if any. Raises InvalidGrantError for a used code (see `_refuse_reused`)."""
         secret_hash, client_id = secrets.hash_secret(value), client.client_id
         row = self.ask(queries.lock_code, client.organization_id, secret_hash=secret_hash, client_id=client_id)
         if row is None:
@@ -79,8 +76,7 @@ class Store:
         return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
-        """Return the client's usable refresh token; otherwise None. Raises InvalidGrantError for a used token. Reuse
-        within seconds is a lost race and only refused; later reuse revokes the token's family."""
+        """Return a client's usable token, if any. Raises InvalidGrantError for a used token (see `_refuse_reused`)."""
         row = self._refresh_token(value, client)
         if row is None or row.client_id != client.client_id:
             return None
@@ -175,7 +171,7 @@ class Store:
     def _refuse_reused(
         self, client: Client, row: StoredCode | StoredRefreshToken, used_at: datetime, *, what: str
     ) -> InvalidGrantError:
-        """Build the error for a reused code or refresh token; unless reused within seconds, revoke all its tokens."""
+        """Refuse a reused code or token and, unless within seconds, revoke all tokens (RFC 6749, section 4.1.2)."""
         name = "code" if what == "code" else "refresh token"
         if self.now - used_at <= lifetimes.RACE:
             return InvalidGrantError(

@@ -1,5 +1,4 @@
-"""Sign-in with another provider, on the way to an application or the account pages, and the return. All state for the
-return is in `state`, signed for its browser; verifier and nonce are derived from it and the service's key."""
+"""Sign-in with another provider. The signed `state`, bound to a browser, and a key yield verifier and nonce."""
 
 import hmac
 import json
@@ -214,8 +213,7 @@ async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -
 
 @router.get("/account/upstream")
 async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
-    """Redirect to the provider that decides about the person's address, on the way to the connected applications.
-    Without an address, redirect to the provider of the settings."""
+    """Redirect to the provider deciding about the person's address or, without an address, of the settings."""
     given = first_of(query_of(request))
     email, organization = given.get("email"), given.get("organization", "-")
     chosen = None

@@ -57,13 +57,11 @@ class AuthorizationRequest:
 
     @property
     def may_be_another_program(self) -> bool:
-        """Whether the response goes to an unauthenticated program listening on the person's machine. The person is then
-        asked each time, despite earlier consents (RFC 8252, section 8.6)."""
+        """Whether an unauthenticated local program gets the response: always ask then (RFC 8252, section 8.6)."""
         return self.client.is_public and without_local_port(self.redirect_uri) is not None
 
     def is_workbench(self, address: str | None) -> bool:
-        """Return whether the client is the product's own workbench at an address set by the operator. The workbench
-        needs no consent: its codes go only to that address, and its tokens need the client's secret."""
+        """Whether this is the workbench, needing no consent: codes go only to its address, and tokens need a secret."""
         own = self.client.is_confidential_at([f"{address}/oauth/callback"])
         return address is not None and own
 
@@ -101,8 +99,7 @@ class Visit:
         return cls(request, runtime, Browser.of(request, runtime), asked)
 
     async def open(self, connection: Connection) -> AuthorizationRequest | Answer:
-        """Judge the authorization request, and find the person who is signed in. Returns an error for the client as an
-        Answer. Raises BadRequest if redirecting to the client is not allowed."""
+        """Return the judged request and its person, or an error. Raises BadRequest if redirecting isn't allowed."""
         now = await self.runtime.clock.now(connection)
         named = first_of(self.parameters).get("client_id", "")
         server = AuthorizationServer(Store(connection, now, named=named), issuer=self.runtime.settings.issuer)

@@ -1,5 +1,4 @@
-"""POST /api/oauth/upstream/{provider_id}/logout: a provider reports a sign-out (OpenID Connect Back-Channel Logout
-1.0). A logout token works once, and ends all of the person's sessions and tokens here."""
+"""A provider's sign-out (OpenID Connect Back-Channel Logout 1.0). A token works once, and ends sessions and tokens."""
 
 import hashlib
 from collections.abc import Mapping
@@ -74,8 +73,7 @@ async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
 
 
 def check_logout(claims: Mapping[str, Any], *, client_id: str, now: datetime) -> None:
-    """Check a logout token's special claims (section 2.6); the claims common to all tokens are checked elsewhere.
-    Raises NotVouched."""
+    """Check a logout token's special claims (section 2.6); common claims are checked elsewhere. Raises NotVouched."""
     audience: object = claims.get("aud")
     if client_id not in (cast("list[object]", audience) if isinstance(audience, list) else [audience]):
         raise NotVouched("audience")

@@ -127,9 +127,7 @@ async def delete_provider(
 ) -> wire.AdminSignInProvidersDeleteResponse:
     """Delete a sign-in provider: people can no longer sign in with it.
 
-    Raises NotFound.
-
-    People's bound identities stay if the provider of the settings has the same issuer."""
+    Raises NotFound. Bound identities stay if the provider of the settings has the same issuer."""
     provider_id = request.provider_id
     organization_id = caller.organization_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
@@ -199,8 +197,7 @@ def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
 
 
 async def confirm_domain(database: Database, organization_id: UUID, *, domain: str, confirmed: bool) -> bool:
-    """Confirm an organization's domain, or withdraw the confirmation, for an operator; False if unchanged. Raises
-    IntegrityError if the domain is confirmed for another organization."""
+    """Confirm or withdraw a domain; False if unchanged. Raises IntegrityError if confirmed for another organization."""
     async with database.transaction(organization_id) as connection:
         now = await Clock().now(connection)
         provider_id = await queries.confirm_domain(
@@ -216,10 +213,8 @@ async def confirm_domain(database: Database, organization_id: UUID, *, domain: s
 async def _claim(
     clock: Clock, connection: Connection, caller: Caller, *, provider_id: UUID, domains: Collection[str]
 ) -> None:
-    """Give domains to a provider. Raises Conflict `domain_taken` for a domain of another provider of the organization.
-
-    With a single organization in the deployment, domains count at once: no other organization could own them, and its
-    admins control all accounts anyway. With several organizations, an operator confirms each domain's owner."""
+    """Give domains to a provider. Raises Conflict `domain_taken` for another provider's domain. A single organization's
+    domains count at once, since its admins control all accounts; with several, an operator confirms each owner."""
     organization_id = caller.organization_id
     is_alone = await is_only_organization(connection, organization_id)
     confirmed_at = await clock.now(connection) if is_alone else None

@@ -1,5 +1,4 @@
-"""Listing and ending a person's sessions. There is no cache between requests, so an ended session is refused at
-once."""
+"""Listing and ending a person's sessions, without a cache: an ended session is refused at once."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -39,9 +38,7 @@ async def end_sessions(
 ) -> wire.AdminSessionsEndResponse:
     """End all or some of a person's sessions, from the next request on.
 
-    Raises BadRequest `unknown_user`.
-
-    Codes not yet exchanged by an application end too: they would begin a session."""
+    Raises BadRequest `unknown_user`. Codes not yet exchanged by an application end too: they would begin a session."""
     now = await runtime.clock.now(connection)
     principal_id = await require_user(connection, caller, request.email)
     ended = await end_sessions_of(
@@ -86,9 +83,8 @@ class Ended(EndedSignIns):
 async def end_sign_ins(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
 ) -> EndedSignIns:
-    """End people's sessions, pending sign-ins, codes, application tokens and invitations for good; with `consents`,
-    also their consents. API keys of inactive people are refused anyway. Call before changing the people's rows:
-    requests lock in that order."""
+    """End people's sessions, pending sign-ins, codes, tokens, invitations and, with `consents`, consents for good.
+    Inactive people's API keys are refused anyway. Call before changing people's rows: requests lock in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
     ended = await delete_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
@@ -97,8 +93,7 @@ async def end_sign_ins(
 
 
 async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:
-    """End every means of access of a person for good; a person who returns starts from zero. The caller changes the
-    person's own row, including the password, afterwards: requests lock in that order."""
+    """End all of a person's access for good. Change the person's own row afterwards: requests lock in that order."""
     ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)
     # Their address may be somebody else's by the time it comes back.
     identities = await delete_identities(connection, organization_id, principal_id=principal_id)

@@ -1,6 +1,5 @@
-"""Sign-in by address and password, slowed after failures of an account or a network. An attempt is counted as failed
-before the check, in a separate transaction, so a hundred concurrent attempts count as a hundred. No answer, time or
-wait shows whether an account exists."""
+"""Sign-in by address and password, slowed after failures of an account or a network. An attempt counts as failed before
+the check, in its own transaction, so concurrent attempts count too. No answer, time or wait reveals an account."""
 
 import hashlib
 from collections.abc import Mapping
@@ -33,8 +32,7 @@ AN_ENTRY = queries.LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """A sign-in attempt at an organization, from an address: with a password, a second factor or a passkey, or a
-    request for a link after a `forgotten` password. `in_session`: a proof of identity within a session."""
+    """An attempt to sign in, to prove identity in a session (`in_session`), or to get a link (`forgotten` password)."""
 
     organization_id: UUID
     email: str
@@ -49,15 +47,13 @@ class Attempt:
 
     @property
     def source(self) -> str:
-        """The attempt's network, the step unless it is the password, and whether it was in a session. Failures of a
-        source share an audit entry."""
+        """The network, any step but the password, and any session. A source's failures share an audit entry."""
         apart = [*(["session"] if self.in_session else []), *([self.step] if self.step != "account" else [])]
         return " ".join([*apart, network_of(self.address)])
 
     @property
     def account(self) -> bytes:
-        """The digest for counting failures of the account, existing or not. Second-factor failures are counted apart,
-        so entering the password again doesn't reset them."""
+        """The digest for counting an account's failures; a password never resets the second-factor failures."""
         return hashlib.sha256(f"{self.step}\n{normal_email(self.email)}".encode()).digest()
 
     @property
@@ -68,8 +64,7 @@ class Attempt:
 
 
 async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | None:
-    """Return the active person with this address and password; None for a wrong password or an unknown address. Raises
-    TooMany while the account or the network must wait."""
+    """Return the active person with this address and password, if any. Raises TooMany during a wait."""
     await count_attempt(runtime, attempt)
     email = normal_email(attempt.email)
     async with runtime.database.transaction(attempt.organization_id) as connection:
@@ -92,8 +87,7 @@ async def forgive(connection: Connection, attempt: Attempt, *, now: datetime) ->
 
 async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
     """Record a failed attempt on the audit log if the address is a person's; unknown addresses are never stored. An
-    attempt refused because of a wait (`was_made` False) counts on the account's newest entry, to limit entries. Call
-    after the answer: recording takes longer for existing accounts."""
+    attempt refused for a wait counts on the newest entry. Call after the answer: known accounts take longer."""
     email, source = normal_email(attempt.email), attempt.source
     organization_id = attempt.organization_id
     async with runtime.database.transaction(organization_id) as connection:

@@ -1,5 +1,4 @@
-"""Verify ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). Data from a provider is untrusted: unreadable tokens or
-keys are refused like wrong tokens and keys."""
+"""Verify ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). Unreadable tokens and keys are refused as wrong."""
 
 import hmac
 import json
@@ -53,8 +52,7 @@ REASONS: Mapping[str, str] = {
 
 
 class NotVouched(Exception):  # noqa: N818 - what the person is
-    """The provider doesn't prove the person's identity, or may not sign the person in; `reason` is a stable code.
-    `audience` is the token's, if the audience is the reason."""
+    """The provider doesn't vouch for the person, or may not: `reason` is a stable code, `audience` a wrong audience."""
 
     def __init__(self, reason: str, *, principal_id: UUID | None = None, audience: str | None = None) -> None:
         super().__init__(reason)
@@ -66,8 +64,7 @@ class NotVouched(Exception):  # noqa: N818 - what the person is
 
 @dataclass(frozen=True)
 class Subject:
-    """A person's identity at the provider, from a verified token; `is_verified`: the token calls the address
-    verified."""
+    """A person's identity in a provider's verified token; `is_verified`: the token calls the address verified."""
 
     issuer: str
     subject: str
@@ -88,9 +85,8 @@ class Subject:
         return cls(issuer, subject, email, verified is True or verified == "true", claims)
 
     def complete_by(self, user_info: Mapping[str, Any]) -> Self:
-        """Return the identity with additions from a UserInfo endpoint; the token takes precedence (section 5.3.2). Data
-        about another subject is ignored, and so is the verification of another address. The sign-in time is always the
-        token's."""
+        """Return the identity with additions from a UserInfo endpoint; the token takes precedence (section 5.3.2).
+        Another subject's data and another address's verification are ignored; the sign-in time stays the token's."""
         if user_info.get("sub") != self.subject:
             return self
         own = {*ONLY_OF_TOKENS, *(("email_verified",) if "email" in self.claims else ())}
@@ -98,9 +94,8 @@ class Subject:
         return type(self).of(self.issuer, {**added, **self.claims})
 
     def proven_at(self, now: datetime, *, not_before: datetime | None) -> datetime | None:
-        """Return the time of the person's proof of identity at the provider (`auth_time`); None if absent. With
-        `not_before` the time is required and must not be earlier (section 3.1.3.7, no. 13). Raises NotVouched
-        `auth_time` or `old_sign_in`."""
+        """Return the time of the person's proof of identity (`auth_time`), if any. With `not_before` the time is
+        required and must not be earlier (section 3.1.3.7, no. 13). Raises NotVouched `auth_time` or `old_sign_in`."""
         said: object = self.claims.get("auth_time")
         stamp = said if isinstance(said, int | float) and not isinstance(said, bool) else None
         # Neither a time that is none, nor one that is still to come, counts longer than one of now.
@@ -160,8 +155,7 @@ def text_of(claims: Mapping[str, Any], name: str) -> str | None:
 def signed_claims(
     token: object, keys: Mapping[str, Any], expected: Expected, *, essential: Collection[str] = ("sub", "exp")
 ) -> Mapping[str, Any]:
-    """Return the claims of a provider's signed token. The audience and time must be right, and the `essential` claims
-    present, in addition to issuer, audience and time of issue. Raises NotVouched."""
+    """Return a token's claims after checks of signature, audience, time and `essential` claims. Raises NotVouched."""
     options: dict[str, Any] = {name: {"essential": True} for name in ("aud", "iat", *essential)}
     options["iss"] = {"essential": True, "value": expected.issuer}
     registry = jwt.JWTClaimsRegistry(leeway=LEEWAY_SECONDS, **options)
@@ -174,8 +168,7 @@ def signed_claims(
 
 
 def claims_before_verifying(token: str) -> Mapping[str, Any]:
-    """Return an unverified token's claims, to refuse impossible tokens before fetching keys. Raises NotVouched
-    `algorithm` or `claims`."""
+    """Return unverified claims, to refuse bad tokens before fetching keys. Raises NotVouched `algorithm`, `claims`."""
     try:
         signed = jws.extract_compact(token.encode())
         claims: object = json.loads(signed.payload)

@@ -1,7 +1,6 @@
-"""Invitations: an admin makes a single-use address where a user sets a password, with or without an earlier password. A
-person who has forgotten the password gets such a link by mail, valid for an hour; it never replaces an admin's link
-valid for at least as long. Unknown, used and expired invitations, and those of users who may not sign in, get the same
-refusal."""
+"""Invitations: an admin makes a single-use address where a user sets a password, new or first. A person who forgot the
+password gets a link by mail, valid for an hour, never replacing an admin's link valid as long. Unknown, used and
+expired invitations, and invitations of users who may not sign in, get an equal refusal."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -47,8 +46,7 @@ EndSignIns = Callable[..., Awaitable[object]]
 
 @dataclass(frozen=True)
 class Invited:
-    """A person with an open invitation, the name of their organization, and whether the invitation was mailed after
-    "forgot password"."""
+    """A person with an open invitation, the organization's name, and if the link was mailed ("forgot password")."""
 
     person: queries.Person
     organization_name: str
@@ -81,8 +79,7 @@ def _address_of(runtime: Runtime, secret: secrets.Secret) -> str:
 
 
 async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refused:
-    """Count a request for a link to set a forgotten password, for existing and unknown accounts. Return a task that
-    mails the link after the answer, so that neither answer nor time shows whether the account exists."""
+    """Count a request for a link; return the task to mail the link after the answer, so timing reveals no account."""
     # Where the organization is unknown, more lines follow what was typed: an empty address is refused there, too.
     if runtime.settings.smtp_url is None or not attempt.email.partition("\n")[0].strip():
         return Refused("Type your email address first.", 400)
@@ -127,10 +124,8 @@ async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
 async def accept_invitation(
     runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser, end_sign_ins: EndSignIns
 ) -> tuple[Invited, Browser]:
-    """Set an invited person's password, end the invitation, and sign the browser in; return its new value.
-
-    Sessions begun with another password end. With a mailed link, all of the person's sessions and application tokens
-    end (`end_sign_ins`). Failed sign-in attempts are forgotten. Raises NotFound `invitation_not_found`."""
+    """Set an invited person's password and sign the browser in. Sessions by another password end; after a mailed link,
+    all sessions and tokens (`end_sign_ins`). Failures are forgotten. Raises NotFound `invitation_not_found`."""
     await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):

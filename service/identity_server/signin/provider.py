@@ -1,6 +1,5 @@
-"""An OpenID Connect provider: redirecting people there, and verifying the return. The provider is asked at each sign-in
-(OpenID Connect Core 1.0). Metadata and keys are cached for minutes, so floods of requests don't reach the provider. An
-admin's provider is contacted only at public addresses, or addresses allowed by a setting."""
+"""An OpenID Connect provider (Core 1.0): redirecting people at each sign-in, and verifying the return. Metadata and
+keys are cached for minutes. An admin's provider must be at a public address, or allowed by a setting."""
 
 import asyncio
 import hashlib
@@ -116,10 +115,9 @@ class Provider:
     async def sign_in_address(
         self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None, must_be_new: bool = False
     ) -> str:
-        """Return the provider's address for a browser, with this state and proof.
-
-        `hint` is the given address (`login_hint`). With `must_be_new` the provider must ask the person again and return
-        the time (OpenID Connect Core 1.0, section 3.1.2.1). Raises ProviderAway."""
+        """Return the provider's address for a browser; `hint` is the given address (`login_hint`). With `must_be_new`
+        the provider must ask again and return the time (OpenID Connect Core 1.0, section 3.1.2.1). Raises
+        ProviderAway."""
         metadata = await self._discover()
         again: Mapping[str, str] = _asking_again(self._issuer) if must_be_new else {}
         parameters = {
@@ -140,11 +138,9 @@ class Provider:
     async def subject(
         self, code: str, proof: Proof, *, issuer: str | None, needs: Collection[Collection[str]] = ()
     ) -> SignedInThere:
-        """Exchange a code for an ID token, and return the subject; `issuer` is the response's `iss` (RFC 9207).
-
-        If the token lacks every claim of a set in `needs`, the UserInfo endpoint is asked, if there is one: next to an
-        access token, an ID token may name only the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched
-        when the provider doesn't vouch for the person, ProviderAway without an answer."""
+        """Exchange a code for an ID token, and return the subject; `issuer` is the response's `iss` (RFC 9207). If the
+        token lacks every claim of a set in `needs`, the UserInfo endpoint is asked, if any: an ID token may name only
+        the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched, and ProviderAway without an answer."""
         begun = time.monotonic()
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
@@ -173,8 +169,7 @@ class Provider:
         return await self._json("GET", endpoint, auth=authorize)
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
-        """Return the claims of a logout token signed by the provider for this service. Raises NotVouched and
-        ProviderAway."""
+        """Return the claims of a logout token signed by the provider. Raises NotVouched and ProviderAway."""
         expected = id_tokens.Expected(self._issuer, self._client_id)
         return await self._verify(
             lambda keys: id_tokens.signed_claims(logout_token, keys, expected, essential=("jti", "events")),
@@ -182,8 +177,7 @@ class Provider:
         )
 
     async def _verify(self, verify: Callable[[Mapping[str, Any]], Verified], *, again_since: float) -> Verified:
-        """Return the result of `verify` with the cached keys or, if no key fits, with keys newer than `again_since`.
-        Raises NotVouched and ProviderAway."""
+        """Call `verify` with cached keys or, if none fit, newer than `again_since`. Raises NotVouched, ProviderAway."""
         try:
             return verify(await self._keys())
         except id_tokens.NotVouched as exc:
@@ -267,8 +261,7 @@ class Provider:
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
-        """Return whether an endpoint may be called: over HTTPS, or on this machine if the issuer is on this machine
-        too."""
+        """Whether an endpoint may be called: over HTTPS, or on this machine if the issuer is on this machine too."""
         parts = parts_of(endpoint) if isinstance(endpoint, str) else None
         if parts is None or not is_confidential(parts.geturl()):
             return False
@@ -301,8 +294,7 @@ class Provider:
         return found
 
     async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
-        """Return a response's status and raw bytes. Content encodings are not unpacked, because the unpacked size would
-        be known too late."""
+        """Return a response's status and raw bytes, still encoded: an unpacked size would be known too late."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         http = await self._client()
         async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
@@ -313,11 +305,9 @@ class Provider:
 
 
 def _asking_again(issuer: str) -> Mapping[str, str]:
-    """Return the parameters that make a provider ask a person again and return the time.
-
-    Entra ends a token `max_age` seconds after the password (issue 444 of
-    AzureAD/microsoft-authentication-library-for-python), so it gets `prompt`. Google never asks again and has no
-    `login`; `claims` requests the sign-in time (its "Security bundle")."""
+    """Return the parameters that make a provider ask a person again and return the time. Entra ends a token `max_age`
+    seconds after the password (issue 444 of AzureAD/microsoft-authentication-library-for-python), so it gets `prompt`.
+    Google never asks again and has no `login`; `claims` requests the sign-in time (its "Security bundle")."""
     host = urlsplit(issuer).hostname
     if host in id_tokens.ENTRA_HOSTS:
         return {"prompt": "login", "max_age": "900"}

@@ -162,8 +162,7 @@ async def delete_session(connection: Connection, organization_id: UUID, *, secre
 async def begin_attempt(
     connection: Connection, organization_id: UUID, *, subject: bytes, free: int, now: datetime
 ) -> datetime | None:
-    """Count an attempt as failed before the check, so that concurrent attempts count too. Return the end of the wait,
-    if any. After `free` failures the wait doubles, up to LONGEST_WAIT; failures count for REMEMBERED."""
+    """Count an attempt before its check; return any wait's end. After `free` failures waits double to LONGEST_WAIT."""
     failures = case((sign_in_attempts.c.forgotten_at <= now, 1), else_=sign_in_attempts.c.failures + 1)
     values = {"failures": 1, "blocked_until": now, "forgotten_at": now + REMEMBERED}
     new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)
@@ -253,8 +252,7 @@ async def touch_session(connection: Connection, organization_id: UUID, *, secret
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete expired sessions and invitations, attempts that no longer count, and expired pending sign-ins and
-    challenges."""
+    """Delete expired sessions, invitations, pending sign-ins and challenges, and attempts that no longer count."""
     for ends in (
         browser_sessions.c.expires_at,
         sign_in_attempts.c.forgotten_at,
@@ -278,8 +276,7 @@ async def bind_identity(connection: Connection, organization_id: UUID, *, row: M
 
 
 async def delete_identities(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Delete a person's identities at upstream providers, and return the number. The next sign-in there binds as
-    new."""
+    """Delete a person's identities at upstream providers, so that the next sign-in binds anew; return the number."""
     return await delete_rows(connection, upstream_identities, organization_id, principal_id=principal_id)
 
 

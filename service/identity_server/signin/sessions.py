@@ -1,5 +1,4 @@
-"""Browsers and sessions: the person signed in with a browser, and the organization, checked again for every page. A
-browser holds one cookie, random from its first page on and new at every sign-in, and tokens bound to it."""
+"""Browsers and sessions, checked on every page. A random cookie, new at each sign-in, also binds the form tokens."""
 
 import hashlib
 import hmac
@@ -68,7 +67,6 @@ class Browser:
         return response if self.known else self.keep(response)
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
-        """Return the token for a form with the given purpose; the browser must send the token back."""
         return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
     def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
@@ -81,8 +79,7 @@ Way = Literal["password", "passkey", "openIdConnect"]
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person signed in with a browser. `confirmed_at`: their last proof of identity; `by_password`: signed in by
-    password or passkey rather than at a provider."""
+    """A signed-in person. `confirmed_at`: the last proof of identity; `by_password`: or passkey, not at a provider."""
 
     organization_id: UUID
     organization_name: str
@@ -95,8 +92,7 @@ class SignedIn:
 
 
 async def find_session(connection: Connection, browser: Browser, *, now: datetime) -> SignedIn | None:
-    """Find the person signed in with a browser, and set the transaction to their organization; None if signed out. A
-    session ends after 12 hours, when the person becomes inactive, and when the password used to sign in changes."""
+    """Find a browser's person, and enter the organization; None after 12 hours, deactivation or a changed password."""
     if not browser.known:
         return None
     row = await queries.enter_by_session(connection, secret_hash=browser.hash)
@@ -152,8 +148,7 @@ class OwnPage:
 
 @dataclass(frozen=True)
 class ProviderSession:
-    """A session's data on the provider's session: the provider's session id, and the ID token, encrypted under
-    `key`."""
+    """The session at the provider: the session id there, and the ID token, encrypted under `key`."""
 
     provider_id: UUID
     session_id: str | None
@@ -177,11 +172,9 @@ async def begin_session(
     provider: ProviderSession | None = None,
     details: Mapping[str, str] | None = None,
 ) -> Browser:
-    """Sign a person in, and sign the browser's earlier person out; return the browser with its new value.
-
-    A passkey belongs to an account with a password, so a new password ends passkey sessions too. `second_factor` is the
-    kind of factor given after the password. `proven_at` is the time of proof at a provider (None: unknown, confirms
-    nothing). `provider` is the person's origin, and `details` go to the audit entry."""
+    """Sign a person in, and the browser's earlier person out; return the browser's new value. A new password ends
+    passkey sessions too, because passkeys belong to accounts with a password. `second_factor` is the kind of factor
+    given, `proven_at` the time of proof at a provider (None confirms nothing), and `details` go to the audit entry."""
     organization_id, by_password = person.organization_id, by != "openIdConnect"
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()

@@ -22,8 +22,7 @@ WRONG = "The email address or the password is wrong."
 
 
 async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
-    """Sign a browser in with a password; return the browser with its new value for the cookie, or the refusal. If the
-    person has or must have a second factor, the sign-in stays pending (`find_pending`) without a session."""
+    """Sign a browser in by password; return the new browser or a refusal. A second factor leaves it pending."""
     person = await check_password(runtime, attempt)
     if isinstance(person, Refused):
         return person

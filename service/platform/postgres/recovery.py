@@ -31,8 +31,7 @@ class RecoveryError(DatabaseServerError):
 
 
 class RecoveringPostgres(EmbeddedPostgres):
-    """A cluster being restored into an empty data folder: `unpack` each backup, `combine` them, `put_log`,
-    `recover`."""
+    """A cluster restored into an empty data folder: `unpack` each backup, `combine` them, `put_log`, `recover`."""
 
     signal_file = "recovery.signal"
 
@@ -84,11 +83,9 @@ class RecoveringPostgres(EmbeddedPostgres):
         shutil.rmtree(self._work)
 
     def recover(self, *, until: datetime | None, show: Callable[[str], None]) -> bool:
-        """Start the server on a restored folder, replay the log, and open the database.
-
-        With `until`, later commits are left out. Returns False if the log ends earlier: the database stays closed, and
-        calling `recover` without `until` continues. `show` receives each replayed segment. Raises RecoveryError if the
-        log can't be replayed."""
+        """Start the server on a restored folder, replay the log, and open the database. With `until`, later commits are
+        left out. Returns False if the log ends earlier: the database stays closed, and calling again without `until`
+        continues. `show` receives each replayed segment. Raises RecoveryError if the log can't be replayed."""
         if not (self._folder / "PG_VERSION").exists():
             self.place()
         self._show = show

@@ -1,6 +1,5 @@
-"""The embedded PostgreSQL: a wheel's binaries under our own supervisor. The wheel's server object trusts process ids
-and lets every local user in. Here a folder is a cluster behind a socket for the service's system user only. It counts
-as running only if it answers, and is stopped explicitly."""
+"""The embedded PostgreSQL, under our own supervisor: the wheel's trusts process ids and lets every local user in. A
+cluster's socket is only for the service's system user; a cluster runs only if it answers, and is stopped explicitly."""
 
 import fcntl
 import os
@@ -50,11 +49,9 @@ def server_parameters(
     connections: int = FEWEST_CONNECTIONS,
     is_archived: bool = False,
 ) -> dict[str, str]:
-    """Return the settings used when measuring the index: a quarter of memory (at most 2 GiB) as shared buffers.
-
-    The write-ahead log takes at most a sixteenth of the disk. Segments are reused (`min_wal_size`), because PostgreSQL
-    panics if a full disk has no room for another. With `is_archived`, unarchived log is kept up to that limit. The log
-    holds no statements or row values, because both may hold contents and secrets."""
+    """Return the settings used when measuring the index: a quarter of memory (at most 2 GiB) as shared buffers. The
+    write-ahead log, even unarchived (`is_archived`), takes at most a sixteenth of the disk. Segments are reused,
+    because PostgreSQL panics on a full disk. The server's log has no statements or row values, perhaps secret."""
     log_bytes = max(min(disk_bytes // 16, LARGEST_WAL), 2 * segment_bytes)
     shared = max(min(memory_bytes // 4, 2 * GIBIBYTE), GIBIBYTE // 8)
     return {
@@ -148,8 +145,7 @@ class EmbeddedPostgres:
         self._is_archived = is_archived
 
     def start(self) -> None:
-        """Start the server unless it answers, creating the cluster if needed. Raises DatabaseServerError with the end
-        of the log."""
+        """Start the server, or create the cluster first. Raises DatabaseServerError with the end of the log."""
         with self._changing:
             self._initialize()
             self._bring_up()
@@ -170,8 +166,7 @@ class EmbeddedPostgres:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Stop the server: clients are disconnected, all commits are on disk. A start in progress is completed
-        first."""
+        """Stop the server, after a start in progress; clients are disconnected, and commits are on disk."""
         with self._changing:
             if not self._may_run():
                 return
@@ -243,8 +238,7 @@ class EmbeddedPostgres:
         self._run("initdb", "-D", self._name(folder), *options, folder=folder)
 
     def _name(self, folder: Path | None = None) -> str:
-        """Return a name for a folder for programs without permission to enter the parents. pg_ctl passes names to a
-        shell in quotes that some characters end."""
+        """Return a folder's name for programs that can't enter the parents, safe in pg_ctl's shell quotes."""
         folder = folder or self._folder
         is_plain = PLAIN_NAME.fullmatch(str(folder)) is not None
         return str(folder) if is_plain and host.can_reach(folder, self._account) else WORKING_FOLDER
@@ -279,8 +273,7 @@ class EmbeddedPostgres:
         )
 
     def _launch(self) -> bool:
-        """Start the server unless running, and return whether it answers. A server that may be running is left
-        alone."""
+        """Start the server unless it runs or may be running; return whether it answers."""
         if self.process() is not None:
             return False
         remove_stale_file(self._folder)

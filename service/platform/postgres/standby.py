@@ -39,8 +39,7 @@ class EmbeddedStandby(RecoveringPostgres):
         }
 
     def follow(self) -> None:
-        """Start the server unless running. A standby answers no queries, so only the process is checked. Raises
-        RecoveryError."""
+        """Start the server unless its process runs: a standby answers no queries. Raises RecoveryError."""
         if self.process() is None and not self._launch():
             raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
 

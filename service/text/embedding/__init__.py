@@ -49,8 +49,7 @@ def local_files(settings: Settings) -> list[ModelFiles]:
 
 
 async def open_embedders(settings: Settings, *, arithmetic: Sequence[Arithmetic] = ()) -> Embedders:
-    """Open the models of folders and of the endpoint, and the built-in model; `arithmetic` is for the local models.
-    Raises ValueError for bad settings, or ModelFilesError."""
+    """Open all models; `arithmetic` is for the local models. Raises ValueError for bad settings, or ModelFilesError."""
     models, folder = remote_models(settings), settings.data_dir / MODEL_FOLDER
     precision = (await asyncio.to_thread(choose, folder, settings.embeddings_precision)).precision
     local, *folders = [

@@ -1,6 +1,5 @@
 """Dynamic micro-batching: concurrent calls to `embed` share the model in small batches of texts of similar length. The
-request with the least work left goes first, so queries don't wait for documents. The oldest request gets every fourth
-batch, so small requests don't starve a large request."""
+request with the least work left goes first, so queries don't wait; the oldest request gets every fourth batch."""
 
 import asyncio
 import heapq
@@ -37,9 +36,8 @@ _LONGEST_RETRY_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The limits of a batch and of the queue. `tokens` bounds the longest text times the number of texts; a larger
-    batch gains nothing. A text may join if it adds at most `padding` tokens, the cost of a batch of its own.
-    `waiting_texts` bounds the queue of all requests together; a single request is never too large."""
+    """The limits of a batch: the longest text times the texts (`tokens`), and the tokens added by a joining text
+    (`padding`, the cost of its own batch). `waiting_texts` bounds the queue, but never a single request."""
 
     texts: int = 8
     tokens: int = 256
@@ -163,8 +161,7 @@ def _begin_answer(request: _Request) -> bool:
 
 
 class Batcher:
-    """Worker threads for running batches from a queue, each on a core; `niceness` lowers their priority. On a core busy
-    with other work, each thread rests most of the time while `must_rest`."""
+    """Threads running batches, each on a core, less urgent by `niceness`; on a busy core they rest if `must_rest`."""
 
     def __init__(
         self,
@@ -191,8 +188,7 @@ class Batcher:
 
     @contextmanager
     def admit(self, texts: int) -> Generator[None]:
-        """Count texts as waiting until the block ends. Raises Unavailable, with the seconds to wait, if there are too
-        many."""
+        """Count waiting texts during the block. Raises Unavailable, with the seconds to wait, if there are too many."""
         with self._counting:
             if self._waiting and self._waiting + texts > self._limits.waiting_texts:
                 seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))

@@ -1,6 +1,5 @@
-"""Embedding in a separate process for several other processes: both ends and the messages. A `Line` is made before the
-fork and carries a socket of a pair: no foreign process can connect, and requests wait in the socket while the embedding
-process restarts."""
+"""Embedding in a separate process for several processes: both ends and the messages. A `Line`, made before the fork,
+carries a socket pair: no foreign process can connect, and requests wait while the embedding process restarts."""
 
 import asyncio
 import json
@@ -56,7 +55,6 @@ class Line:
         return own
 
     async def answer(self, arithmetic: Arithmetic, until: "asyncio.Future[Any]") -> None:
-        """Embed requests from the line until `until` is done."""
         loop, starting = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
         def receive() -> None:

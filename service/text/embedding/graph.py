@@ -1,6 +1,5 @@
-"""Build a model as an ONNX graph (opset 20) from safetensors, or complete a folder's graph. The input is token ids and
-a mask, the output pooled unit vectors. The layers are BERT's (Devlin et al. 2018): post-layer-norm, exact GELU. The
-type hints of onnx and safetensors are incomplete: an operator's attributes appear as parameters."""
+"""An ONNX graph (opset 20) built from safetensors or completed: token ids and mask to pooled unit vectors by BERT's
+layers (Devlin et al. 2018: post-layer-norm, exact GELU). The type hints of onnx and safetensors are incomplete."""
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportArgumentType=false
 
 import json

@@ -1,5 +1,4 @@
-"""The local model: onnxruntime on the service's own cores, in the configured precision, or the faster precision on this
-processor."""
+"""The local model: onnxruntime on the service's cores, in the configured precision or the faster precision."""
 
 import asyncio
 import fcntl
@@ -74,9 +73,8 @@ class Arithmetic(Protocol):
 
 
 class Engine:
-    """An onnxruntime session behind two micro-batchers, for queries and for documents; document threads yield. Each
-    thread uses a single core: in measurements, long texts were as fast as on two cores, and short texts half again as
-    fast. On a busy core, documents mostly rest while they `must_rest`."""
+    """An onnxruntime session behind micro-batchers for queries and for documents. Each thread uses a single core: two
+    made long texts no faster, and short texts slower. Document threads yield, and mostly rest if they `must_rest`."""
 
     def __init__(
         self,
@@ -115,8 +113,7 @@ _SLICE = 256
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 or a folder's model: texts to tokens here, tokens to vectors by an `Engine` in this or another
-    process. `tokenizer` measures chunks; the model's own tokenizer feeds the model."""
+    """A local model: an `Engine`, perhaps in another process, embeds tokens. `tokenizer` measures chunks, not input."""
 
     def __init__(self, model: EmbeddingModel, arithmetic: Arithmetic, files: ModelFiles) -> None:
         self.model: EmbeddingModel = model
@@ -146,8 +143,7 @@ class LocalEmbedder:
         return await asyncio.to_thread(load)
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return a unit row for each text, read up to the model's limit; raises Unavailable (Retry-After) under
-        load."""
+        """Return a unit row per text, read up to the model's limit. Raises Unavailable (Retry-After) under load."""
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         with traces.span("embed", {"carrel.model": self.model.name, "carrel.texts": len(texts)}):
@@ -182,8 +178,7 @@ class Chosen:
 
 
 def choose(folder: Path, asked: Precision | Literal["auto"]) -> Chosen:
-    """Return the requested precision; for `auto` the measurement kept in the folder, measuring first if there is none.
-    Concurrent processes wait. Raises ModelFilesError."""
+    """Return the precision; `auto` is measured once per folder, while other processes wait. Raises ModelFilesError."""
     if known := read_chosen(folder, asked):
         return known
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,4 @@
-"""The properties of an embedding model, its word pieces for counting, cutting and input, and the interface of an
-embedder."""
+"""An embedding model's properties, the word pieces for counting, cutting and input, and an embedder's interface."""
 
 import json
 import tomllib
@@ -29,8 +28,7 @@ _SLICE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A text's word pieces: `ends` holds the character offset just after each piece, `words` the number of its word.
-    Pieces of different words never depend on each other, so a text may be cut between words."""
+    """A text's word pieces: the `ends` in characters, and numbers of `words`. Cuts between words change no piece."""
 
     ends: list[int]
     words: list[int | None]
@@ -55,7 +53,6 @@ class WordPieces:
         return [Pieces([end for _, end in encoding.offsets], encoding.word_ids) for encoding in encodings]
 
     def cut(self, text: str, pieces: int) -> str:
-        """Return the longest beginning of the text with at most `pieces` (and at most MAX_PIECES) word pieces."""
         ends = self.split([text[:_LONGEST_READ]])[0].ends
         return text[:_LONGEST_READ] if len(ends) <= pieces else text[: ends[pieces - 1]]
 
@@ -84,9 +81,8 @@ _WORDS_FILE = Path(__file__).with_name("all-MiniLM-L6-v2.words.toml")
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingModel:
-    """An embedding model, by the name used to create collections. `mean` is the mean of ordinary embeddings: binary
-    codes are the signs of (embedding - mean), so that codes differ enough. `weights_of_words`: the weight of words
-    relative to meaning, by stemmings of languages (empty: the model knows all)."""
+    """An embedding model, by the name in collections. Binary codes are the signs of (embedding - `mean`), so codes
+    differ enough. `weights_of_words`: words' weight relative to meaning, by stemming (empty: the model knows all)."""
 
     name: str
     dimensions: int
@@ -102,9 +98,8 @@ class Embedder(Protocol):
     texts_embedded: int
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return a unit row per text, in order; text beyond the model's limit is ignored. Use `in_background` for
-        documents, so that they delay no queries. Raises Unavailable (with Retry-After) when saturated or
-        unreachable."""
+        """Return a unit row per text, in order; text beyond the model's limit is ignored. Documents `in_background`
+        delay no queries. Raises Unavailable (with Retry-After) when saturated or unreachable."""
         ...
 
     async def close(self) -> None:

@@ -23,8 +23,7 @@ GRAPH_VERSION = 3
 
 
 def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
-    """Return the graph's path. The graph is built once for all processes and appears whole, after the mean of a
-    folder's model next to it. Raises ModelFilesError."""
+    """Return the graph's path; the graph is built once, whole, after a folder model's mean. Raises ModelFilesError."""
     name = f"{files.name}.{WEIGHTS_SHA256[:8]}" if files.name == MINILM else files.name
     path = folder / f"{name}.v{GRAPH_VERSION}.{precision}.onnx"
     if _is_built(path, files):

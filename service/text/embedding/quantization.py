@@ -1,7 +1,6 @@
-"""Quantize the model's graph to 8 bits, close enough to search exact and quantized vectors together. Weights have a
-scale per column, activations a scale per batch. A few activation channels are tens of times larger: each is divided by
-a factor, and its weight row multiplied by it (SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py` measures
-each channel's largest values."""
+"""Quantize the model's graph to 8 bits, close enough to search exact and quantized vectors together: a scale per column
+of weights, and per batch of activations. Large activation channels are divided by a factor, and weight rows multiplied
+(SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py` measures each channel's largest values."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,7 @@ RANGES_FILE = Path(__file__).with_name("all-MiniLM-L6-v2.ranges.npz")
 """For each product of activations and weights, the largest absolute value of each activation channel."""
 
 KEPT_EXACT = ("encoder.layer.0.output.dense.product", "encoder.layer.2.output.dense.product")
-"""The products of all-MiniLM-L6-v2 most harmed by 8 bits. Keeping them exact halves the distance to the exact vectors
-for a fifth more time."""
+"""The products of all-MiniLM-L6-v2 most harmed by 8 bits; exact, they halve the distance for a fifth more time."""
 
 _SHIFT = 0.75
 """The share of a channel's range moved from the activations, with a single scale, to the weights, with many."""
@@ -28,9 +26,8 @@ _SMALLEST = 1e-5
 """Used for an always-zero channel, to keep the factor finite."""
 
 _LARGEST = 127
-"""The limit of a weight, and of the sum of two neighbours in a column before rounding. CPUs without VNNI add two
-products in 16 bits: 255 (an activation) times 128 fits, twice 127 does not. With this limit every CPU computes equal
-sums."""
+"""The limit of a weight, and of the sum of two neighbours before rounding. CPUs without VNNI add two products in 16
+bits: 255 (an activation) times 128 fits, twice 127 does not. With this limit every CPU computes equal sums."""
 
 _Floats = NDArray[np.float32]
 

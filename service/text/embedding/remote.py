@@ -46,8 +46,7 @@ class _TryAgain(Exception):  # noqa: N818 - never leaves this module
 
 
 class RemoteEmbedder:
-    """Gets vectors from an endpoint; texts are measured and cut in the local model's word pieces. Vectors must have
-    `dimensions` numbers, sent as a parameter if `ask_for_dimensions` (some models refuse it)."""
+    """Gets vectors of `dimensions` (a parameter if `ask_for_dimensions`) for texts cut by the local model's pieces."""
 
     def __init__(
         self,
@@ -74,8 +73,7 @@ class RemoteEmbedder:
         self._turns, self._turns_of_queries = asyncio.Semaphore(turns), asyncio.Semaphore(turns)
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return a unit row per text, up to 254 word pieces. Raises Unavailable when the endpoint fails or answers
-        wrongly."""
+        """Return a unit row per text, up to 254 word pieces. Raises Unavailable for a failed or wrong answer."""
         del in_background  # how many they are says it here
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)

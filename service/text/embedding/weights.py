@@ -1,5 +1,4 @@
-"""The files of a local model: all-MiniLM-L6-v2 from a wheel, never imported (its code needs torch), or a folder in the
-format of sentence-transformers."""
+"""A local model's files: all-MiniLM-L6-v2 of a wheel, never imported, or a folder as by sentence-transformers."""
 
 import hashlib
 import importlib.util
@@ -24,8 +23,7 @@ class ModelFilesError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The paths and settings of a model's files. `prefixes` are put before queries and before documents; folders with
-    different contents get different names."""
+    """A model's files and settings; `prefixes` precede queries and documents; different contents change the name."""
 
     weights: Path
     config: Path

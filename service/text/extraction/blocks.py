@@ -11,8 +11,7 @@ from carrel.wire.formats import NotReadKind
 
 BlockKind = Literal["heading", "paragraph", "table_row", "code"]
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom of a rectangle, as fractions of the page from 0 to 1, from the page's upper left
-corner."""
+"""Left, top, right and bottom of a rectangle, as fractions of the page from its upper left corner."""
 Area = tuple[int, Box]
 """A part of a page, preceded by the index (from 0) of the first character of the text in the part."""
 
@@ -31,13 +30,11 @@ _decode_row = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a document, never empty, without control characters except newline and tab.
-
-    `level` is 1 (outermost) to 6 for headings, otherwise 0; `page` counts pages, slides or messages from 1. A table row
-    names its columns (`Header: value | …`); `rows`, counted from 1, are its first and last row in the sheet.
-    `confidence` (0 to 1) is set for text read by OCR. `areas` are the parts of the page in order if the text continues
-    in another column; otherwise `box` is all. `quoted`: the text is quoted from an earlier mail, so it is shown and not
-    indexed."""
+    """A piece of a document, never empty, without control characters except newline and tab. `level` is 1 (outermost)
+    to 6 for headings, otherwise 0; `page` counts pages, slides or messages from 1. A table row names its columns
+    (`Header: value | …`); `rows`, from 1, are its first and last row in the sheet. `confidence` (0 to 1) is set by OCR.
+    `areas` are the parts of the page in order if the text continues in another column; otherwise `box` is all. `quoted`
+    text, from an earlier mail, is shown and not indexed."""
 
     kind: BlockKind
     text: str
@@ -53,8 +50,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """Unread parts of a kind: their number and the first few places. `where` names pages, slides, sheets or messages by
-    number ("page 3"), or a detail with its kind ("tables of page 3")."""
+    """The number and first places of unread parts of a kind; `where` is like "page 3" or "tables of page 3"."""
 
     kind: NotReadKind
     count: int
@@ -63,8 +59,7 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True)
 class FoundPicture:
-    """A picture for text recognition, `after` a number of blocks; None: the whole page. Only `within` can interpret
-    `address`."""
+    """A picture for text recognition, `after` a number of blocks (None: the whole page); `within` reads `address`."""
 
     address: str
     page: int | None = None
@@ -74,12 +69,10 @@ class FoundPicture:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The text of a file: its real media type, its own title if any, and at least one block or scanned page.
-
-    `not_read` lists the parts missing from the text, as far as the format shows them; None: the reader can't tell. Text
-    recognition may read later: `scanned`, the numbers of pages that are pictures, and `pictures`, each once, if looked
-    for. `packed` is `pack_blocks(blocks)`, empty in an Extraction made by hand. `file_count` is the number of files in
-    an archive or a mail; `causes` are the traces of the first details that failed."""
+    """The text of a file: its real media type, its title if any, and at least one block or scanned page. `not_read`
+    lists the parts missing from the text; None: the reader can't tell. Text recognition may read later: `scanned`, the
+    numbers of pages that are pictures, and `pictures`, if looked for. `packed` is `pack_blocks(blocks)`, empty if made
+    by hand. `file_count` counts files in an archive or mail; `causes` are traces of the first failed details."""
 
     media_type: str
     title: str | None
@@ -94,8 +87,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class ContainedFile:
-    """A file within another: its cleaned, unique path and its bytes. `content` is None if unreadable; `code` and
-    `message` then give the reason, as in an API error."""
+    """A file within another, with its cleaned, unique path. If `content` is None, `code` and `message` say why."""
 
     path: str
     content: bytes | None

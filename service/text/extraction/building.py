@@ -26,8 +26,7 @@ MOST_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most a file may contain. `reads_scans`: whether text recognition will read scanned pages and picture files;
-    `finds_pictures`: whether it will read pictures within files."""
+    """The most a file may contain, and if recognition reads scans (and picture files), or pictures within files."""
 
     characters: int = 20_000_000
     blocks: int = 1_000_000
@@ -44,11 +43,9 @@ class Limits:
 
 
 class BlockBuilder:
-    """Collects a file's blocks in order; raises Unreadable beyond a limit.
-
-    `page`, `sheet` and `quoted` apply to the blocks added next. `file_count` counts contained files that become
-    documents. `tells_rest`: whether unread parts are reported. `forms_chosen` and `entries_read` prevent reading a
-    picture twice. `causes` are the failed refinements for the log; `inserted` counts inner documents."""
+    """Collects a file's blocks in order; raises Unreadable beyond a limit. `page`, `sheet` and `quoted` apply to the
+    next blocks. `file_count` and `inserted` count contained and inner documents. `tells_rest`: unread parts are
+    reported. `forms_chosen` and `entries_read` prevent reading a picture twice. `causes` are failures for the log."""
 
     def __init__(self, limits: Limits, file_name: str = "") -> None:
         self.limits = limits
@@ -111,8 +108,7 @@ class BlockBuilder:
             raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 
     def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
-        """Record unread parts, and their page, slide, sheet or message if known. Never use words from the file as a
-        name: admins see the record for documents they may not read."""
+        """Record unread parts, never with words of the file: admins see records of documents they may not read."""
         if count:
             noted = self._not_read.get(kind, NotRead(kind, 0))
             is_new = where and where not in noted.where and len(noted.where) < MOST_PLACES
@@ -141,8 +137,7 @@ class BlockBuilder:
         self.leave_out(NotReadKind.PAGE, f"page {number}")
 
     def picture(self, address: str, content: bytes, where: str = "", *, page: int | None = None) -> None:
-        """Record a picture for later text recognition, unless it is an icon or already recorded. An unreadable picture,
-        or a picture beyond the limit, is left out at the place `where`. Texts in a drawing are read now."""
+        """Record a new picture for later recognition, unless an icon, or leave it out; a drawing's texts are read."""
         if not self._is_new(content):
             return
         if (drawing := read_drawing(content)) is not None:

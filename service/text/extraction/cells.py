@@ -38,7 +38,6 @@ def show_number(value: float, form: str = GENERAL, *, is_1904: bool = False) -> 
 
 
 def with_stored(shown: str, stored: str) -> str:
-    """Return a cell's shown text and, if different, the stored value in brackets."""
     first = _LAST_ZEROS.sub(r"\1", shown.partition(" ")[0]).rstrip(".")
     says_it = stored in {"", shown, first} or shown.startswith((f"{stored} ", f"{stored}:"))
     return shown if says_it else f"{shown} ({stored})".strip()

@@ -1,7 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 # olefile is typed in part.
-"""Compound files (OLE): the format of Word, Excel and PowerPoint before 2007, made of streams, and their pictures
-([MS-ODRAW]). Each picture is stored in a record as its original file."""
+"""Compound files (OLE), as of Word, Excel and PowerPoint before 2007, and their pictures ([MS-ODRAW])."""
 
 import struct
 import zlib
@@ -86,8 +85,7 @@ def read_picture(data: bytes, place: int) -> bytes:
 
 
 def find_stored(data: bytes, place: int, end: int) -> Iterator[tuple[bool, int]]:
-    """Yield the position of each picture between two positions of a store, in order, and whether it is in the store's
-    own stream."""
+    """Yield the pictures between two places of a store: whether in the store's own stream, and the position."""
     end = min(end, len(data))
     while place + 8 <= end:
         _, kind, size = struct.unpack_from("<2HI", data, place)
@@ -128,9 +126,8 @@ _AFTER_ALL = 1 << 32
 
 @dataclass(slots=True)
 class Pictures:
-    """A document's pictures, recorded after the paragraphs containing them. `drawings`: begin and size, in the stream
-    `table`, of drawings laid over the text. `places`: pairs of a picture's character and its position in its stream, in
-    order."""
+    """A document's pictures, recorded after their paragraphs. `drawings`: begin and size, in the stream `table`, of
+    drawings laid over the text. `places`: pairs of a picture's character and position in its stream, in order."""
 
     streams: Mapping[str, bytes]
     table: str

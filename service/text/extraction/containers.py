@@ -73,9 +73,8 @@ def parse_gzip(path: Path, builder: BlockBuilder) -> None:
 def read_files(
     path: Path, file_name: str, limits: Limits, *, start: int, most: int | None, largest: int
 ) -> list[ContainedFile]:
-    """Read the files in a container from number `start`: some megabytes, at most `most` files. An empty list is the
-    end. A file over `largest` bytes, damaged or encrypted has the content None. With `largest` 0 only the paths are
-    read."""
+    """Read the files in a container from number `start`: some megabytes, at most `most` files; an empty list is the
+    end. Files over `largest` bytes (0: only paths are read), damaged or encrypted have the content None."""
     found: list[ContainedFile] = []
     size = 0
     with _CONTAINERS[sniff(path, file_name).name](path, limits, file_name) as entries:
@@ -126,8 +125,7 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> 
 
 
 def _name_all(entries: Sequence[zipfile.ZipInfo]) -> Sequence[tuple[str, zipfile.ZipInfo]]:
-    """Return entries with their names. The encoding is guessed from all names together; Python assumes code page
-    437."""
+    """Return entries with names; the encoding is guessed from all together, where Python assumes code page 437."""
     unmarked = [each for each in entries if not each.flag_bits & _UTF_8]
     named = dict(
         zip(map(id, unmarked), decode_names([each.filename.encode("cp437") for each in unmarked]), strict=True)

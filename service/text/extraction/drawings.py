@@ -1,7 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Features common to Word, PowerPoint and Excel files: paragraphs in shapes, charts, diagrams (SmartArt), and
-comments."""
+"""Features common to Word, PowerPoint and Excel files: shapes, charts, diagrams (SmartArt) and comments."""
 
 import re
 import zipfile
@@ -64,8 +63,7 @@ def texts(
     *,
     apart: Collection[str] = (),
 ) -> str:
-    """Return the wanted texts below an element, with breaks, without dropped elements; elements in `apart` are
-    separated."""
+    """Return the wanted texts below an element, with breaks, without dropped elements, and with `apart` separated."""
     parts: list[str] = []
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, node in walk:
@@ -103,8 +101,7 @@ def note_pictures(
     known: set[str],
     page: int | None = None,
 ) -> None:
-    """Add alternative texts, and record new pictures (`names`: of entries). Previews of objects and films give only
-    text."""
+    """Add alternative texts, and record new pictures (`names`: of entries); previews of objects give only text."""
     described = (node.get("descr") or node.get("alt") or "" for node in root.iter(*_DESCRIBED))
     for text in dict.fromkeys(described):
         if not _FILE_NAME.fullmatch(text):

@@ -1,5 +1,4 @@
-"""The texts outside the cells of a workbook from before 2007 ([MS-XLS]): comments, text boxes, chart titles,
-headers."""
+"""The texts outside a workbook's cells before 2007 ([MS-XLS]): comments, text boxes, chart titles, headers."""
 
 import io
 import struct

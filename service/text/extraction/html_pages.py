@@ -30,7 +30,6 @@ _LEAST = 40
 
 
 def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the blocks of a page; return its <title>."""
     root = _root(read_text(data, builder))
     _Page(builder, strict=True).write(root)
     if sum(len(block.text) for block in builder.blocks) < _LEAST:
@@ -47,8 +46,7 @@ def add_html(text: str, builder: BlockBuilder, is_quote: Callable[[Any], bool] =
 
 
 def _root(text: str) -> Any:
-    """Parse decoded text, ignoring any <meta charset>. `huge_tree` lifts the 10 MB limit on a text, beyond which the
-    rest would be lost silently; depth stays limited to 2,048 elements."""
+    """Parse text, ignoring <meta charset>. `huge_tree` prevents silent loss beyond 10 MB; depth is at most 2,048."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)

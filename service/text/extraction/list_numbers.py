@@ -116,8 +116,7 @@ _PLACES_ABOVE = frozenset("012345678")
 
 
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
-    """Write each list item's number as shown by Word, or a hyphen for a bullet, into `body`, using `numbering` and
-    `styles`."""
+    """Write the number shown by Word, or a hyphen for a bullet, into each list item of `body`."""
     lists = _Lists(numbering, styles)
     # The second copy of a text box is for old programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}

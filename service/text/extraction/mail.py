@@ -1,5 +1,4 @@
-"""E-mail, single or in a mailbox: headers, body and names of attachments. containers.py makes attachments documents.
-Text quoted from earlier mails is shown but not indexed again."""
+"""E-mail, single or in a mailbox: headers, body, attachments' names. Text quoted from earlier mails isn't indexed."""
 
 import re
 import tomllib
@@ -36,8 +35,7 @@ def is_quote(element: Any) -> bool:
 
 
 def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: str, is_reply: bool) -> list[bool]:
-    """Return for each line whether it is quoted next to the mail's own text. For HTML, `lines` are the paragraphs, and
-    `in_html` are the results of `is_quote`."""
+    """Return for each line whether it is quoted; for HTML, lines are paragraphs, with `in_html` from `is_quote`."""
     # Some mailboxes mark a line "From …" like a quoted one.
     cited = in_html or [line.startswith(">") and not line.startswith(">From ") for line in lines]
     quoted, at, follows, answers = [False] * len(lines), 0, False, _RULE["reply"].match(subject) is not None
@@ -260,8 +258,7 @@ def bytes_of(part: EmailMessage) -> bytes:
 
 
 def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:
-    """Yield the parts of a message without inner parts; a forwarded message or an encrypted part counts as a single
-    part."""
+    """Yield a message's parts without inner parts; a forwarded message or encrypted part counts as single."""
     if part.get_content_maintype() != "multipart" or part.get_content_type() in _ENCRYPTED:
         yield part
     else:

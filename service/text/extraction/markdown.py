@@ -1,5 +1,4 @@
-"""Markdown (CommonMark with tables), as in wikis and static sites with front matter and template tags, and the formats
-converted to Markdown by kreuzberg: EPUB, notebooks, reStructuredText and Org."""
+"""Markdown (CommonMark with tables), also converted by kreuzberg from EPUB, notebooks, reStructuredText and Org."""
 
 import re
 import zipfile

@@ -18,8 +18,7 @@ _BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
 
 
 def parse_markup(data: bytes) -> Any:
-    """Return the root of XML with internal entities replaced. Raises Unreadable if damaged, too deep or too
-    expanded."""
+    """Return the root of XML, with entities replaced. Raises Unreadable if damaged, too deep or too expanded."""
     try:
         return _parse(_BEFORE.sub(b"", data, count=1), "internal")
     except etree.XMLSyntaxError as error:

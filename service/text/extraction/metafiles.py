@@ -1,5 +1,4 @@
-"""Windows drawings, WMF ([MS-WMF]) and EMF ([MS-EMF], [MS-EMFPLUS]): the lines of text, and the largest bitmap. Office
-stores the appearance of another program's object as such a drawing: a chart, an equation, a part of a sheet."""
+"""Windows drawings, WMF ([MS-WMF]) and EMF ([MS-EMF], [MS-EMFPLUS]): texts and largest bitmap of Office objects."""
 
 import struct
 import zlib
@@ -31,8 +30,7 @@ _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The content of a drawing: lines from top to bottom, and the largest bitmap, or empty. `others` counts the
-    remaining bitmaps with possible text."""
+    """A drawing's lines, top to bottom, the largest bitmap, if any, and the number of `others` with possible text."""
 
     lines: tuple[str, ...]
     bitmap: bytes

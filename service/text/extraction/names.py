@@ -101,8 +101,7 @@ def _score_wide(character: str) -> float:
 
 
 def decode_as(data: bytes, charset: str) -> str:
-    """Decode text in a declared encoding, or in the wider encoding meant by programs; otherwise in a likely
-    encoding."""
+    """Decode text in a declared encoding, or the wider encoding meant by programs; otherwise in a likely encoding."""
     try:
         return data.decode(_WIDER.get(charset.lower(), charset))
     except (LookupError, ValueError):
@@ -126,8 +125,7 @@ def decode_body(data: bytes, charset: str) -> str:
 
 
 def decode_header(text: str) -> str:
-    """Return a header's text: encoded words decoded, adjacent words joined, and bytes without declared encoding
-    guessed."""
+    """Return a header's text: encoded words decoded and joined, and undeclared encodings guessed."""
     text = _WORDS.sub(lambda run: _decode_words(run[0]), text)
     if not any("\udc80" <= character <= "\udcff" for character in text):
         return text

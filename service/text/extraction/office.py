@@ -97,8 +97,7 @@ _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 
 
 def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0) -> str | None:
-    """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts. Lists
-    keep their numbers; changes count as accepted; headers and footers come last, once."""
+    """Add a document's text, changes accepted: notes and charts follow paragraphs; headers and footers come last."""
     with open_archive(path) as archive:
         try:
             document = open_document(archive, docx.Document, "a Word document", builder)

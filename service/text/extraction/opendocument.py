@@ -1,7 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""OpenDocument texts and presentations, and the parts of a spreadsheet outside its cells. Notes, comments and drawings
-follow their paragraph; page headers and footers come last."""
+"""OpenDocument texts and presentations, and spreadsheets outside cells. Notes follow paragraphs; headers come last."""
 
 import re
 import zipfile

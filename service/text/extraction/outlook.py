@@ -70,7 +70,6 @@ def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
-    """Return a message with the pictures in its text, reading at most `largest` bytes."""
     with _open(path, largest) as file:
         message, attachments = file.message(())
         file.fill_pictures(attachments)
@@ -224,8 +223,7 @@ class _MessageFile:
         return next((value for _, each, _, value in entries if each == identity), 0)
 
     def _stream(self, folder: Folder, name: str, *, must: bool = False) -> bytes:
-        """Return the bytes of a property, or of all small properties; if absent, empty bytes, or OSError with
-        `must`."""
+        """Return the bytes of a property, or all small properties; if absent, empty bytes, or OSError with `must`."""
         name = name if name == _PROPERTIES else f"__substg1.0_{name}"
         if not must and name not in self._entries.get(folder, ()):
             return b""

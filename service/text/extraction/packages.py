@@ -1,7 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Office files as packages (ZIP archives): checking kind and size before a library opens them; parts other than text;
-converting templates, macros, shows and Strict Open XML to plain files; pages of Visio and XPS."""
+"""Office files as ZIP packages: checks of kind and size, conversion to plain files, parts without text, Visio, XPS."""
 
 import io
 import mimetypes
@@ -27,7 +26,6 @@ from service.text.extraction.svg import read_drawing
 _RATIO_FROM = 32 << 20
 _READ = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
-"""The errors from reading a damaged archive."""
 ENCRYPTED = 0x1
 """The bit in an entry's flags for a required password."""
 # ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
@@ -56,10 +54,8 @@ def is_archive(path: Path) -> bool:
 
 
 def check_archive(path: Path | IO[bytes], limits: Limits, *, whole: bool, for_library: bool = False) -> None:
-    """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
-
-    Declared sizes are checked first. Then every XML entry (`whole`: every entry) is unpacked in parts and counted, so
-    false headers are found. Damaged entries are refused only `for_library`: our own readers handle them."""
+    """Raise Unreadable unless the archive is whole, unencrypted, within limits and free of XML tricks, by unpacking
+    every XML entry (`whole`: every entry): headers may lie. Damaged entries are refused only `for_library`."""
     with open_archive(path) as archive:
         entries = archive.infolist()
         check_declared(entries, limits)
@@ -150,8 +146,7 @@ Document = TypeVar("Document")
 
 
 def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:
-    """Record pictures, sounds, films and embedded objects of an OpenDocument file or book; skip `copies` of a
-    picture."""
+    """Record pictures, sounds, films and objects of an OpenDocument file or book, except `copies` of a picture."""
     names = archive.namelist()
     if "content.xml" in names:
         builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(read_undamaged(archive, "content.xml"))))
@@ -195,8 +190,7 @@ def note_entry(
     page: int | None = None,
     is_preview: bool = False,
 ) -> None:
-    """Record a picture in an archive: drawings are read now, bitmaps later by text recognition; a preview gives only
-    text."""
+    """Record a picture in an archive: a drawing is read now, a bitmap by OCR later; a preview gives only text."""
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
@@ -289,8 +283,7 @@ def read_title(archive: zipfile.ZipFile) -> str | None:
 def open_document(
     archive: zipfile.ZipFile, load: Callable[[IO[bytes]], Document], kind: str, builder: BlockBuilder
 ) -> Document:
-    """Open a Word document or presentation with its library, without missing and damaged parts. Variants, and files
-    with such parts, become a plain copy in memory, without pictures and macros."""
+    """Open a Word document or presentation with its library; variants and damaged files as a plain copy in memory."""
     types, is_plain = read_undamaged(archive, _TYPES), False
     chunks = [name for _, kind, name in related(archive, find_main_part(archive)) if kind == "aFChunk"]
     inserted = {name: read_undamaged(archive, name) for name in chunks}
@@ -348,8 +341,7 @@ def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes])
 
 
 def _as_plain(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """Return an XML part with the usual names, as far as readable; None if unreadable. Parts other than XML become
-    empty."""
+    """Return an XML part with the usual names, if readable; parts other than XML become empty."""
     if not name.endswith((".xml", ".rels")):
         return b""
     root = read_damaged(read_undamaged(archive, name))

@@ -114,8 +114,7 @@ def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Coll
 
 
 def _own_scale(page: Any) -> float:
-    """Return the pixels per point of a page made of a single picture, at least 1; infinity for any other page. At a
-    larger scale, words run together."""
+    """Return the pixels per point of a single-picture page, at least 1, else infinity: enlarged, words run together."""
     objects = list(islice(page.get_objects(max_depth=1), 2))
     if len(objects) != 1 or objects[0].type != raw.FPDF_PAGEOBJ_IMAGE:
         return inf

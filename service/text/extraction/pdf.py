@@ -272,8 +272,7 @@ def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Seque
 
 
 def _pieces(text_page: Any, frame: _Frame, lines: Sequence[Line]) -> list[Box]:
-    """Return the positions of the pieces of a page's lines; empty for a page without tables, or with too many
-    pieces."""
+    """Return the positions of the pieces of a page's lines; empty without tables, or with too many pieces."""
     count: int = raw.FPDFText_CountRects(text_page, 0, -1)
     # PDFium takes the next cell for a line of its own where a cell has several lines.
     beside = sum(

@@ -249,8 +249,7 @@ def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> _Paragra
 
 
 def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
-    """Return the areas of a paragraph's lines on the page, by column; empty if `box` is enough. Long areas are split
-    every few lines, because a passage may be any part."""
+    """Return a paragraph's areas by column, long areas in parts for passages; empty if `box` is enough."""
     columns: list[list[Line]] = [[]]
     for number, line in enumerate(run):
         if number and (_went_up(run[number - 1], line) or len(columns[-1]) == _AREA_LINES):

@@ -144,8 +144,7 @@ def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
 
 
 def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
-    """Return the edges of columns: pieces aligned vertically in the lines with the most pieces. A piece over several
-    columns, such as a heading, is in a line with fewer pieces; cells next to all lines are a separate column."""
+    """Return columns' edges, aligned in the lines with most pieces: no heading over several columns is among them."""
     most = sorted(len(line) for line in lines)[len(lines) * 3 // 4]
     pieces = [piece for line in lines for piece in line]
     columns = _merge((piece[0], piece[2]) for line in lines if len(line) >= most for piece in line)

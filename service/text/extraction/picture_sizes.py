@@ -10,8 +10,7 @@ _LEAST_SIDE, _LEAST_PIXELS = 64, 10_000
 
 
 def is_legible(content: bytes, *, pixels: int) -> bool | None:
-    """Return whether a picture's size allows legible text; None if the picture is unreadable, or has too many
-    pixels."""
+    """Whether a picture's size allows legible text; None if unreadable or with too many pixels."""
     Image.MAX_IMAGE_PIXELS = None
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:

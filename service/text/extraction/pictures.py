@@ -22,8 +22,7 @@ options.DECODE_THREADS = 1
 
 
 def parse_picture(path: Path, builder: BlockBuilder) -> None:
-    """Record a picture's pages as scanned. Raises Unreadable if pictures aren't read, or for a damaged or too large
-    file."""
+    """Record a picture's pages as scanned. Raises Unreadable for damage, size, or if pictures aren't read."""
     if not builder.limits.reads_scans:
         raise Unreadable(
             "file_type_unsupported",

@@ -1,5 +1,4 @@
-"""Text files: plain, with blank lines between paragraphs; CSV and TSV, a block per row; JSON and JSON Lines, where a
-flat object is a row and any other value a paragraph with its path."""
+"""Text files: plain text by paragraphs; CSV and TSV by rows; JSON and JSON Lines by flat objects and other values."""
 
 import csv
 import json

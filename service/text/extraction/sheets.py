@@ -1,7 +1,6 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Workbooks as shown in their cells, row by row: values as last calculated, never linked workbooks. In Excel's own
-format, comments, text boxes, charts, headers and footers follow each sheet."""
+"""Workbooks as shown, row by row, as last calculated, without linked workbooks; Excel's comments and charts follow."""
 
 import io
 import re

@@ -75,8 +75,7 @@ def sniff(path: Path, file_name: str) -> FileFormat:
 
 
 def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
-    """Return whether the suffix is allowed for the format: a suffix of equal kind (RTF as .doc), or .zip for an Office
-    file."""
+    """Whether the suffix is allowed: of an equal kind (RTF as .doc), or .zip for an Office file."""
     if named is None or named is found or (named.kind == found.kind and found.kind in _OFFICE_KINDS):
         return True
     return named is ZIP and (found in _DECLARED.values() or found in _PARTS.values())
@@ -124,8 +123,7 @@ def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | N
 
 
 def _compound_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
-    """Return a compound file's format by its streams, if ambiguous by its name. Raises Unreadable for a password, or if
-    no format fits."""
+    """Return a compound file's format, by its streams if ambiguous. Raises Unreadable for a password or no format."""
     found: set[FileFormat | UnreadFormat] = set()
     rest = b""
     with path.open("rb") as file:

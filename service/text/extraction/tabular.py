@@ -23,12 +23,9 @@ class _Row:
 
 
 class TableWriter:
-    """Adds the rows of a table in order.
-
-    The header is the row marked by the caller, or the first row of two or more cells that is all words and has rows
-    below. Earlier single cells (captions) are paragraphs. Several header rows are joined: the marked rows, or a first
-    row of a few spread cells over several columns. A `numbered` table gives each row its number, as shown by programs.
-    """
+    """Adds the rows of a table in order. The header is the row marked by the caller, or the first row of two or more
+    cells, all words, with rows below. Earlier single cells (captions) are paragraphs. Several marked rows are joined,
+    and so is a first row of a few cells over several columns. A `numbered` table numbers rows as programs do."""
 
     def __init__(self, builder: BlockBuilder, *, page: int | None = None, numbered: bool = False) -> None:
         self._builder = builder
@@ -49,8 +46,7 @@ class TableWriter:
         box: Box | None = None,
         number: int | None = None,
     ) -> None:
-        """Add the next row, with the row number `number` if given; set `header` if the file itself marks the row as a
-        header."""
+        """Add a row, with its `number` if given; `header` means that the file itself marks the row as a header."""
         self._number = self._number + 1 if number is None else number
         row = _Row([one_line(cell) for cell in cells], self._number, self._page if page is None else page, box)
         if not any(row.values):
@@ -79,8 +75,7 @@ class TableWriter:
             self._write(row)
 
     def close(self) -> None:
-        """End the table. A presumed header without rows is added as a row; column names without a value are added
-        too."""
+        """End the table, adding a presumed header without rows, and column names without values."""
         pending = self._candidate or self._groups
         if pending is not None:
             self._header = []

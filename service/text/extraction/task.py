@@ -1,5 +1,4 @@
-"""Extraction inside a worker process, limited in memory and time. The module imports parsers only in a worker, so that
-workers stay small, and the service, which also imports this module, starts sooner."""
+"""Extraction within a worker process, with limits. Only workers import parsers, so the service starts sooner."""
 
 import resource
 import signal
@@ -49,8 +48,7 @@ def ready() -> bool:
 
 
 def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extraction | Refused:
-    """Return the file's text or its refusal; killed after `seconds` of processor time. Only packed blocks are returned:
-    cheaper to send than objects, and already in stored form."""
+    """Return the text, in packed blocks for cheap sending, or a refusal; killed after `seconds` of processor time."""
     from service.text.extraction.parsing import parse_file  # noqa: PLC0415 - see above
 
     def parse() -> Extraction:
@@ -74,7 +72,6 @@ def read_files(
 def render_page(
     path: str, _file_name: str, limits: Limits, seconds: float, *, media_type: str, page: int
 ) -> "RenderedPage | Refused":
-    """Return a page of the file as a picture (see `pages.render_page`), or the refusal; limited like `extract`."""
     from service.text.extraction import pages  # noqa: PLC0415 - see above
 
     return _within(

@@ -230,8 +230,7 @@ class _Reader:
             self._words.append(" ")
 
     def _formula_end(self, symbol: str) -> int:
-        """Return the end of a formula, or -1; each end is searched for only once, for any number of formulas before
-        it."""
+        """Return the end of a formula, or -1; each end is searched for only once, for all formulas before it."""
         if self._ends.get(symbol, -1) < self._place:
             end = self._text.find("\\)" if symbol == "(" else "\\]", self._place)
             self._ends[symbol] = end if end >= 0 else len(self._text) + _LONGEST_FORMULA

@@ -259,8 +259,7 @@ def _read_header(main: bytes) -> _Header:
 
 
 def _find_code_page(sample: bytes) -> str:
-    """Return the code page of a text declared as Western European: cp1252, or a detected page if over a third of the
-    bytes are 0xC0 or above."""
+    """Return cp1252 text's real code page: a detected page if over a third of the bytes are 0xC0 or above."""
     letters = sample.translate(None, bytes(range(0xC0)))
     return detect_encoding(sample.translate(_NO_CONTROLS)) if len(letters) * 3 > len(sample) else "cp1252"
 

@@ -60,8 +60,7 @@ class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in s
 
 
 class Extractor:
-    """A pool of worker processes for reading files within limits of time and memory. Workers are forked from a server
-    process with the parsers imported and no threads, and end with this process."""
+    """Worker processes for reading within limits, forked from a server with parsers, and ended with this process."""
 
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, limits: Limits | None = None) -> None:
         self._workers = workers
@@ -75,8 +74,7 @@ class Extractor:
         )
 
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
-        """Return the text of the file at `path`, named `file_name` by its sender, and optionally its pictures. Raises
-        UnreadableFile or Unavailable. Cancelling ends the worker; files wait in order."""
+        """Return a file's text and pictures. Raises UnreadableFile and Unavailable. Cancelling ends the worker."""
         limits = replace(self._limits, finds_pictures=finds_pictures)
         with traces.span("extract") as span:
             found = await self._run(task.extract, path, file_name, limits)
@@ -99,11 +97,9 @@ class Extractor:
     async def render_page(
         self, on_disk: AbstractAsyncContextManager[Path], *, media_type: str, page: int, wanted_by: UUID
     ) -> "RenderedPage":
-        """Return a page, from 1, as a picture; `on_disk` provides the file.
-
-        Raises UnreadableFile, and Unavailable `rendering_saturated` if many pages wait, or several of one person
-        (`wanted_by`). Pages are rendered in turn, for at most `_PAGE_SECONDS` each, so that uploads keep the other
-        workers."""
+        """Return a page, from 1, as a picture; `on_disk` provides the file. Raises UnreadableFile, and Unavailable
+        `rendering_saturated` if many pages wait, or several of one person (`wanted_by`). Pages are rendered in turn,
+        for at most `_PAGE_SECONDS` each, so that uploads keep the other workers."""
         wanted = self._pages_wanted
         if wanted.total() >= _MOST_PAGES_WANTED or wanted[wanted_by] >= _MOST_PAGES_OF_ONE:
             raise _too_many_pages()

@@ -70,8 +70,7 @@ def _fields(element: Any, entities: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _attributes(element: Any) -> list[tuple[str, str]]:
-    """Return an element's own attributes, without namespaced attributes (xml:lang, xsi:type), meant only for
-    readers."""
+    """Return an element's attributes, except namespaced (xml:lang, xsi:type), meant only for readers."""
     return [(name, one_line(value)) for name, value in element.attrib.items() if not name.startswith("{")]
 
 

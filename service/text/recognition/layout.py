@@ -87,7 +87,6 @@ Row = Sequence[RecognizedLine]
 
 
 def make_blocks(lines: Sequence[RecognizedLine], *, view: PageView, page: int | None) -> list[Block]:
-    """Return a page's blocks in reading order; `page` becomes the blocks' page number."""
     if not lines:
         return []
     angle = _slant(lines)

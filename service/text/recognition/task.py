@@ -17,8 +17,7 @@ _recognizers: list[Recognizer] = []
 
 
 class ReadPage(NamedTuple):
-    """The packed blocks of a page. Without blocks, `error` gives the reason in a sentence, and `cause` any unexpected
-    error."""
+    """A page's packed blocks; without blocks, `error` says why in a sentence, and `cause` is any unexpected error."""
 
     packed: bytes = b""
     error: str | None = None
@@ -35,8 +34,7 @@ def prepare(memory_bytes: int, niceness: int) -> None:
 def read_page(
     path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int, seconds: float, address: str | None = None
 ) -> ReadPage:
-    """Return a page's blocks, numbered if the file's pages are; or the reason why it is unreadable. With an `address`,
-    return the blocks of the picture there, without boxes. Text already in the page's text layer is left out."""
+    """Return the blocks of a page, or of a picture at `address` (no boxes), beyond its text layer; or the reason."""
     limit_processor(seconds)
     try:
         picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels, address=address)

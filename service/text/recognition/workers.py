@@ -39,9 +39,7 @@ class PageReader:
     async def read(
         self, path: Path, *, media_type: str, page: int, is_numbered: bool, address: str | None = None
     ) -> Sequence[Block]:
-        """Return the text of page `page`, from 1; blocks are numbered if `is_numbered`. With an `address`, return the
-        text of the picture there.
-
+        """Return the text of page `page`, from 1, numbered if `is_numbered`; with an `address`, of the picture there.
         Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, if no worker can start: killed
         while idle, no models, or no room on the machine. Cancelling ends the worker."""
         # Imported here: the worker's modules take the libraries along, which the service has no other use for.

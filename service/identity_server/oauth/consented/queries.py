@@ -55,8 +55,7 @@ async def list_readable_collections(
     name_contains: str | None = "",
     limit: int | None,
 ) -> list[ReadableCollection]:
-    """List collections that a person may search: first the chosen ids, then by part of a name (None: only the chosen
-    ids)."""
+    """List a person's searchable collections: first the chosen ids, then by part of a name (None: only chosen ids)."""
     is_chosen = in_array(collections.c.collection_id, chosen)
     is_found = false() if name_contains is None else collections.c.name.icontains(name_contains, autoescape=True)
     statement = (
@@ -112,8 +111,7 @@ async def list_consents(
     after: tuple[UUID, UUID] = BEFORE_ALL,
     limit: int | None = None,
 ) -> list[OAuthConsent]:
-    """List consents ordered by client and person, optionally of one person or client. `after` is the last key of the
-    previous page."""
+    """List consents ordered by client and person, after the key `after`, optionally of a single person or client."""
     further = (
         oauth_consents.c.principal_id.label("person_id"),
         oauth_clients.c.name.label("application_name"),
@@ -167,8 +165,7 @@ def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
 async def delete_consents(
     connection: Connection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None
 ) -> list[UUID]:
-    """Delete consents to a client and unused codes, optionally of a single person; return the ids of the people
-    affected."""
+    """Delete consents to a client and unused codes, optionally of a single person; return the affected people's ids."""
     statement = (
         delete(oauth_consents)
         .where(_is_of(organization_id, principal_id, client_id))

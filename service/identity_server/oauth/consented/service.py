@@ -39,11 +39,9 @@ async def list_consents(
 async def withdraw_consents(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsWithdrawConsentsRequest
 ) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
-    """Revoke an OAuth client's consents, of all people or one person. The client's codes and tokens stop working at
-    once.
+    """Revoke an OAuth client's consents, of all people or one person; its codes and tokens stop working at once.
 
-    Each revocation is recorded on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`.
-    """
+    Each revocation is on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`."""
     now = await runtime.clock.now(connection)
     await require_client(connection, caller, request.client_id)
     person_id = await _find_person(connection, caller, request.email)
@@ -58,8 +56,7 @@ async def withdraw_consents(
 async def withdraw_for(
     connection: Connection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None, now: datetime
 ) -> list[UUID]:
-    """Delete consents to a client and revoke the client's tokens, optionally for a single person; return the ids of the
-    people affected."""
+    """Delete consents to a client and revoke the client's tokens, optionally for a person; return people's ids."""
     found = await queries.delete_consents(connection, organization_id, client_id=client_id, principal_id=principal_id)
     # A request that exchanges a code or refreshes a token now has it locked, and this sees the new ones.
     family_ids = await families_of(connection, organization_id, principal_ids=found, client_id=client_id)

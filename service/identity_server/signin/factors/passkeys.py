@@ -1,6 +1,5 @@
-"""Passkeys: a page's challenge, and verifying the authenticator's answer (WebAuthn, W3C). A challenge expires and
-contains a code for one browser and purpose, so nothing is stored before the answer. Authenticators must verify the
-person by PIN or finger, so a passkey counts as two factors."""
+"""Passkeys (WebAuthn, W3C). A challenge expires and contains a code for one browser and purpose, so nothing is stored
+before the answer. Authenticators must verify the person by PIN or finger, so a passkey counts as two factors."""
 
 import hashlib
 import hmac
@@ -48,9 +47,8 @@ class RelyingParty:
 
     @classmethod
     def of(cls, settings: Settings) -> "RelyingParty | None":
-        """Return the relying party of the public address; None for an address without a host name, required for
-        passkeys. A loopback address counts as named: pages redirect browsers to the name
-        (service.web.pages.routing)."""
+        """Return the relying party of the public address; None without a host name, required for passkeys. A loopback
+        address counts as named: pages redirect browsers to the name (service.web.pages.routing)."""
         parts = parts_of(name_loopback(settings.issuer))
         if parts is None or not parts.hostname or _is_ip(parts.hostname):
             return None
@@ -82,8 +80,7 @@ class Ceremony:
         return RelyingParty.of(self.runtime.settings)
 
     def ask(self, *, now: datetime, factors: Collection[Factor] = ()) -> str | None:
-        """Return the page's request to the browser, as JSON: for one of these passkeys, or for any passkey of the
-        service if there are none. None if passkeys can't be used."""
+        """Return the request for a passkey of `factors` (empty: any), as JSON; None if passkeys can't be used."""
         if self.party is None:
             return None
         options = webauthn.generate_authentication_options(
@@ -149,7 +146,6 @@ class Ceremony:
         )
 
     def verify_new(self, answer: structs.RegistrationCredential, challenge: bytes) -> NewCredential | None:
-        """Return the new passkey; None when unusable."""
         if self.party is None or helpers.parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
@@ -218,8 +214,7 @@ def _descriptors(factors: Collection[Factor]) -> list[structs.PublicKeyCredentia
 
 
 class _NoTags(dict[int, Any]):
-    """The CBOR tag decoders: none, because authenticators use none (CTAP 2.1, section 8). The library's own decode
-    regular expressions, fractions and dates; some inputs would take minutes."""
+    """No CBOR tag decoders: authenticators use none (CTAP 2.1, section 8), and the library's may take minutes."""
 
     def __missing__(self, tag: int) -> Any:
         raise ValueError

@@ -1,5 +1,4 @@
-"""Sign-ins waiting for a second factor after a correct password. There is no session yet. A pending sign-in continues
-only in its browser, for ten minutes, and ends with success."""
+"""Sign-ins waiting for a second factor after a correct password: without a session, in a browser, for ten minutes."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -61,8 +60,7 @@ async def begin_pending(connection: Connection, browser: Browser, *, person: Per
 
 
 async def find_pending(connection: Connection, browser: Browser, *, now: datetime) -> Pending | None:
-    """Find a browser's pending sign-in, and set the transaction to the person's organization; None without a pending
-    sign-in. The sign-in expires after ten minutes, when the person becomes inactive, and when the password changes."""
+    """Find a browser's valid pending sign-in (active person, unchanged password) and enter the organization."""
     if not browser.known:
         return None
     row = await queries.enter_by_pending(connection, secret_hash=browser.hash)
@@ -76,8 +74,7 @@ async def find_pending(connection: Connection, browser: Browser, *, now: datetim
 
 
 async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | Refused:
-    """Complete a pending sign-in with a code; return the browser with its new value, or the refusal. Failures are
-    counted for the person and for the network, like password failures."""
+    """Complete a pending sign-in; return the browser's new value or the refusal. Failures count as for passwords."""
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
     if pending is None or not pending.factors.factors:
@@ -114,8 +111,7 @@ async def set_up_app(
 
 
 async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
-    """Complete a pending sign-in with a passkey of the person; return the browser with its new value, or the refusal.
-    Failures cause no wait: a passkey's signature can't be guessed."""
+    """Complete a pending sign-in with a passkey. Failures cause no wait: a passkey's signature can't be guessed."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
@@ -131,8 +127,7 @@ async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, addre
 async def set_up_passkey(
     runtime: Runtime, browser: Browser, *, answer: str, name: str
 ) -> tuple[Browser, list[str]] | Refused:
-    """Add the required passkey of a person and sign them in; return their browser and recovery codes, or the
-    refusal."""
+    """Add the required passkey of a person and sign them in; return the browser and recovery codes, or the refusal."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)

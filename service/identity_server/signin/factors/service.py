@@ -1,5 +1,4 @@
-"""A person's second factors: listing, adding, using and removing. Call every function in a transaction of the person's
-organization. Changes to a person are serialized, and excluded while the person's access is being ended."""
+"""A person's second factors, in a transaction of the organization. Changes exclude each other and the end of access."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -168,8 +167,7 @@ async def use_passkey(
     organization_id: UUID | None = None,
     principal_id: UUID | None = None,
 ) -> queries.Passkey | Rejected:
-    """Verify a passkey's signature, enter the passkey's organization and return the passkey. A given organization and
-    person must match; without `principal_id`, the answer must name the person."""
+    """Return a verified passkey, entering its organization. Given ids must match, or the answer names the person."""
     sent = read_answer(answer)
     challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
     if sent is None or challenge is None:
@@ -230,8 +228,7 @@ async def remove_factor(connection: Connection, organization_id: UUID, *, princi
 
 
 async def reset_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Remove all second factors and recovery codes of a person, without an audit entry; return the number of
-    factors."""
+    """Remove a person's second factors and recovery codes, without an audit entry; return the number of factors."""
     await lock_organization(connection, organization_id)
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
     return await queries.delete_factors(connection, organization_id, principal_id=principal_id)

@@ -1,7 +1,5 @@
-"""Find the account of a provider's subject: by subject, provisioned id, or address.
-
-A subject never passes to another person, but an address may. So a person is bound for good to one subject of an issuer,
-and an address binds once, within the provider's domains. Groups in a token set memberships at each sign-in."""
+"""Find a subject's account by subject, provisioned id or address. Subjects bind for good, because addresses pass to
+other people; an address binds once, within the provider's domains. Groups in a token set memberships."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -60,9 +58,7 @@ async def find_or_bind(
     subject: id_tokens.Subject,
     now: datetime,
 ) -> Person:
-    """Return the active person bound to a subject, binding the subject if needed; `provider` None means the settings'
-    provider.
-
+    """Return the active person bound to a subject, binding if needed; `provider` None means the settings' provider.
     Raises NotVouched `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`."""
     known = _known_by(provider, subject)
     bound = await signin.find_identity(connection, organization_id, issuer=known.issuer, subject=known.subject)
@@ -133,8 +129,7 @@ def _is_believed_about(provider: StoredProvider, person: Person, subject: id_tok
 
 
 def _refuse_personal(provider: StoredProvider | None, subject: id_tokens.Subject) -> None:
-    """Refuse a Google account not managed by an organization, by its claim `hd`. Raises NotVouched `personal`. Anyone
-    can create such an account with a foreign address, and it stays verified after the address is lost."""
+    """Raise NotVouched `personal` for a Google account without `hd`, still verified after the address is lost."""
     if urlsplit(subject.issuer).hostname != id_tokens.GOOGLE_HOST:
         return
     given_by = id_tokens.text_of(subject.claims, "hd")
@@ -143,8 +138,7 @@ def _refuse_personal(provider: StoredProvider | None, subject: id_tokens.Subject
 
 
 def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject) -> str:
-    """Return a subject's address in stored form, if the token calls it verified or an admin trusts the provider's
-    addresses (possibly sign-in names). Raises NotVouched `unverified` or `personal`."""
+    """Return an address verified by the token or trusted by an admin. Raises NotVouched `unverified` or `personal`."""
     _refuse_personal(provider, subject)
     given = subject.email
     if not subject.is_verified:
@@ -255,8 +249,7 @@ async def update_memberships(
 
 
 def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
-    """Return a claim's groups, or the failure: `leftOut`, `absent` or `notAList`. Entra replaces a long list by a link
-    (`_claim_names`) or `hasgroups`. A single group may be plain text."""
+    """Return a claim's groups, or `leftOut` (Entra's link `_claim_names`, or `hasgroups`), `absent` or `notAList`."""
     value: object = claims.get(claim)
     if id_tokens.is_named_elsewhere(claims, claim):
         return "leftOut"

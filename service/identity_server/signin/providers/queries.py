@@ -21,8 +21,7 @@ MOST_LOOKED_AT = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredProvider:
-    """An organization's provider; `sealed_secret` is None after its key was lost. Of `domains`, the provider decides
-    about `confirmed_domains`."""
+    """An organization's provider, deciding about `confirmed_domains`; `sealed_secret` is None if its key was lost."""
 
     provider_id: UUID
     organization_id: UUID
@@ -134,7 +133,6 @@ async def count_providers(connection: Connection, organization_id: UUID) -> int:
 async def find_provider(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider | None:
-    """Find a provider of an organization by id; `lock` prevents concurrent changes."""
     statement = select(*_PROVIDER).where(sql.matches(sign_in_providers, organization_id, provider_id=provider_id))
     return await sql.find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
 

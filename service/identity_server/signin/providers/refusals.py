@@ -1,5 +1,4 @@
-"""Sign-ins refused because of a provider's answer: the person's page, and the security log. A page never reveals
-accounts: its text depends only on the token and the provider's settings."""
+"""Refused provider sign-ins: page and log. A page reveals no account: its text is by token and provider's settings."""
 
 import hashlib
 
@@ -45,8 +44,7 @@ def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
 
 
 async def record_refusal(runtime: Runtime, provider: StoredProvider | None, error: NotVouched, *, address: str) -> None:
-    """Record a refused sign-in on the audit log: of the person if known, otherwise of the organization's provider.
-    Entries are limited per reason and network."""
+    """Record a refused sign-in of the person, if known, or the provider; entries are limited per reason and network."""
     organization_id = error.organization_id if provider is None else provider.organization_id
     target = ("signInProvider", None if provider is None else provider.provider_id)
     if error.principal_id is not None:

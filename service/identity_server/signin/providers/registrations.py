@@ -43,8 +43,7 @@ class Registered:
         return [address] if groups is GroupsClaim.NONE else [address, {groups.value.lower()}]
 
     def session(self, runtime: Runtime, vouched: SignedInThere) -> ProviderSession | None:
-        """Return a session's data on an organization's provider; None for the provider of the settings. The ID token is
-        kept only if sign-out needs it and it fits into an address."""
+        """Return data on an organization's provider, if any; the ID token only if sign-out needs it and it fits."""
         if self.stored is None:
             return None
         kept = self.stored.sign_out_there and len(vouched.id_token) <= LONGEST_HINT
@@ -114,8 +113,7 @@ def way_of_settings(settings: Settings, *, address: str) -> Way | None:
 
 
 async def list_ways(connection: Connection, organization_id: UUID, settings: Settings, *, address: str) -> list[Way]:
-    """List the ways to sign in to an organization: providers, oldest first, then the settings' provider. The settings'
-    way starts at `address`, the providers' ways below `address`."""
+    """List the ways to sign in: providers, oldest first, below `address`, then the settings' provider at `address`."""
     path, mark, query = address.partition("?")
     found = await queries.list_providers(connection, organization_id, after=NIL, limit=MOST_SHOWN)
     ways = [Way(one.name, f"{path}/{one.provider_id}{mark}{query}") for one in found]
