@@ -202,6 +202,7 @@ def _describe_deleted_account(entry: AuditEntry, names: KnownNames) -> str | Non
 
 _TOLD: Mapping[str, Callable[[AuditEntry, KnownNames], str | None]] = {
     "grants.set": _describe_grant_change,
+    "grants.share": _describe_grant_change,
     "owner.set": _describe_grant_change,
     "owners.transfer": _describe_transfer,
     "agent.deploy": _describe_grant_change,

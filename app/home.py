@@ -35,7 +35,7 @@ _SHOWN, _MOST, _LOOKED_THROUGH, _LONGEST = 3, 50, 1000, 160
 _LOADING = (runs.UPLOAD, "collection-add", "docstore-sync", "quarantine-retry")
 _HELD = frozenset({"listing_empty", "deletion_limit"})
 """The codes of sync runs with deletions held back."""
-_WIDENING = ("grants.set", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
+_WIDENING = ("grants.set", "grants.share", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
 _RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
 
 

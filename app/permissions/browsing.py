@@ -217,7 +217,9 @@ def _latest(action: str) -> Sequence[AuditEntry]:
 def _latest_grants() -> Sequence[AuditEntry]:
     """Return recent changes of grants, without agents lent for a test and taken back."""
     kept: list[AuditEntry] = []
-    for entry in sorted((*_latest("grants.set"), *_latest("agent.deploy")), key=lambda one: one.at):
+    for entry in sorted(
+        (*_latest("grants.set"), *_latest("grants.share"), *_latest("agent.deploy")), key=lambda one: one.at
+    ):
         lent = next((one for one in reversed(kept) if one.target == entry.target), None)
         if lent and lent.action == "agent.deploy" and lent.details.get("before") == entry.details.get("after"):
             kept.remove(lent)

@@ -1,6 +1,6 @@
 """References to principals: from the names in a request to ids. Each unknown name is reported with its field."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -11,6 +11,7 @@ from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, N
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
 from carrel.wire.fields import guest_address, normal_email
 from service.identity import queries
+from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError
 
 MOST_DETAILS = 20
@@ -48,11 +49,18 @@ def to_named_principal(row: Nameable) -> NamedPrincipal:
 
 
 async def resolve(
-    connection: Connection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    references: Sequence[tuple[str, PrincipalReference]],
+    may_be_named: Callable[[Principal], bool] | None = None,
 ) -> list[Named]:
+    """Resolve references (each with its field) to principals, in order. BadRequest names the unknown ones, among them
+    all that may not be named: whoever asks can't tell them apart."""
     emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
+    rows = rows if may_be_named is None else list(filter(may_be_named, rows))
     people = {row.email: row.principal_id for row in rows if row.email is not None}
     others = {(row.kind, row.principal_id) for row in rows}
     named: list[Named] = []

@@ -63,6 +63,7 @@ class Organization:
     client_document_hosts: Sequence[str]
     enable_reranking: bool
     enable_query_model: bool
+    owner_sharing_enabled: bool
 
 
 _PRINCIPAL = sql.columns_of(principals, Principal)

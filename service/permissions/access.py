@@ -44,6 +44,11 @@ class Access:
         other = {owner_id}
         return replace(self, owner_id=owner_id, viewers=self.viewers - other, editors=self.editors - other)
 
+    def without(self, given: Iterable[tuple[UUID, str]]) -> "Access":
+        """Return the access without these roles."""
+        gone = Access.of(given)
+        return replace(self, viewers=self.viewers - gone.viewers, editors=self.editors - gone.editors)
+
     def digest(self) -> bytes:
         text = "".join(f"{role}:{grantee};" for grantee, role in self.grants())
         return hashlib.sha256(text.encode()).digest()

@@ -36,13 +36,20 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of grants: object, identity at the source, and class, or the class of the container."""
+    """A resource of grants: its object, its identity at its source, its class, or that of its container, and the roles
+    that its owner gave, by principal."""
 
     object_id: UUID
     resource_type: str
     resource_id: str
     access_class: int
     container_id: UUID | None
+    shares: Mapping[str, str] | None
+
+    @property
+    def shared(self) -> list[tuple[UUID, str]]:
+        """The roles that the owner gave."""
+        return [(UUID(who), role) for who, role in (self.shares or {}).items()]
 
 
 _RESOURCE = columns_of(resources, Resource)
@@ -202,6 +209,30 @@ async def lock_owned_resources(
     return await find_rows(connection, statement, Resource)
 
 
+async def lock_shared(connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID]) -> list[Resource]:
+    """Lock what these principals own and have shared, in the usual order."""
+    owned = _readers.organization_id == organization_id, _readers.role == Role.OWNER
+    classes = sa.select(_readers.access_class).where(*owned, in_array(_readers.principal_id, owner_ids))
+    statement = (
+        sa.select(*_RESOURCE)
+        .where(
+            resources.c.organization_id == organization_id,
+            resources.c.access_class.in_(classes),
+            resources.c.access_class.in_(shared_classes(organization_id)),
+            resources.c.shares.is_not(None),
+        )
+        .order_by(resources.c.object_id)
+        .with_for_update()
+    )
+    return await find_rows(connection, statement, Resource)
+
+
+async def set_shares(connection: Connection, organization_id: UUID, resource: Resource) -> None:
+    """Note the roles of a locked resource's class that its owner gave."""
+    own = resources.c.organization_id == organization_id, resources.c.object_id == resource.object_id
+    await connection.execute(sa.update(resources).where(*own).values(shares=resource.shares or sa.null()))
+
+
 async def lock_contained(
     connection: Connection, organization_id: UUID, *, container_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
@@ -262,10 +293,20 @@ async def delete_resources(connection: Connection, organization_id: UUID, *, obj
 
 
 async def move_resources(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move resources (by object) to different access classes. The rows must already be locked."""
+    """Move resources (by object), whose rows are locked already, to other access classes; of what owners gave, the
+    roles that the new class has stay."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
-    await connection.execute(sa.update(resources).where(*own).values(access_class=moved.c.access_class))
+    given = sa.func.jsonb_each_text(resources.c.shares).table_valued("key", "value", name="given")
+    stays = sa.exists().where(
+        _readers.organization_id == resources.c.organization_id,
+        _readers.access_class == moved.c.access_class,
+        _readers.principal_id == sa.cast(given.c.key, sa.Uuid),
+        _readers.role == given.c.value,
+    )
+    kept = sa.select(sa.func.jsonb_object_agg(given.c.key, given.c.value)).where(stays).scalar_subquery()
+    shares = sa.case((resources.c.shares.is_not(None), kept))
+    await connection.execute(sa.update(resources).where(*own).values(access_class=moved.c.access_class, shares=shares))
 
 
 async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:

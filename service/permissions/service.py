@@ -1,6 +1,6 @@
 """Rules of access: default deny, a single access class for equal access, and an owner who stays until replaced."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,9 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.common import ResourceReference, ResourceType
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.uploads import PlanUploadRequest, UploadFileForm
+from service.audit.service import Change
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
-from service.permissions.access import Access
+from service.permissions.access import Access, roles_by_id
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound
 
@@ -138,13 +139,47 @@ async def access_of(connection: Connection, organization_id: UUID, object_id: UU
 async def change_owner(
     connection: Connection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
 ) -> dict[int, Access]:
-    """Change the owner of locked resources, effective at commit. Return the previous access of each class."""
+    """Give locked resources an owner at commit, and end what other owners shared; return each class's access before."""
+
+    def hand_over(access: Access, shared: Iterable[tuple[UUID, str]]) -> Access:
+        return access.owned_by(owner_id) if access.owner_id == owner_id else access.without(shared).owned_by(owner_id)
+
+    return await _change_accesses(connection, organization_id, resources=resources, change=hand_over)
+
+
+def share_change(resource: queries.Resource, after: Mapping[UUID, str]) -> Change:
+    """Describe what an owner gives on a resource, as it was before, for the audit log."""
+    details = {"before": roles_by_id(resource.shared), "after": roles_by_id(after.items())}
+    return Change("grants.share", resource.resource_type, resource.object_id, details)
+
+
+async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID]) -> list[Change]:
+    """End what these owners shared, at commit, because they aren't active any more; return the changes to record. The
+    organization is locked, so that they share nothing meanwhile."""
+    if not owner_ids:
+        return []
+    resources = await queries.lock_shared(connection, organization_id, owner_ids=owner_ids)
+    await _change_accesses(connection, organization_id, resources=resources, change=Access.without)
+    return [share_change(one, {}) for one in resources]
+
+
+async def _change_accesses(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    resources: Collection[queries.Resource],
+    change: Callable[[Access, Iterable[tuple[UUID, str]]], Access],
+) -> dict[int, Access]:
+    """Change the access of locked resources by their access and what was shared of it, equal ones once; return the
+    access of each class before."""
     before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
-    after = {access_class: access.owned_by(owner_id) for access_class, access in before.items()}
-    digests = {access_class: access.digest() for access_class, access in after.items()}
-    accesses = {digests[access_class]: access for access_class, access in after.items()}
-    of_digest = await access_classes_for(connection, organization_id, accesses)
-    moved = {one.object_id: of_digest[digests[one.access_class]] for one in resources}
+    kinds = {one.object_id: (one.access_class, frozenset(one.shared)) for one in resources}
+    after = {kind: change(before[kind[0]], kind[1]) for kind in set(kinds.values())}
+    digests = {kind: access.digest() for kind, access in after.items()}
+    of_digest = await access_classes_for(
+        connection, organization_id, {digests[kind]: access for kind, access in after.items()}
+    )
+    moved = {object_id: of_digest[digests[kind]] for object_id, kind in kinds.items()}
     await move(connection, organization_id, classes=moved)
     return before
 

@@ -1,6 +1,7 @@
 """Organizations, principals, membership, credentials, and access classes, by which visibility is checked."""
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
 from service.schema.tables import deleted_with, table
@@ -16,6 +17,7 @@ organizations = sa.Table(
     sa.Column("passwords_enabled", sa.Boolean, nullable=False, server_default=sa.text("true")),
     sa.Column("enable_reranking", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("enable_query_model", sa.Boolean, nullable=False, server_default=sa.text("false")),
+    sa.Column("owner_sharing_enabled", sa.Boolean, nullable=False, server_default=sa.text("false")),
     # Hosts whose documents describe OAuth clients that people here may allow.
     sa.Column("client_document_hosts", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("ARRAY[]::text[]")),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
@@ -139,7 +141,7 @@ class_readers = table(
 # Everything a grant can be set on: documents, collections, agents. `object_id` is the document's or
 # collection's own id; (resource_type, resource_id) its identity in the source system.
 # `container_id` is the document whose file holds this one's: both are always in the same class, and the container can't
-# go before what it holds.
+# go before what it holds. `shares` are the roles of the class that the owner gave, by principal; NULL: none.
 resources = table(
     "resources",
     sa.Column("object_id", sa.Uuid, primary_key=True),
@@ -147,6 +149,7 @@ resources = table(
     sa.Column("resource_id", sa.Text, nullable=False),
     sa.Column("access_class", sa.BigInteger, sa.ForeignKey("access_classes.access_class"), nullable=False),
     sa.Column("container_id", sa.Uuid),
+    sa.Column("shares", JSONB),
     sa.UniqueConstraint("organization_id", "resource_type", "resource_id"),
     sa.UniqueConstraint("object_id", "access_class"),
     sa.ForeignKeyConstraint(["container_id", "access_class"], ["resources.object_id", "resources.access_class"]),

@@ -100,6 +100,7 @@ class Permissions(Operations, RuleBasedStateMachine):
         outer = self.create_group([middle, people[1]], strict=True)
         document = self.upload_new((people[0], True), 1, None, strict=True)
         self.do(an_operation("grant", {document: [(outer, VIEWER), (ADMIN, EDITOR)]}))
+        self.do(an_operation("share", people[0], document, [(people[2], EDITOR), (inner, VIEWER)]))
         collection = self.create_collection((ADMIN, True))
         self.index_in_collection((ADMIN, True), document, collection, again=False)
         self.do(an_operation("grant", {collection: [(EVERYONE, VIEWER), (inner, VIEWER)]}))
@@ -361,6 +362,11 @@ class Permissions(Operations, RuleBasedStateMachine):
     @act(several=st.lists(st.tuples(resources, grants), min_size=2, max_size=4), strict=strict)
     def grant_many(self, several: list[tuple[str, list[tuple[str, str]]]], strict: bool) -> None:
         self.do(an_operation("grant", {name: self.mended_grants(given, strict=strict) for name, given in several}))
+
+    @act(actor=actors, resource=resources, given=st.lists(granted, max_size=3))
+    def share(self, actor: Actor, resource: str, given: list[tuple[str, str]]) -> None:
+        resource = self.there(actor, resource, {**self.model.documents, **self.model.collections})
+        self.do_as(actor, "share", resource, [one for one in given if self.mended(one[:1], strict=False)])
 
     def mended_grants(self, given: list[tuple[str, str]], *, strict: bool) -> list[tuple[str, str]]:
         kept = [(who, role) for who, role in given if self.mended([who], strict=False)]

@@ -7,7 +7,7 @@ from typing import Any
 EVERYONE = "everyone"
 OWNER, EDITOR, VIEWER = "OWNER", "EDITOR", "VIEWER"
 READING, WRITING, MESSAGING = "catalog:read", "catalog:write", "agent:message"
-ADMINISTERING = "what no scope allows"
+ADMINISTERING, SHARING = "what no scope allows", "what no token may"
 
 Chain = tuple[str, ...]
 """Names from a principal through groups (or EVERYONE) to the holder of the role that ends the chain."""
@@ -60,11 +60,18 @@ class Credential:
 
 @dataclass
 class Resource:
-    """An object with direct grants; EVERYONE may be among the viewers. An agent has no owner."""
+    """Something with direct grants on it; EVERYONE may be among the viewers. An agent has no owner. `shares` are the
+    roles that the owner gave."""
 
     owner: str | None
     viewers: set[str] = field(default_factory=set)
     editors: set[str] = field(default_factory=set)
+    shares: set[tuple[str, str]] = field(default_factory=set)
+
+    def end_shares(self) -> None:
+        self.viewers = self.viewers - {who for who, role in self.shares if role == VIEWER}
+        self.editors = self.editors - {who for who, role in self.shares if role == EDITOR}
+        self.shares = set()
 
     @property
     def holders(self) -> set[str]:
@@ -158,7 +165,9 @@ class Model:
         elif not self.accounts_enabled:
             raise RefusedError(403, "service_accounts_disabled")
         elif needed not in credential.scopes:
-            raise RefusedError(403, "service_account_not_allowed" if needed == ADMINISTERING else "missing_scope")
+            raise RefusedError(
+                403, "service_account_not_allowed" if needed in {ADMINISTERING, SHARING} else "missing_scope"
+            )
         return credential.owner
 
     def enter_for(self, by: str, user: str) -> str:
@@ -270,13 +279,19 @@ class Model:
         self.credentials[credential].revoked = True
 
     def change_user(self, name: str, *, active: bool, is_admin: bool) -> None:
-        self.users[name] = User(active, is_admin)
+        self._put_user(name, User(active, is_admin))
         if active:
             self.released.discard(name)
 
     def provision(self, name: str, *, active: bool) -> None:
         before = self._provisioned(name)
-        self.users[name] = User(active, before.is_admin and (before.active or not active))
+        self._put_user(name, User(active, before.is_admin and (before.active or not active)))
+
+    def _put_user(self, name: str, user: User) -> None:
+        self.users[name] = user
+        for each in self.resources.values():
+            if each.owner == name and not user.active:
+                each.end_shares()
 
     def provision_new(self, name: str) -> None:
         if not self._is_released(name):
@@ -287,7 +302,7 @@ class Model:
     def provision_end(self, name: str) -> None:
         self._provisioned(name)
         self.released.add(name)
-        self.users[name] = User(active=False)
+        self._put_user(name, User(active=False))
         for members in self.groups.values():
             members.discard(name)
         for credential in self.credentials.values():
@@ -341,6 +356,24 @@ class Model:
         for name, given in grants.items():
             resources[name].viewers = {holder for holder, role in given if role == VIEWER}
             resources[name].editors = {holder for holder, role in given if role == EDITOR}
+            resources[name].shares &= resources[name].roles
+
+    def share(self, by: str, name: str, given: list[tuple[str, str]]) -> None:
+        """Replace what an owner gave; what somebody has already is no share."""
+        actor, resource = self.enter(by, SHARING), self.resources.get(name)
+        role = None if resource is None else self.role(actor, resource)
+        if resource is None or role is None:
+            raise RefusedError(404, "resource_not_found")
+        if role is not OWNER:
+            raise RefusedError(403, "owner_required")
+        known = {name for name, user in self.users.items() if user.active} | (self.held(actor) & self.groups.keys())
+        if not {who for who, _ in given} <= known | {who for who, _ in resource.shares}:
+            raise RefusedError(400, "unknown_principal")
+        resource.end_shares()
+        editors = {who for who, role in given if role == EDITOR} - resource.owners - resource.editors
+        viewers = {who for who, role in given if role == VIEWER} - resource.holders - editors
+        resource.shares = {(who, EDITOR) for who in editors} | {(who, VIEWER) for who in viewers}
+        resource.editors, resource.viewers = resource.editors | editors, resource.viewers | viewers
 
     def transfer(self, to: str, *, owner: str | None = None, names: Iterable[str] = ()) -> None:
         """Transfer an owner's resources, or the named resources; the new owner loses all earlier roles on them."""
@@ -352,6 +385,8 @@ class Model:
         named = [resources[name] for name in names]
         every = *resources.values(), *(kept for kept, _ in self.trash.values())
         for each in named if owner is None else [each for each in every if each.owner == owner]:
+            if each.owner != to:
+                each.end_shares()
             each.owner, each.viewers, each.editors = to, each.viewers - {to}, each.editors - {to}
 
     def offboard(self, user: str, to: str, *, by: str) -> None:
@@ -440,8 +475,9 @@ class Model:
         if before is None:
             return Document(actor, set(readers or ()) - {actor}, text=text)
         if readers is None:
-            return Document(before.owner, before.viewers, before.editors, text=text)
+            return Document(before.owner, before.viewers, before.editors, before.shares, text=text)
         after = Document(before.owner, set(readers) - {before.owner}, text=text)
+        after.shares = before.shares & after.roles
         same = (after.viewers, after.editors) == (before.viewers, before.editors)
         if not same and role is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "owner_required")

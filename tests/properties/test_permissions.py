@@ -19,7 +19,7 @@ STEPS = int(os.environ.get("PERMISSION_STEPS", "10000"))
 # What the long run has done, alone or at the same time: hundreds of times, most of it.
 DONE = """
     change_user create_account delete_account enable_accounts mint create_key revoke let_expire put_members add_members
-    remove_members grant enter_for enter_about upload delete_document restore_document create_collection
+    remove_members grant share enter_for enter_about upload delete_document restore_document create_collection
     delete_collection index_in_collection remove_from_collection everybody_sees put_agent deploy_agent delete_agent
     message transfer offboard provision provision_new provision_end provision_members provision_change
 """
@@ -28,6 +28,7 @@ WAYS = {
     *(f"{name} done" for name in DONE.split()),
     *(f"upload with {name}" for name in RACES.split()),
     *("index_in_collection with grant", "upload unknown_principal", "grant unknown_principal"),
+    *("share unknown_principal", "share owner_required", "share resource_not_found"),
     *("transfer invalid_new_owner", "offboard own_account", "provision_new uniqueness"),
     *(f"message {code}" for code in ("agent_not_found", "conversation_not_found", "api_access_off", "missing_scope")),
     *("message again shown", "message again blocked"),

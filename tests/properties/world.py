@@ -301,6 +301,10 @@ class World:
             return self.call("admin/grants/set", **requests[0])
         return self.call("admin/grants/setMany", resources=requests)
 
+    def share(self, by: str, name: str, given: list[tuple[str, str]]) -> httpx.Response:
+        grants = [{"principal": self.principal(one), "role": role} for one, role in given]
+        return self.call("permissions/setShares", by, resource=self.resource(name), grants=grants)
+
     def granted(self, name: str) -> set[tuple[str, str]]:
         answer = self.ask("admin/grants/list", pageSize=1000, resource=self.resource(name))
         listed = answer["grants"]

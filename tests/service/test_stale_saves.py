@@ -113,6 +113,11 @@ EDITS = {
     "admin/groups/upsert": Edit(
         "admin/groups/list", of("ids", "group_id", ids=True), NAMES, "groups", of("id", "group_id")
     ),
+    "permissions/setShares": Edit(
+        "permissions/getShares",
+        lambda things: {"resource": {"resourceId": things.collection_id, "resourceType": "DOCUMENT_COLLECTION"}},
+        (grants("VIEWER"), grants("EDITOR")),
+    ),
     "admin/grants/set": Edit("admin/grants/list", GRANTS, (grants("VIEWER"), grants("EDITOR"))),
     "admin/grants/setMany": Edit(
         "admin/grants/list", GRANTS, (grants(), {"grants": [], "organizationWide": True}), "resources"

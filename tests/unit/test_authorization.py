@@ -32,6 +32,8 @@ NOT_GROWING = {
     *(
         "documentCollections/docstore/previewDocstoreSync",
         "copilots/provideMessageFeedback",
+        "permissions/getShares",
+        "permissions/setShares",
         "agents",
         "conversations",
         "conversations/delete",

@@ -8,8 +8,9 @@ from carrel._calls import Call
 from carrel._connect import UNCHANGED, MaybeTimeout
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Members, as_any, reference_to
+from carrel.resources._arguments import Members, as_any, as_list, reference_to
 from carrel.resources._choices import AnyAction, AnyResourceType
+from carrel.wire.admin import Grant
 from carrel.wire.common import (
     Action,
     GroupPrincipal,
@@ -23,8 +24,10 @@ from carrel.wire.permissions import (
     CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER,
     CHECK_RESOURCE_AUTHORIZATION_FOR_USER,
     EXPLAIN_AUTHORIZATION,
+    GET_SHARES,
     LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
     LIST_AUTHORIZED_RESOURCES,
+    SET_SHARES,
     WHO_AM_I,
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckBulkResourcesAuthorizationForUserResponse,
@@ -32,10 +35,13 @@ from carrel.wire.permissions import (
     CheckResourceAuthorizationForUserResponse,
     ExplainAuthorizationRequest,
     ExplainAuthorizationResponse,
+    GetSharesRequest,
     ListAuthorizedPrincipalsForResourceRequest,
     ListAuthorizedPrincipalsForResourceResponse,
     ListAuthorizedResourcesRequest,
     ListAuthorizedResourcesResponse,
+    ResourceShares,
+    SetSharesRequest,
     WhoAmIRequest,
     WhoAmIResponse,
 )
@@ -159,6 +165,41 @@ class Permissions(Resource[M]):
             user_email=user_email, resources=[reference_to(each) for each in resources], action=as_any(Action, action)
         )
         return Call(CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, request)
+
+    @Operation
+    def get_shares(
+        self,
+        resource: ResourceReference | ResourceIdentifier | Members,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[ResourceShares]:
+        """Return the roles that the caller has given on a document or collection that they own; not those of admins."""
+        request = GetSharesRequest(user_email=user_email, resource=reference_to(resource))
+        return Call(GET_SHARES, request)
+
+    @Operation
+    def set_shares(
+        self,
+        resource: ResourceReference | ResourceIdentifier | Members,
+        grants: Iterable[Grant | Members],
+        *,
+        user_email: str | None = None,
+        version: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[ResourceShares]:
+        """Replace the roles that the caller, its owner, has given on a document or collection; those of admins stay.
+
+        A principal is an active user, `{"type": "user", "email": …}`, or a group of the caller's,
+        `{"type": "group", "id": …}`; others raise InvalidArgumentError `unknown_principal`. New roles need the
+        organization's `owner_sharing_enabled`. All end as soon as the caller stops owning it or being active.
+        """
+        request = SetSharesRequest(
+            version=version, user_email=user_email, resource=reference_to(resource), grants=as_list(Grant, grants)
+        )
+        return Call(SET_SHARES, request)
 
 
 __all__ = ["Permissions"]

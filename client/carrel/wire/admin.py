@@ -247,6 +247,8 @@ class GrantInfo(common.ResponseModel):
     """The user, group or service account."""
     role: common.GrantRole
     """The principal's role: EDITOR or VIEWER."""
+    given_by: NamedPrincipal | None = None
+    """The owner who shared it; absent: an admin or an upload gave the role."""
 
 
 class ResourceGrants(common.Versioned):

@@ -29,5 +29,8 @@ class MeResponse(ResponseModel):
     groups: list[NamedGroup] = Field(default_factory=list[NamedGroup])
     """The person's groups, including nested groups, for sharing uploads; none without `api:catalog:write`."""
 
+    shares_own: bool | None = None
+    """Whether the person may share what they own; absent: the organization leaves it to admins, or the token does."""
+
 
 ME = ApiOperation("me", RequestModel, MeResponse, MEMBER, method="GET", version="v1")

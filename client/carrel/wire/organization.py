@@ -37,6 +37,8 @@ class AdminOrganizationUpdateRequest(VersionedRequest):
     """Whether searches without `enableReranking`, and agents, are reranked; absent: unchanged."""
     enable_query_model: StrictFlag | None = None
     """Whether smart filtering and query extraction of searches ask the language model; absent: unchanged."""
+    owner_sharing_enabled: StrictFlag | None = None
+    """Whether owners may share their documents and collections; absent: unchanged."""
 
 
 class Organization(Versioned):
@@ -51,6 +53,7 @@ class Organization(Versioned):
         "client_document_hosts",
         "enable_reranking",
         "enable_query_model",
+        "owner_sharing_enabled",
     )
 
     organization_id: UUID
@@ -69,6 +72,8 @@ class Organization(Versioned):
     """Whether searches without `enableReranking`, and agents, are reranked, where the service has an endpoint."""
     enable_query_model: bool = False
     """Whether smart filtering and query extraction use the language model, if the service has a model."""
+    owner_sharing_enabled: bool = False
+    """Whether owners may share their documents and collections (`permissions/setShares`)."""
 
 
 class AdminOrganizationGetResponse(Organization):
@@ -97,4 +102,5 @@ ADMIN_ORGANIZATION_UPDATE = ApiOperation(
 documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
 `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
 changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
-language model read queries for smart filtering and query extraction."""
+language model read queries for smart filtering and query extraction.`owner_sharing_enabled` lets owners share.
+Without it, existing shares stay until the owner or an admin removes them."""

@@ -8,8 +8,9 @@ from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.access import AccessThrough
+from carrel.wire.admin import Grant, GrantInfo
 from carrel.wire.fields import Instant, StrictFlag
-from carrel.wire.operations import ADMIN, ANYBODY, NOT_FOUND, READ, SHARED, ApiOperation
+from carrel.wire.operations import ADMIN, ANYBODY, CONFIRMED, CONFLICT, NOT_FOUND, READ, SHARED, SHARING, ApiOperation
 
 
 class ListAuthorizedPrincipalsForResourceRequest(common.PagedRequest):
@@ -165,6 +166,33 @@ class CheckBulkResourcesAuthorizationForUserResponse(common.Tabular):
     """The answers, in the order asked."""
 
 
+class GetSharesRequest(common.ActingRequest):
+    """Ask for the roles that the owner of a document or collection has given on it."""
+
+    resource: common.ResourceReference
+    """The document or collection, by its identity in its source system."""
+
+
+class SetSharesRequest(common.ActingRequest, common.VersionedRequest):
+    """Replace the roles that the owner of a document or collection has given on it."""
+
+    resource: common.ResourceReference
+    """The document or collection, by its identity in its source system."""
+    grants: Annotated[list[Grant], Field(max_length=1000)]
+    """All roles that the owner gives from now on, to users and to the owner's groups, at most 1000."""
+
+
+class ResourceShares(common.Versioned):
+    """The roles that the owner of a resource has given on it."""
+
+    edited = ("grants",)
+
+    resource: common.ResourceIdentifier
+    """The resource, by its identity in its source system."""
+    grants: list[GrantInfo]
+    """The roles that the owner gave."""
+
+
 LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE = ApiOperation(
     "permissions/listAuthorizedPrincipalsForResource",
     ListAuthorizedPrincipalsForResourceRequest,
@@ -199,3 +227,13 @@ CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
 )
 """Return whether a user may act on each of 1 to 1000 resources, in the order given. More raise
 InvalidArgumentError, because one call has one consistent moment; split larger lists yourself."""
+GET_SHARES = ApiOperation("permissions/getShares", GetSharesRequest, ResourceShares, SHARING, NOT_FOUND)
+"""Return the roles that the caller has given on a document or collection that they own; not those of admins."""
+SET_SHARES = ApiOperation(
+    "permissions/setShares", SetSharesRequest, ResourceShares, SHARING, NOT_FOUND | CONFLICT | CONFIRMED
+)
+"""Replace the roles that the caller, its owner, has given on a document or collection; those of admins stay.
+
+A principal is an active user, `{"type": "user", "email": …}`, or a group of the caller's,
+`{"type": "group", "id": …}`; others raise InvalidArgumentError `unknown_principal`. New roles need the
+organization's `owner_sharing_enabled`. All end as soon as the caller stops owning it or being active."""

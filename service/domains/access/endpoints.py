@@ -2,7 +2,7 @@
 
 from carrel.wire import access as wire
 from carrel.wire import admin, permissions
-from service.domains.access import grants
+from service.domains.access import grants, sharing
 from service.domains.access.explanations import explain
 from service.domains.access.lookups import service
 from service.domains.access.resources import service as resources
@@ -28,6 +28,8 @@ async def explain_authorization(
 router.read(permissions.WHO_AM_I, service.who_am_i)
 router.read(permissions.CHECK_RESOURCE_AUTHORIZATION_FOR_USER, service.check_resource, acting=False)
 router.read(permissions.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, service.check_resources, acting=False)
+router.read(permissions.GET_SHARES, sharing.get_shares)
+router.serve(permissions.SET_SHARES, sharing.set_shares)
 router.serve(admin.ADMIN_GRANTS_SET, grants.set_grants)
 router.serve(admin.ADMIN_GRANTS_SET_MANY, grants.set_many_grants)
 router.read(admin.ADMIN_GRANTS_LIST, grants.list_grants)

@@ -12,6 +12,7 @@ from service.audit.service import Change, record_all
 from service.audit.versions import refuse_stale
 from service.auth.callers import Caller
 from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
+from service.identity.queries import list_principals
 from service.permissions import queries, service
 from service.permissions.access import Access, roles_by_id
 from service.platform.errors import BadRequest, FieldError
@@ -64,14 +65,8 @@ async def list_grants(
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
-    access = await service.access_of(connection, caller.organization_id, resource.object_id)
-    return wire.AdminGrantsListResponse(
-        resource=_to_identifier(resource),
-        grants=[_grant(row) for row in page.items],
-        organization_wide=caller.organization_id in access.viewers,
-        next_page_token=page.next_page_token,
-        version=access.version,
-    )
+    shown = await _show(connection, caller, resource, page.items)
+    return wire.AdminGrantsListResponse(**dict(shown), next_page_token=page.next_page_token)
 
 
 async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
@@ -158,20 +153,29 @@ def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:
         raise BadRequest("A resource is given twice. Send each once.", code="duplicate_resource", details=again)
 
 
-def _to_identifier(resource: queries.Resource) -> ResourceIdentifier:
-    return ResourceIdentifier(resource_id=resource.resource_id, resource_type=ResourceType(resource.resource_type))
-
-
-async def _show(connection: Connection, caller: Caller, resource: queries.Resource) -> wire.ResourceGrants:
-    grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)
-    access = await service.access_of(connection, caller.organization_id, resource.object_id)
+async def _show(
+    connection: Connection, caller: Caller, resource: queries.Resource, grants: Sequence[queries.Grant] | None = None
+) -> wire.ResourceGrants:
+    """Show these grants on a resource, or all of them."""
+    organization_id = caller.organization_id
+    if grants is None:
+        grants = await queries.list_grants(connection, organization_id, access_class=resource.access_class)
+    access = await service.access_of(connection, organization_id, resource.object_id)
+    owner, shared = None, {*resource.shared}
+    if shared and access.owner_id is not None:
+        [row] = await list_principals(connection, organization_id, principal_ids=[access.owner_id])
+        owner = to_named_principal(row)
+    resource_type = ResourceType(resource.resource_type)
     return wire.ResourceGrants(
-        resource=_to_identifier(resource),
-        grants=[_grant(row) for row in grants],
-        organization_wide=caller.organization_id in access.viewers,
+        resource=ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource_type),
+        grants=[
+            wire.GrantInfo(
+                principal=to_named_principal(row),
+                role=GrantRole(row.role),
+                given_by=owner if (row.principal_id, row.role) in shared else None,
+            )
+            for row in grants
+        ],
+        organization_wide=organization_id in access.viewers,
         version=access.version,
     )
-
-
-def _grant(row: queries.Grant) -> wire.GrantInfo:
-    return wire.GrantInfo(principal=to_named_principal(row), role=GrantRole(row.role))

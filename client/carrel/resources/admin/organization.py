@@ -82,6 +82,7 @@ class OrganizationSettings(Resource[M]):
         removed_client_document_hosts: Iterable[str] | None = None,
         enable_reranking: bool | None = None,
         enable_query_model: bool | None = None,
+        owner_sharing_enabled: bool | None = None,
         version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
@@ -93,7 +94,8 @@ class OrganizationSettings(Resource[M]):
         documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
         `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
         changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
-        language model read queries for smart filtering and query extraction.
+        language model read queries for smart filtering and query extraction.`owner_sharing_enabled` lets owners share.
+        Without it, existing shares stay until the owner or an admin removes them.
         """
         request = AdminOrganizationUpdateRequest(
             version=version,
@@ -107,6 +109,7 @@ class OrganizationSettings(Resource[M]):
             removed_client_document_hosts=as_list(str, removed_client_document_hosts),
             enable_reranking=enable_reranking,
             enable_query_model=enable_query_model,
+            owner_sharing_enabled=owner_sharing_enabled,
         )
         return Call(ADMIN_ORGANIZATION_UPDATE, request)
 

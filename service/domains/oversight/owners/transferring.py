@@ -31,7 +31,14 @@ from service.identity_server.interface import end_access
 from service.permissions.access import Access
 from service.permissions.queries import Resource, lock_contained, lock_owned_resources, lock_resources
 from service.permissions.readers import find_referenced_principal
-from service.permissions.service import change_owner, identity_of, refuse_contained, unknown_resource
+from service.permissions.service import (
+    change_owner,
+    end_shares,
+    identity_of,
+    refuse_contained,
+    share_change,
+    unknown_resource,
+)
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
@@ -180,6 +187,7 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
             _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)
             for one in resources
         ]
+        changes += [share_change(one, {}) for one in resources if one.shares]
     counts = _Batch(owner_id, resources=resources, syncs=batch.syncs).counts
     if changes:
         details = {"newOwnerId": str(owner_id), "counts": dict(sorted(counts.items()))}
@@ -309,6 +317,7 @@ async def _end_access(connection: Connection, caller: Caller, person: Principal)
     left = await end_access(connection, organization_id, principal_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])
     await require_active_admin(connection, organization_id)
+    unshared = await end_shares(connection, organization_id, owner_ids=[person_id])
     ended = wire.EndedAccess(
         api_key_count=len(left.api_key_ids),
         browser_session_count=left.browser_sessions,
@@ -316,12 +325,13 @@ async def _end_access(connection: Connection, caller: Caller, person: Principal)
         application_token_count=left.token_families,
         group_ids=sorted(await leave_groups(connection, organization_id, member_id=person_id)),
     )
-    if inactive != person or ended != _NOTHING or left.identities or left.factors:
+    if inactive != person or ended != _NOTHING or unshared or left.identities or left.factors:
         details = ended.model_dump(mode="json", by_alias=True)
         changes = [
             Change("user.offboard", "user", person_id, details),
             *(Change("apiKey.revoke", "apiKey", key_id) for key_id in left.api_key_ids),
             *(Change("group.members", "group", one, {"removed": [str(person_id)]}) for one in ended.group_ids),
+            *unshared,
         ]
         await record_all(connection, caller, changes=changes)
     return ended

@@ -36,7 +36,7 @@ async def create_organization(
 ) -> UUID:
     """Create an organization with "everyone" and a first admin, in a transaction set to the organization; return the
     admin's id. The admin's address gives the domain; `api_key` becomes the admin's key and may act for users."""
-    row = {"name": name, "domain": admin_email.rpartition("@")[2]}
+    row = {"name": name, "domain": admin_email.rpartition("@")[2], "owner_sharing_enabled": True}
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
     everyone = Principal(principal_id=organization_id, kind="everyone", name="Everyone")
@@ -120,6 +120,7 @@ def _details(values: Mapping[str, Any]) -> dict[str, Any]:
         "clientDocumentHosts": "client_document_hosts",
         "enableReranking": "enable_reranking",
         "enableQueryModel": "enable_query_model",
+        "ownerSharingEnabled": "owner_sharing_enabled",
     }
     details = {name: values[field] for name, field in named.items() if field in values}
     return details | ({"nameSet": True} if "name" in values else {})

@@ -19,6 +19,7 @@ from service.identity import queries
 from service.identity.passwords import hash_passwords
 from service.identity.queries import Principal
 from service.identity_server.interface import delete_invitations, end_sign_ins
+from service.permissions.service import end_shares
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
@@ -98,7 +99,8 @@ async def _put_users(
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
     await require_active_admin(connection, caller.organization_id)
     await _end_invitations(connection, caller.organization_id, changed=changed)
-    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
+    unshared = await end_shares(connection, caller.organization_id, owner_ids=ended)
+    await record_all(connection, caller, changes=[*(_change(old, new) for old, new in changed), *unshared])
     return [to_user(row) for row in after]
 
 

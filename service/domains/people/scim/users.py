@@ -18,6 +18,7 @@ from service.domains.people.scim.tokens import ScimCaller, change_of, record_cha
 from service.identity import queries as identity
 from service.identity.queries import Principal, leave_groups
 from service.identity_server.interface import end_access, end_sign_ins
+from service.permissions.service import end_shares
 from service.platform.identifiers import uuid7
 
 _ADDRESS = TypeAdapter[str](EmailAddress)
@@ -74,7 +75,8 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
         await end_sign_ins(connection, organization_id, principal_ids=[user_id])
     await queries.change_user(connection, organization_id, user_id=user_id, values=asdict(after))
     await require_active_admin(connection, organization_id)
-    await record_changes(connection, caller, changes=[change_of("user", before, after)])
+    unshared = await end_shares(connection, organization_id, owner_ids=[] if active else [user_id])
+    await record_changes(connection, caller, changes=[change_of("user", before, after), *unshared])
 
 
 async def delete_user(connection: Connection, caller: ScimCaller, person: StoredUser) -> None:
@@ -83,12 +85,14 @@ async def delete_user(connection: Connection, caller: ScimCaller, person: Stored
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)
     await require_active_admin(connection, organization_id)
+    unshared = await end_shares(connection, organization_id, owner_ids=[user_id])
     groups = await leave_groups(connection, organization_id, member_id=user_id)
     details = {"apiKeyCount": len(keys), "groupIds": [str(one) for one in sorted(groups)]}
     changes = [
         Change("user.offboard", "user", user_id, details),
         *(Change("apiKey.revoke", "apiKey", key) for key in keys),
         *(Change("group.members", "group", one, {"removed": [str(user_id)]}) for one in sorted(groups)),
+        *unshared,
     ]
     await record_changes(connection, caller, changes=changes)
 
