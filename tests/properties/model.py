@@ -490,6 +490,7 @@ class Model:
         if self.role(actor, self.documents[name]) is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "owner_required")
         places = {place for place, each in self.collections.items() if each.places.pop(name, None)}
+        self.documents[name].end_shares()
         self.trash[name] = self.documents.pop(name), places
 
     def restore_document(self, by: str, name: str) -> None:

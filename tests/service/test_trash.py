@@ -246,3 +246,13 @@ def test_who_takes_over_from_a_person_takes_over_their_trash(service: RunningSer
     owner, new_owner = ({"type": "user", "email": one} for one in (ANN, BEN))
     ok(service.call("admin/owners/transfer", {"owner": owner, "newOwner": new_owner}))
     assert (listed(service, as_user=ANN), listed(service, as_user=BEN)) == ([], ["a"])
+
+
+def test_a_share_ends_with_the_deletion(service) -> None:
+    add_users(service, ANN, BEN)
+    document_id = uploaded(service, "memo", "Words", as_user=ANN)["documentId"]
+    grants = [{"principal": {"type": "user", "email": BEN}, "role": "VIEWER"}]
+    ok(service.call("permissions/setShares", of_document(document_id) | {"userEmail": ANN, "grants": grants}))
+    assert list_documents(service, as_user=BEN) == ["memo"]
+    ok(restore(service, delete(service, document_id)))
+    assert [list_documents(service, as_user=person) for person in (ANN, BEN)] == [["memo"], []]

@@ -56,10 +56,13 @@ async def keep_document(
     copied |= {"document_id": new_id, "deleted_at": sa.func.now()}
     own = matches(documents, organization_id, document_id=document_id)
     copy = insert(documents).from_select(list(copied), sa.select(*copied.values()).where(own))
+    shares = sa.func.coalesce(resources.c.shares, sa.literal({}, JSONB), type_=JSONB)
     readers = (
         sa.select(_as_list(id=reader.principal_id, role=reader.role, name=principals.c.name))
         .join_from(class_readers, principals, principals.c.principal_id == reader.principal_id)
         .where(reader.access_class == resources.c.access_class, reader.role != Role.OWNER)
+        # A share ends with its document: after its owner has lost the document, a restored share would stay for good.
+        .where(sa.not_(shares.has_key(sa.cast(reader.principal_id, sa.Text))))
     )
     place = {name: collections.c[name] for name in ("collection_id", "name", "created_by")}
     place |= {name: entry[name] for name in ("custom_metadata", "caller_chunks")}
