@@ -113,10 +113,10 @@ def test_a_moment_is_restored(archived: Archived) -> None:
     with closing(ServiceProcess()) as other:
         ended = other.command("restore", str(archived.archive), "--to", archived.moments["after"])
         assert ended.returncode == 0, ended.stderr
-        # The row of the deleted one stays.
-        assert ended.stderr.startswith("Restored: 3 documents, 2 files, 1 organization, as of 2")
+        # A deleted document is in the trash, and its row stays.
+        assert ended.stderr.startswith("Restored: 4 documents, 3 files, 1 organization, as of 2")
         checked = other.command("files", "check")
-        assert checked.stderr.startswith("2 files"), checked.stderr
+        assert checked.stderr.startswith("3 files"), checked.stderr
         assert "0 missing, 0 altered" in checked.stderr
         assert (other.data_dir / "secret.key").read_text() == (archived.process.data_dir / "secret.key").read_text()
         assert "Restore into an empty folder" in other.command("restore", str(archived.archive)).stderr

@@ -26,7 +26,8 @@ _COLLECTED_SECONDS = 120
 
 @pytest.fixture
 def service() -> Iterator[ServiceProcess]:
-    with cheap_service(CARREL_FILE_GRACE_HOURS="0", CARREL_SWEEP_SECONDS="0.5", CARREL_WORKERS="2") as process:
+    at_once = {"CARREL_FILE_GRACE_HOURS": "0", "CARREL_TRASH_DAYS": "0"}
+    with cheap_service(**at_once, CARREL_SWEEP_SECONDS="0.5", CARREL_WORKERS="2") as process:
         yield process
 
 
@@ -68,7 +69,7 @@ class Sender:
 
 
 _VERSIONS = """
-SELECT d.external_id, d.document_id, encode(v.file_sha256, 'hex'), v.version = d.version AND d.deleted_at IS NULL
+SELECT d.external_id, d.document_id, encode(v.file_sha256, 'hex'), v.version = d.version
 FROM documents d JOIN document_versions v USING (document_id)
 """
 

@@ -180,6 +180,14 @@ def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeyp
         for _ in range(2):
             service.run(sweep(service.runtime))
         assert count_jobs() == 1
+        # In the trash they wait, and nobody counts them.
+        trashed = ok(service.call("catalog/deleteDocument", {"documentId": document}))["trashedDocumentId"]
+        service.run(sweep(service.runtime))
+        assert connection.execute(f"SELECT FROM {JOBS}", [trashed]).rowcount == 0
+        assert ok(service.call("admin/status/get"))["pagesWaiting"] == 0
+        connection.execute(f"DELETE FROM {JOBS}", [document])  # noqa: S608
+        ok(service.call("catalog/restoreDocument", {"trashedDocumentId": trashed}))
+        assert count_jobs() == 1
     service.run(read_pages(service.runtime, organization_id=organization, document_id=UUID(document)))
     until(lambda: LANTERN in " ".join(chunks(service, document, collection)))
 

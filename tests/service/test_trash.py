@@ -144,6 +144,7 @@ def test_a_taken_external_id_keeps_a_document_in_the_trash(service: RunningServi
     """The error names the document that has it to those alone who may read that."""
     add_users(service, ANN, BEN)
     document_id = uploaded(service, "a", "Ann's words.", as_user=ANN, internalPublic="true")["documentId"]
+    created_at = get_document(service, document_id)["createdAt"]
     trashed = delete(service, document_id)
     assert uploaded(service, "a", "Ben's words.", as_user=BEN, documentName="Bens")["documentVersion"] == 2
     assert [one["documentVersion"] for one in get_document(service, document_id)["versions"]] == [2]
@@ -151,6 +152,7 @@ def test_a_taken_external_id_keeps_a_document_in_the_trash(service: RunningServi
     assert "Bens" not in refused(restore(service, trashed, as_user=ANN), 409, "external_id_in_use")["message"]
     newer = delete(service, document_id)
     assert ok(restore(service, trashed, as_user=ANN))["documentVersion"] == 3
+    assert get_document(service, document_id)["createdAt"] == created_at
     until(lambda: chunks(service, document_id) == ["Ann's words."])
     assert listed(service, as_user=BEN) == ["a"]
     delete(service, document_id)
