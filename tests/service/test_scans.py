@@ -115,6 +115,9 @@ def test_pages_wait_while_none_can_be_read(service, monkeypatch, error) -> None:
         assert (waiting.chunk_count, waiting.has_no_text_yet, waiting.has_no_text) == (0, True, False)
     jobs = service.execute(f"SELECT scheduled_at FROM {JOBS}", [document_id])  # noqa: S608
     assert sorted(when is None for (when,) in jobs) == [False, True]
+    assert ok(service.call("admin/status/get"))["pagesWaiting"] == 1
+    ok(service.call("catalog/deleteDocument", {"documentId": document_id}))
+    assert ok(service.call("admin/status/get"))["pagesWaiting"] == 0
 
 
 def test_a_page_that_is_always_interrupted_is_given_up_alone(service, monkeypatch) -> None:
@@ -180,11 +183,10 @@ def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeyp
         for _ in range(2):
             service.run(sweep(service.runtime))
         assert count_jobs() == 1
-        # In the trash they wait, and nobody counts them.
+        # In the trash they wait.
         trashed = ok(service.call("catalog/deleteDocument", {"documentId": document}))["trashedDocumentId"]
         service.run(sweep(service.runtime))
         assert connection.execute(f"SELECT FROM {JOBS}", [trashed]).rowcount == 0
-        assert ok(service.call("admin/status/get"))["pagesWaiting"] == 0
         connection.execute(f"DELETE FROM {JOBS}", [document])  # noqa: S608
         ok(service.call("catalog/restoreDocument", {"trashedDocumentId": trashed}))
         assert count_jobs() == 1
