@@ -64,17 +64,21 @@ async def _write(
             for place, (each, _) in enumerate(questions)
         }
         return
-    found = {passage["n"]: passage for part in returns for passage in json.loads(str(part.content))}
+    results = [json.loads(str(part.content)) for part in returns]
+    found = {passage["n"]: passage for passages in results for passage in passages}
+    ranked = [sorted(passage["n"] for passage in passages) for passages in results]
     phrases = await asyncio.to_thread(phrases_of, newest)
     compares = _COMPARES.fullmatch(newest) is not None
     by_section = compares or _ASKS_FOR_ALL.search(newest) is not None
     quotable = [
         one
         for number, each in found.items()
-        for one in segments_of(each["text"], document=each["document"], number=number, by_section=by_section)
+        for one in segments_of(each["text"], document=each["document"], number=number)
     ][:MOST_QUOTABLE]
+    if by_section:
+        quotable = [one.widened() for one in quotable]
     most = 1 if compares else MOST_GATHERED
-    chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most)
+    chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=ranked)
     quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
     if quotes:
         missing = [

@@ -5,20 +5,26 @@ import math
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.domains.agents.answering.phrases import PHRASES
 from service.domains.agents.answering.segments import Quotable
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import count_terms, read_query, words_of
+from service.index.tokenization import WORD
 from service.text.embedding.models import Embedder
 from service.text.languages import tell_language
 
-OWN_WORDS = 0.3
-WORDS_IN_CONTEXT = 0.3
-BOUND = 0.7
-"""The lowest score of an answer."""
+OWN_WORDS, WORDS_IN_CONTEXT = 0.2, 0.1
+COMMON, USUAL = 0.4, 0.3
+"""How much of the mean nearness of all that was found is taken off, and the least mean: an answer stands out."""
+NUMBER, RANK = 0.05, 0.02
+"""The gain or loss by a number where a question asks for one, and the loss by each passage found before."""
+BOUND = 0.47
+"""A sentence with a lower score isn't an answer."""
 
 FEWEST_TELLING_WORDS = 8
 """Words. A shorter sentence without a word of the question is too short for the words above it to count."""
@@ -26,14 +32,17 @@ FEWEST_TELLING_WORDS = 8
 TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
 """The gain of the first sentence below a fitting heading; the common shares of question and heading words to fit."""
 
-NEAR_THE_BEST = 0.8
-"""Sentences with at least this share of the best score are quoted, too."""
+SURE = 0.55
+"""A sentence with a lower score is shown with all that is below the same heading."""
+
+NEAR_THE_BEST = 0.7
+"""Beside the best one, sentences with at least this share of its score are quoted."""
 
 MEANING = 0.62
 """A sentence this near in meaning is an answer, regardless of wording."""
 
-NEAREST = 0.55
-"""Without an answer, sentences with at least this score are shown as the nearest."""
+NEAREST = 0.25
+"""Where no sentence is an answer, those with at least this score are shown as the nearest."""
 
 MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 2, 1200
 """The most quotes, the most nearest sentences shown, and the characters after which no quote is added."""
@@ -54,6 +63,13 @@ _SPELLED = re.compile(r"[^\W\d_]{5,}")
 SLIP, MOST_CORRECTED = 0.85, 64
 """The similarity of two words that differ by a typing slip, and the most words of a question to compare."""
 _NUMBER = re.compile(r"\d+")
+_ASKS_FOR_NUMBER = re.compile(
+    r"\b(?:how (?:many|much|long|often|far|old|high|deep|big|large|fast|soon|early|late)|when"
+    r"|wie (?:viele?|lange?|oft|hoch|weit|alt)|wann|combien|quand|cu[aá]nt[oa]s?|cu[aá]ndo|quant[oaie]s?|quando"
+    r"|hoeveel|hoe (?:lang|vaak|hoog)|wanneer)\b",
+    re.IGNORECASE,
+)
+_NUMERALS = frozenset(word for each in PHRASES.values() for word, value in each.numbers.items() if value > 1)
 
 Asked = tuple[str, Sequence[str]]
 """A question, and words required in an answer or in the headings above."""
@@ -62,16 +78,22 @@ Chosen = tuple[list[Quotable], bool]
 
 
 async def choose_quotes(
-    embedder: Embedder, questions: Sequence[Asked], quotable: Sequence[Quotable], *, most: int = MOST_GATHERED
+    embedder: Embedder,
+    questions: Sequence[Asked],
+    quotable: Sequence[Quotable],
+    *,
+    most: int = MOST_GATHERED,
+    found: Sequence[Sequence[int]] = (),
 ) -> list[Chosen]:
-    """Return the best sentences for each question, at most `most`. Unreadable text never affects the choice."""
+    """Return the best sentences for each question, never more than `most`. They never depend on unreadable text.
+    `found`: the numbers of the passages that were found for each question, best first."""
     if not quotable:
         return [([], False)] * len(questions)
     questions = await asyncio.to_thread(_correct, questions, quotable)
     texts = (f"{each.context}\n{each.text}" for each in quotable)
     vectors = await embedder.embed([*(question for question, _ in questions), *texts])
     near = vectors[: len(questions)] @ vectors[len(questions) :].T
-    return await asyncio.to_thread(_choose_all, questions, quotable, near, most)
+    return await asyncio.to_thread(_choose_all, questions, quotable, near, found, most)
 
 
 def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable]) -> list[Asked]:
@@ -87,25 +109,45 @@ def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable]) -> list[A
 
 
 def _choose_all(
-    questions: Sequence[Asked], quotable: Sequence[Quotable], near: NDArray[np.float32], most: int
+    questions: Sequence[Asked],
+    quotable: Sequence[Quotable],
+    near: NDArray[np.float32],
+    found: Sequence[Sequence[int]],
+    most: int,
 ) -> list[Chosen]:
     stemmings = _tell_stemmings(quotable)
     chosen: list[Chosen] = []
-    for (question, having), row in zip(questions, near, strict=True):
+    for (question, having), row, numbers in zip(questions, near, chain(found, repeat(())), strict=False):
+        rank = {number: place for place, number in enumerate(numbers)}
+        prior = -COMMON * max(row.mean(), USUAL) - RANK * np.array(
+            [rank.get(each.number, len(rank)) for each in quotable]
+        )
         fit = [place for place, one in enumerate(stemmings) if has_words(quotable[place], having, one)]
         asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
-        some, answers = _choose_for(question, *asked, row[fit], limit=most) if fit and question.strip() else ([], False)
+        some, answers = (
+            _choose_for(question, *asked, row[fit], prior[fit], limit=most) if fit and question.strip() else ([], False)
+        )
         chosen.append((some if answers or not having else [], answers))
     return chosen
 
 
 def _choose_for(
-    question: str, quotable: Sequence[Quotable], stemmings: Sequence[str], near: NDArray[np.float32], *, limit: int
+    question: str,
+    quotable: Sequence[Quotable],
+    stemmings: Sequence[str],
+    near: NDArray[np.float32],
+    prior: NDArray[np.float32],
+    *,
+    limit: int,
 ) -> Chosen:
     asked = read_query(question, tuple(sorted(set(stemmings)))).alternatives()
-    scores = np.maximum(near + _overlaps(asked, quotable, stemmings), np.where(near >= MEANING, BOUND, 0.0))
+    scores = near + prior + _overlaps(asked, quotable, stemmings)
+    if _ASKS_FOR_NUMBER.search(question):
+        scores += [NUMBER if has_number(each.text) else -NUMBER for each in quotable]
+    scores = np.maximum(scores, np.where(near >= MEANING, BOUND, 0.0))
     order = (scores + TITLED * np.array(_begin_titled(asked, quotable, stemmings))).tolist()
     most, share = (MOST_GATHERED, NEAR_WHEN_GATHERING) if _GATHERS.search(question) else (MOST_QUOTES, NEAR_THE_BEST)
+    quotable = [one if score >= SURE else one.widened() for one, score in zip(quotable, scores.tolist(), strict=True)]
     if scores.max() < BOUND:
         return _choose(quotable, order, bound=NEAREST, most=MOST_NEAREST, share=share), False
     chosen = _choose(quotable, order, bound=BOUND, most=min(most, limit), share=share)
@@ -152,6 +194,11 @@ def _overlaps(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemming
         + WORDS_IN_CONTEXT * (share(terms | _terms(each.context, stemming)) if tells(each, terms) else 0.0)
         for each, terms, stemming in zip(quotable, own, stemmings, strict=True)
     ]
+
+
+def has_number(sentence: str) -> bool:
+    """Return whether a sentence has a number, in figures or words; "one" is mostly none."""
+    return _NUMBER.search(sentence) is not None or not _NUMERALS.isdisjoint(WORD.findall(sentence.lower()))
 
 
 def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:

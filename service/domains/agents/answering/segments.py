@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import PurePath
 
@@ -39,7 +39,8 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """A passage's words, headings, and the `whole` to quote: a list, a table, or the lines between two headings."""
+    """Words of a passage (by its number), what they stand under, and the `whole` that they are quoted with: a list or a
+    table. `around` are the lines between two headings, `title` the first of these headings."""
 
     number: int
     document: str
@@ -47,6 +48,8 @@ class Quotable:
     text: str
     section: str = ""
     whole: str = ""
+    around: str = ""
+    title: str = ""
 
     @property
     def quote(self) -> str:
@@ -56,9 +59,13 @@ class Quotable:
     def context(self) -> str:
         return f"{self.document}\n{self.headings}"
 
+    def widened(self) -> "Quotable":
+        """Return the words to be quoted with all that is below the same heading, where it is not too long."""
+        return replace(self, section=self.title, whole=self.around) if self.around else self
 
-def segments_of(passage: str, *, document: str = "", number: int = 0, by_section: bool = False) -> list[Quotable]:
-    """Return a passage's quotable parts in order, without title lines; `by_section` adds each heading's whole text."""
+
+def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Quotable]:
+    """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name."""
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
@@ -77,12 +84,13 @@ def segments_of(passage: str, *, document: str = "", number: int = 0, by_section
             announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[place][-1].text)
         table = _table_around(lines, place) if _is_row(line) else ""
         whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
-        around = _lines_around(lines, place, heads) if by_section else ""
+        around = _lines_around(lines, place, heads)
         around = around if _plain(around) in _plain(passage) else ""  # a line of keywords may be missing in it
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
-            under = section if around or is_within or not lead or text in announced else lead[:LONGEST_HEADING]
-            segments.append(Quotable(number, document, headings, text, under, around or (whole if is_within else "")))
+            under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
+            whole_of = whole if is_within else ""
+            segments.append(Quotable(number, document, headings, text, under, whole_of, around, section))
     return segments
 
 
