@@ -89,7 +89,7 @@ def test_the_page_about_asking_runs(own_service, monkeypatch, capsys):
     assert shown
     monkeypatch.delenv("CARREL_API_KEY")
     monkeypatch.setenv("CARREL_ACCESS_TOKEN", a_visitor(desk).token)
-    assert run_code_of(ROOT / "docs" / "asking.md") == 8
+    assert run_code_of(ROOT / "docs" / "asking.md") == 7
     assert _sources(capsys.readouterr().out) == shown
 
 
