@@ -1,4 +1,4 @@
-"""Tests named in docs/oauth-conformance.md and the two TOML files exist."""
+"""Tests named in tests/oauth/conformance.md and the two TOML files exist."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from scripts.mutations import MUTATIONS, ROOT, read_mutations
 from tests.harness.lanes import SLOW
 from tests.harness.parsing import parse_python
 
-PAGE = ROOT / "docs" / "oauth-conformance.md"
+PAGE = ROOT / "tests" / "oauth" / "conformance.md"
 ROW = re.compile(r"^\|.*\| `(tests/[\w/]+\.py::\w+)` \|$")
 
 
