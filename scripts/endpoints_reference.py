@@ -1,5 +1,6 @@
 """`python -m scripts.endpoints_reference`: write docs/endpoints.md from the routes and their operations."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -11,32 +12,34 @@ from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.web.routing import CheckedRoute
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z0-9`])")
 OPENING = f"""# Endpoints
 
-Every operation of the API is a POST to `/api/v0/` and its name, with an API key or a service-account token, and the
-same to `/api/v1/` with a person's access token. This page is made from the code by `make docs`. A running service has
-the bodies: as a page at `/docs`, and for generators of clients at `/openapi.json`, or of one version alone at
-`/api/v0/openapi.json` and `/api/v1/openapi.json`. Clients written before Carrel may send
-[older forms](existing-clients.md) of some requests.
+After this page you know every operation of the API and what a caller needs for it. An operation is a POST to `/api/v0/`
+and its name, with an API key or a service-account token, and the same to `/api/v1/` with a person's access token.
+`make docs` writes this page. A running service has bodies and errors at `/docs` and `/openapi.json`, or for one version
+at `/api/v0/openapi.json` and `/api/v1/openapi.json`. Some requests have [older forms](existing-clients.md).
 
-*asks for* is what the caller's credential needs before its body is read: a service-account token the scope named, or
-`{ADMIN_ROLE}`: the API key of an admin (a service-account token never will do). An API key needs no scope. *on v1* is
-the scope that an access token needs; for `{ApiScope.ADMIN}` its person must be an admin, too. What the caller may then
-reach is asked of the grants, for every kind of credential alike.
+*needs* is the scope of a service-account token, or `{ADMIN_ROLE}`: the API key of an admin, and no service-account
+token. API keys need no scope. On v1, an access token needs the same scope with `api:` before it, unless the table says
+another; for `{ApiScope.ADMIN}` its person must be an admin, too. Grants decide what the caller may then reach, whatever
+the credential.
 
-| operation | asks for | on v1 | what it does |
-|---|---|---|---|
+*Shared* operations are part of the original API. All others are extensions.
+
+| operation | needs | what it does |
+|---|---|---|
 """
 V0_OPENING = """
 ## On v0 alone
 
-| operation | asks for | what it does |
+| operation | needs | what it does |
 |---|---|---|
 """
 V1_OPENING = """
 ## On v1 alone
 
-| operation | method | asks for | what it does |
+| operation | method | needs | what it does |
 |---|---|---|---|
 """
 
@@ -54,8 +57,10 @@ def _routes(domains: Iterable[ModuleType]) -> list[CheckedRoute]:
 
 
 def _row(route: CheckedRoute) -> str:
-    requirement = route.operation.requires
-    return f"| `{route.operation.path}` | {_role(requirement)} | {_api_scope(requirement)} | {_summary(route)} |"
+    operation = route.operation
+    role, scope = _role(operation.requires), _api_scope(operation.requires)
+    needs = role if scope == f"`api:{role.strip('`')}`" else f"{role}; on v1 {scope}"
+    return f"| `{operation.path}` | {needs} | {_summary(route)} |"
 
 
 def _v0_row(route: CheckedRoute) -> str:
@@ -79,12 +84,14 @@ def _api_scope(requirement: Requirement) -> str:
 
 
 def _summary(route: CheckedRoute) -> str:
-    told = route.description.splitlines()[0]
+    """Return the first sentence of an operation's description, for a deprecated operation all of it."""
     operation = route.operation
-    known = (("extension", not operation.has(SHARED)), ("deprecated", operation.is_deprecated))
+    told = " ".join(route.description.partition("\n\n")[0].split())
+    first = told if operation.is_deprecated else _SENTENCE.split(told)[0]
+    known = (("shared", operation.has(SHARED)), ("deprecated", operation.is_deprecated))
     marks = [mark for mark, holds in known if holds]
     note = f" *({', '.join(marks)})*" if marks else ""
-    return f"{told}{note}"
+    return f"{first}{note}"
 
 
 if __name__ == "__main__":

@@ -32,16 +32,20 @@ ELSEWHERE = (
 )
 # Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
 REPLIES = ("service.domains.agents.conversations.jobs",)
-# What those say that are put together at run time.
+# What those say that are put together at run time, or say too many things for a table.
 SAID = {
     "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",
     "invalid_metadata": "Which key is no field of the collection's schema, or which value isn't of its field's type.",
+    "invalid_request": "Which member of the request, or of its query or body, is wrong, and why.",
 }
+# Not found by an id: `message` says no more.
+_ABSENT = re.compile(r"There is no such .* in this organization\.")
+
 
 OPENING = f"""# Errors
 
-This page is made from the code by `make docs`. Whatever is wrong with a request to `/api/v0/` or `/api/v1/`, the answer
-has one shape:
+After this page you can handle every error of the API. `make docs` writes this page. Errors of `/api/v0/` and `/api/v1/`
+have this form:
 
 ```json
 {{
@@ -53,24 +57,22 @@ has one shape:
 }}
 ```
 
-`code` is what a program branches on, and stays; `message` is for people, says what to do, and may change. `details`,
-where there are some, name each member of the request that is wrong. `requestId` is the header `X-Request-Id` too, and
-finds the request in the service's log. Each status has its class in the SDK, named below
-([the guide](sdk.md#when-something-goes-wrong)), with `code`, `message`, `details` and `request_id`.
+Programs branch on `code`, which stays; `message` says what to do, and may change. `details` name each wrong member.
+`requestId`, also the header `X-Request-Id`, finds the request in the service's log. Headings name the class in
+[the SDK](sdk.md#when-something-goes-wrong).
 
-408, 429 and 5xx are worth another try, after as many seconds as `Retry-After` says, and so is the 409
-`concurrent_change`; the SDK does that by itself, except after a 507, for which somebody has to make room
-first. Everything else is answered the same until the request, or what it is about, is another.
+Repeat a request after 408, 429, 5xx and the 409 `concurrent_change`, after the seconds of `Retry-After`. The SDK does
+so by itself, except after a 507: make room first. Other errors stay until the request, or the state it is about,
+changes.
 
-Below, `{GAP}` stands for what is filled in. OAuth's endpoints have OAuth's own errors ([applications](oauth.md));
-why a sync's run ended, or passed a document over, is on [its page](docstore-sync.md).
+`{GAP}` stands for a value. [OAuth's endpoints](oauth.md) and [syncs](docstore-sync.md) have their own errors.
 """
 OF_REPLIES = """
 ## Replies of agents
 
-Why a message has no reply: on v0 a 503 with this code, on v1 `errorCode` and `errorMessage` of the message's job, in
-the SDK a `ReplyFailedError` (for `reply_withheld` a `ReplyWithheldError`). The SDK does not try again: the service has.
-A reply can also fail by what the service lacks just then, such as `embeddings_unavailable`.
+A message without a reply has one of these codes: on v0 in a 503, on v1 as `errorCode` of the message's job, in the SDK
+in a `ReplyFailedError` (for `reply_withheld` a `ReplyWithheldError`). The SDK does not try again: the service has. A
+reply can also fail with a 503 of the service, such as `embeddings_unavailable`.
 
 | code | what it says |
 |---|---|
@@ -112,7 +114,9 @@ def _rows(refusals: Iterable[Refusal]) -> list[str]:
     said: dict[str, dict[str, None]] = {}
     for one in refusals:
         said.setdefault(one.code, {})[SAID.get(one.code, one.message)] = None
-    return [_row(code, messages) for code, messages in sorted(said.items())]
+    absent = sorted(code for code, messages in said.items() if all(map(_ABSENT.fullmatch, messages)))
+    rows = [_row(code, messages) for code, messages in sorted(said.items()) if code not in absent]
+    return [*rows, *([_row("`, `".join(absent), ["There is none in this organization."])] if absent else [])]
 
 
 def _row(code: str, messages: Iterable[str]) -> str:
