@@ -111,9 +111,12 @@ class Permissions(Operations, RuleBasedStateMachine):
         self.create_key(people[0], acts_for_users=False)
         leaver = self.create_user()
         self.create_key(leaver, acts_for_users=False)
-        self.upload_new((leaver, True), 1, None, strict=False)
+        left = self.upload_new((leaver, True), 1, [inner, robot], strict=False)
+        self.do(an_operation("delete_document", leaver, left))
         self.do(an_operation("add_members", inner, [leaver]))
         self.do(an_operation("offboard", leaver, people[2], by=ADMIN))
+        self.do(an_operation("restore_document", people[1], left))
+        assert self.do(an_operation("restore_document", people[2], left))
         self.rests = {"everybody_sees_what_the_model_says": LONG_REST}
 
     # A chain of three groups, by two ways, with a user and an account at its end, and what the whole chain may use.
