@@ -23,6 +23,7 @@ class Me:
     reranks_by_default: bool | None = None
     """Whether searches without the option are reranked. None: the service has no endpoint for the question."""
     groups: tuple[NamedGroup, ...] = ()
+    shares_own: bool = False
 
 
 def client() -> Carrel:
@@ -52,7 +53,7 @@ def me() -> Me:
         is_admin = any(user.email == found.email and user.active and user.is_admin for user in users)
     else:
         is_admin = found.is_admin and ApiScope.ADMIN in found.scopes
-    return Me(found.email, found.name, is_admin, found.reranks_by_default, tuple(found.groups))
+    return Me(found.email, found.name, is_admin, found.reranks_by_default, tuple(found.groups), bool(found.shares_own))
 
 
 def me_now() -> Me:

@@ -315,8 +315,6 @@ def _show_chunk(
 
 def show_readers(document: GetDocumentResponse) -> None:
     notices.show_text(f"It belongs to {owner_of(document)}.")
-    if not api.me().is_admin:
-        notices.show_text("Who else may read it, an admin of your organization can tell you.")
-        return
-    resource = document.resource
-    show_access(Resource(resource.resource_type, resource.resource_id, document.document_name, document.document_id))
+    named = document.resource
+    resource = Resource(named.resource_type, named.resource_id, document.document_name, document.document_id)
+    show_access(resource, owns=may_update(document))

@@ -1,12 +1,14 @@
 """The access panel of a document, a collection or an agent: who has direct access, and the dialog that changes it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import streamlit as st
 
 from app import api
+from app.auth.current import person_client
 from app.formatting import escape, one_line
 from app.labels import AGENT, DOCUMENT, GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
@@ -19,25 +21,26 @@ from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Carrel
-from carrel.wire.admin import Grant
+from carrel.wire.admin import Grant, GrantInfo
 from carrel.wire.common import GrantRole, ResourceType, Role
 from flows.operations.formatting import count_text, list_text
 
 READERS, CHANGE, ADDED, CHANGED = "readers", "change", "grants.added", "grants.changed"
-OFFERED_GROUPS, SHOWN_HOLDERS, MOST_HOLDERS = 5, 20, 500
+OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 EVERYBODY = "Everybody in the organization"
 Warn = Callable[[Iterable[Principal]], None]
-"""Warns about some of those who have access."""
 
 
 @dataclass(frozen=True)
 class Grants:
-    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read."""
+    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read.
+    `own`: those that the person gave, as the owner."""
 
     roles: Mapping[str, GrantRole]
     everybody: bool
     who: Mapping[str, Principal] = field(compare=False)
     version: str | None = field(default=None, compare=False)
+    own: bool = False
 
     def with_changes(
         self, *, added: Iterable[Principal], role: GrantRole, changed: Mapping[str, GrantRole | None], everybody: bool
@@ -46,7 +49,7 @@ class Grants:
         new = {one.key: one for one in added}
         after = {**self.roles, **changed, **dict.fromkeys(new, role)}
         roles = {key: has for key, has in after.items() if has is not None}
-        return Grants(roles, everybody, {**self.who, **new}, self.version)
+        return replace(self, roles=roles, everybody=everybody, who={**self.who, **new})
 
     @property
     def holders(self) -> list[tuple[str, str]]:
@@ -58,40 +61,57 @@ class Grants:
 def grants_on(client: Carrel, resource: Resource) -> Grants:
     """Read all grants on a resource; its owner holds none of them."""
     pages = list(client.admin.grants.list(resource.reference, page_size=1000).pages())
-    held = [(Principal.of(grant.principal), grant.role) for page in pages for grant in page.grants]
-    roles, who = {one.key: role for one, role in held}, {one.key: one for one, _ in held}
-    return Grants(roles, pages[-1].organization_wide, who, pages[0].version)
+    given = [grant for page in pages for grant in page.grants]
+    return _grants(given, pages[0].version, everybody=pages[-1].organization_wide)
 
 
-def show_access(resource: Resource, *, warn: Warn | None = None, leads: bool = True) -> Grants:
-    """Show who has direct access to a resource, and offer to change it; `leads`: with a link to who can read it."""
-    grants = show_errors(partial(grants_on, api.client(), resource))
-    _show_holders(grants, "use" if resource.kind == AGENT else "")
-    if warn is not None:
-        warn(grants.who.values())
-    offer_change(resource, grants, warn)
-    if leads:
-        show_link("Effective access: who can read it, and why", "who_can_read", resource=resource.key)
-    return grants
+def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool = False, own: bool = False) -> Grants:
+    held = [(Principal.of(one.principal), one.given_by, one.role) for one in given]
+    who = {
+        one.key: one if by is None else replace(one, note=f"{one.note} · shared by {one_line(by.name)}".lstrip(" ·"))
+        for one, by, _ in held
+    }
+    # Of several roles of one principal, an editor's comes first.
+    return Grants({one.key: role for one, _, role in reversed(held)}, everybody, who, version, own)
 
 
-def _show_holders(grants: Grants, said: str) -> None:
-    everybody = [(EVERYBODY, said or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
-    held = [(text, said or GRANTED[grants.roles[key]]) for key, text in grants.holders]
-    if not (rows := everybody + held):
-        show_text("Nobody but its owner has direct access." if not said else "Nobody has access.")
+def show_access(
+    resource: Resource, *, owns: bool = False, warn: Warn | None = None, leads: bool = True
+) -> Grants | None:
+    """Show who has direct access to a resource, and offer to change it; `leads`: with a link to who can read it. People
+    who are no admins see what they shared as its owner, and whom to ask."""
+    if api.me().is_admin:
+        grants = show_errors(partial(grants_on, api.client(), resource))
+        _show_holders(resource, grants)
+        if warn is not None:
+            warn(grants.who.values())
+        offer_change(resource, grants, warn)
+        if leads:
+            show_link("Effective access: who can read it, and why", "who_can_read", resource=resource.key)
+        return grants
+    if owns:
+        found = show_errors(lambda: person_client().permissions.get_shares(resource.reference))
+        shares = _grants(found.grants, found.version, own=True)
+        if api.me().shares_own or shares.who:
+            _show_holders(resource, shares)
+            offer_change(resource, shares)
+    show_text("Who else may read it, an admin of your organization can tell you.")
+    return None
+
+
+def _show_holders(resource: Resource, grants: Grants) -> None:
+    only, nobody = "", "You have shared it with nobody." if grants.own else "Nobody but its owner has direct access."
+    if resource.kind == AGENT:
+        only, nobody = "use", "Nobody has access."
+    everybody = [(EVERYBODY, only or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
+    rows = everybody + [(text, only or GRANTED[grants.roles[key]]) for key, text in grants.holders]
+    if not rows:
+        show_text(nobody)
         return
-    _show_chips(rows[:SHOWN_HOLDERS])
-    if len(rows) > SHOWN_HOLDERS:
-        with st.expander(f"{len(rows) - SHOWN_HOLDERS:,} more"):
-            _show_chips(rows[SHOWN_HOLDERS:MOST_HOLDERS])
-            if len(rows) > MOST_HOLDERS:
-                show_note(f"… and {len(rows) - MOST_HOLDERS:,} more, which the export has.")
-
-
-def _show_chips(rows: Iterable[tuple[str, str]]) -> None:
-    chips = "".join(f"<li>{escape(name)} <b>{escape(role)}</b></li>" for name, role in rows)
+    chips = "".join(f"<li>{escape(name)} <b>{escape(role)}</b></li>" for name, role in rows[:SHOWN_HOLDERS])
     st.html(f'<ul class="carrel-holders" aria-label="Direct access">{chips}</ul>')
+    if len(rows) > SHOWN_HOLDERS:
+        show_note(f"And {count_text(len(rows) - SHOWN_HOLDERS, 'other')}: “Manage access” finds them by name.")
 
 
 def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | None = None) -> None:
@@ -103,6 +123,7 @@ def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | 
 
 def open_change(resource: Resource) -> None:
     drop_choice(ADDED)
+    st.session_state.pop(f"{ADDED}.groups", None)
     st.session_state.pop(CHANGED, None)
     open_dialog(CHANGE, resource.key)
 
@@ -111,7 +132,8 @@ def open_change(resource: Resource) -> None:
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), warn: Warn | None = None) -> None:
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     show_text(resource.name)
-    added, role = pick_principals(ADDED, label="Add people or groups", chosen=given), GrantRole.VIEWER
+    added = name_principals() if before.own else pick_principals(ADDED, label="Add people or groups", chosen=given)
+    role = GrantRole.VIEWER
     if resource.kind != AGENT:
         role = st.segmented_control(
             "Role of those who are added",
@@ -123,23 +145,23 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
         )
         st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
     changed = choose_roles(before, may_edit=resource.kind != AGENT)
-    everybody = st.checkbox(
+    everybody = not before.own and st.checkbox(
         f"{EVERYBODY} may {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
-    after = before.with_changes(added=added, role=role, changed=changed, everybody=everybody)
+    after = before.with_changes(added=added or (), role=role, changed=changed, everybody=everybody)
     said = changes_in_words(resource, before, after)
     _show_changes(resource, said)
     if warn is not None:
         warn(after.who[key] for key in after.roles)
     # What was said is what is done, whatever the fields hold by then.
-    offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said)
+    offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said or added is None)
 
 
 def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | None]:
     """List who has direct access, each with the role and a button that removes it; return changed roles, None for
     none. Changes are kept by themselves: what others change meanwhile stays."""
     holders = before.holders
-    st.html('<p class="carrel-facts">Who has direct access now</p>')
+    st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Who has direct access now"}</p>')
     if len(holders) > SHOWN_HOLDERS:
         asked = st.text_input("Find among them", key="grants.find", placeholder="A part of the name").strip().lower()
         holders = [one for one in holders if asked in one[1].lower()]
@@ -166,8 +188,20 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
     if len(holders) > SHOWN_HOLDERS:
         show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}: type a part of the name to find one.")
     if not before.who:
-        show_text("Nobody but its owner." if may_edit else "Nobody.")
+        show_text("Nobody but its owner." if may_edit and not before.own else "Nobody.")
     return changed
+
+
+def name_principals() -> list[Principal] | None:
+    """Ask an owner for exact addresses and their groups, suggesting nobody else; return them, None if one is wrong."""
+    typed = st.text_input("Email addresses", key=f"{ADDED}.typed", placeholder="name@example.com, other@example.com")
+    addresses = dict.fromkeys(re.split(r"[\s,;]+", typed.strip().lower()) if typed.strip() else ())
+    if wrong := [one for one in addresses if not re.fullmatch(r"[^@]+@[^@]+", one)]:
+        show_warning(f"{one_line(wrong[0])} is no email address.", "Write the whole address: name@example.com.")
+    groups = {str(one.id): one.name for one in api.me().groups}
+    chosen = st.multiselect("Your groups", list(groups), format_func=groups.__getitem__, key=f"{ADDED}.groups")
+    people = [Principal(PERSON, one, one) for one in addresses]
+    return None if wrong else [*people, *(Principal(GROUP, one, groups[one]) for one in chosen)]
 
 
 def _choose_role(key: str, field_key: str) -> None:
@@ -187,7 +221,7 @@ def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[
     verbs = {GrantRole.VIEWER: _verb(resource), GrantRole.EDITOR: "read and change"}
     order = sorted(before.roles.keys() | after.roles.keys(), key=lambda key: named[key].name.lower())
     roles = {key: (had, has) for key in order if (had := before.roles.get(key)) != (has := after.roles.get(key))}
-    counts = {key: _count_people(named[key]) for key in roles}
+    counts = {key: None if before.own else _count_people(named[key]) for key in roles}
     called = {key: _name_of(named[key], counts[key], among=named.values()) for key in roles}
     said: list[str] = []
     if after.everybody and not before.everybody:
@@ -196,17 +230,14 @@ def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[
         said.append("It is not open to everybody in the organization any more.")
     for role, verb in verbs.items():
         if gained := [called[key] for key, (had, has) in roles.items() if had is None and has is role]:
-            said.append(f"{list_text(gained)} will be able to {verb} {what}.")
+            said.append(f"{re.sub('^the ', 'The ', list_text(gained))} will be able to {verb} {what}.")
     for key, (had, has) in roles.items():
         if had is not None and has is not None:
             said.append(f"The role of {called[key]} changes from {GRANTED[had].lower()} to {GRANTED[has].lower()}.")
-        elif had is not None and named[key].kind == GROUP:
-            loses = "loses" if counts[key] == 1 else "lose"
-            said.append(f"{called[key]} {loses} access, unless they have it in another way.")
-        elif had is not None and (way := _other_way(resource, named[key], before, after)):
-            said.append(f"{called[key]} loses the role of {GRANTED[had].lower()}, and keeps access {way}.")
         elif had is not None:
-            said.append(f"{called[key]} loses access.")
+            is_many = named[key].kind == GROUP and counts[key] != 1
+            way = _other_way(resource, named[key], before, after)
+            said.append(f"{re.sub('^the ', 'The ', called[key])} {'lose' if is_many else 'loses'} access{way}.")
     return said
 
 
@@ -226,16 +257,22 @@ def _name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) -
     name = one_line(one.name)
     if sum(one_line(other.name) == name for other in among) > 1:
         name = f"{name} ({one.facts} · {one.id})" if one.kind == GROUP else f"{name} ({one.id})"
-    return name if count is None else f"{count_text(count, 'member')} of {name}"
+    if one.kind != GROUP:
+        return name
+    return f"the members of {name}" if count is None else f"{count_text(count, 'member')} of {name}"
 
 
 def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants) -> str:
-    """Return by which way a person or service account has access without a grant of its own; "" without any."""
+    """Return which way, if any, leaves somebody access without a grant of their own."""
+    if before.own:
+        return ", unless an admin gave it"
+    if one.kind == GROUP:
+        return ", unless they have it in another way"
     if after.everybody and one.kind == PERSON:
-        return "with everybody in the organization"
+        return " of their own, and keeps that of everybody in the organization"
     paths = _paths_of(resource, one, before.version)
     left = (path for path in paths if key_of_holder(path) in after.roles)
-    return next((f"by {groups_in(path)}" for path in left), "")
+    return next((f" of their own, and keeps it by {groups_in(path)}" for path in left), "")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -255,6 +292,9 @@ def _show_changes(resource: Resource, said: Sequence[str]) -> None:
 def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Save the changes, unless somebody else has changed the grants meanwhile."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
+    if before.own:
+        person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
+        return
     with naming(*after.who.values()):
         set_grants = api.client().admin.grants.set
         set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)

@@ -159,9 +159,9 @@ def page() -> None:
     edits = api.may_edit(collection)
     count = f"{count_text(collection.document_count, 'document')} that you may read"
     notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
-    is_admin = api.me().is_admin
+    is_admin, owns = api.me().is_admin, collection.role is Role.OWNER
     parts = PARTS if edits or is_admin else READERS_PARTS
-    parts = parts if is_admin else {name: label for name, label in parts.items() if name != "access"}
+    parts = {name: label for name, label in parts.items() if name != "access" or is_admin or owns}
     part = part_of("part", parts, default="documents")
     if part == "documents":
         show_documents(collection, edits=edits)
@@ -171,7 +171,8 @@ def page() -> None:
         show_index(collection)
     elif part == "access":
         where = collection.document_collection_id
-        show_access(Resource(ResourceType.DOCUMENT_COLLECTION, str(where), collection.collection_name, where))
+        resource = Resource(ResourceType.DOCUMENT_COLLECTION, str(where), collection.collection_name, where)
+        show_access(resource, owns=owns)
     else:
         _show_about(collection)
 

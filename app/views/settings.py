@@ -1,10 +1,34 @@
 """The Settings page: every page outside the menu, by group, with a sentence about each."""
 
+from functools import partial
+
 import streamlit as st
 
+from app import api
 from app.navigation import GROUPS, pages
-from app.ui.errors import require_admin
-from app.ui.notices import show_title
+from app.ui.dialogs import confirm
+from app.ui.errors import require_admin, show_errors
+from app.ui.notices import show_text, show_title
+
+SHARING = {
+    True: "Owners may share their documents and collections with people whose address they know and with their groups. "
+    "What they shared ends when they stop owning it, or are deactivated.",
+    False: "Only admins give access to documents and collections that are there already.",
+}
+CONSEQUENCES = {
+    True: "Each owner decides who else reads what is theirs. The audit log has who shared what with whom.",
+    False: "What owners have shared stays until they or an admin remove it.",
+}
+
+
+def _show_sharing() -> None:
+    organization = show_errors(api.client().admin.organization.get)
+    on = organization.owner_sharing_enabled
+    show_text(SHARING[on])
+    doing, update = "Leave sharing to admins" if on else "Let owners share", api.client().admin.organization.update
+    if st.button(doing, key="sharing"):
+        change = partial(update, owner_sharing_enabled=not on, version=organization.version)
+        confirm(f"{doing}?", CONSEQUENCES[not on], doing="Change it", action=change)
 
 
 def page() -> None:
@@ -18,6 +42,8 @@ def page() -> None:
                 with st.container(gap=None):
                     st.page_link(found[entry.name])
                     st.caption(entry.purpose)
+            if group == "Access":
+                _show_sharing()
 
 
 page()

@@ -55,7 +55,7 @@ def _show_resource(resource: Resource) -> None:
         empty=lambda: show_empty("Nobody may read it.", "Choose “Manage access”, and add people or groups."),
         go=lambda chosen: look_at("who", f"{chosen[0].type}:{getattr(chosen[0], 'email', chosen[0].id)}"),
     )
-    offer_readers([resource], of=resource.name, about=(resource.key, hash(str(grants.roles))))
+    offer_readers([resource], of=resource.name, about=(resource.key, hash(str(grants))))
     if resource.kind == COLLECTION:
         documents, label = _documents_of(resource), "Export who can read its documents"
         offer_readers(documents, of=f"documents of {resource.name}", about=resource.key, label=label)

@@ -36,8 +36,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of grants: its object, its identity at its source, its class, or that of its container, and the roles
-    that its owner gave, by principal."""
+    """A resource of grants: its object, identity at its source, class or its container's, and roles its owner gave."""
 
     object_id: UUID
     resource_type: str

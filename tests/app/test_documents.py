@@ -206,6 +206,36 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
     assert "an admin of your organization can tell you" in page.shown
 
 
+def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
+    """What they see is what they gave; admins see who gave it. Without the setting they can only take it back."""
+    house.add_people("vera@example.test")
+    crew = house.add_group("Rowers", MEMBER)
+    document = house.load("Rowing", upload_as_user_email=MEMBER, allowed_group_ids=[house.add_group("Hidden")])
+    page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
+    assert "You have shared it with nobody." in page.shown
+    typed = page.press("Manage access").text_input(key="grants.added.typed")
+    typed.set_value("Vera@example.test, jim").run()
+    assert "jim is no email address." in page.shown
+    assert page.button(key="change.submit").disabled
+    page.multiselect(key="grants.added.groups").set_value([crew])
+    page.text_input(key="grants.added.typed").set_value("vera@example.test no@example.test").run()
+    page.press_key("change.submit")
+    assert "person no@example.test is unknown in this organization" in page.shown
+    page.text_input(key="grants.added.typed").set_value("vera@example.test").run()
+    assert "The members of Rowers and vera@example.test will be able to read “Rowing”." in page.shown
+    page.press_key("change.submit")
+    assert "Rowers · group <b>Viewer</b>" in page.shown
+    assert "Hidden" not in page.shown
+    assert "Vera · vera@example.test · shared by Jonas · person" in open_document(house, document, "readers").shown
+    house.client.admin.organization.update(owner_sharing_enabled=False)
+    page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers").press("Manage access")
+    page.press_key(f"remove.group:{crew}")
+    assert "The members of Rowers lose access, unless an admin gave it." in page.shown
+    page.press_key("change.submit")
+    assert "Rowers" not in page.shown
+    house.client.admin.organization.update(owner_sharing_enabled=True)
+
+
 def test_a_document_is_renamed_and_its_path_shown(house: House) -> None:
     document = house.load("Old", document_external_id="shelf/a.txt")
     page = open_document(house, document).press("Rename")

@@ -124,6 +124,9 @@ def test_settings_lists_every_page_that_the_menu_does_not_and_its_pages_lead_bac
     links = [str(one.proto.page) for one in page.run().get("page_link")]
     assert sorted(links) == sorted(UNDER_SETTINGS)
     assert 'class="carrel-trail"' not in page.shown
+    for enabled, button in ((False, "Leave sharing to admins"), (True, "Let owners share")):
+        page.press(button).press_key("confirm.yes")
+        assert keyed_house.client.admin.organization.get().owner_sharing_enabled is enabled
     page._page_hash = calc_hash(links[0])
     assert '<a href="settings" target="_self">Settings</a>' in page.run().shown
 

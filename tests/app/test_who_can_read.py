@@ -216,7 +216,7 @@ def test_access_is_changed_as_the_dialog_says(house) -> None:
     said = page.shown
     assert "Everybody in the organization will be able to read “Menu”, people who come later too." in said
     assert "0 members of Galley crew will be able to read and change “Menu”." in said
-    assert "Ben loses the role of viewer, and keeps access with everybody in the organization." in said
+    assert "Ben loses access of their own, and keeps that of everybody in the organization." in said
     page.press_key("change.submit")
     grants = next(house.client.admin.grants.list(reference(key)).pages())
     assert [(grant.principal.name, grant.role) for grant in grants.grants] == [("Galley crew", GrantRole.EDITOR)]
@@ -234,7 +234,7 @@ def test_a_role_is_changed_and_what_still_gives_access_is_said(house) -> None:
     page.selectbox(key=f"role.group:{ship}.VIEWER").select(GrantRole.EDITOR).run()
     page.press_key(f"remove.user:{ADA}")
     assert "The role of 2 members of Sail ship changes from viewer to editor." in page.shown
-    assert "Ada loses the role of viewer, and keeps access by Sail crew &gt; Sail ship." in page.shown
+    assert "Ada loses access of their own, and keeps it by Sail crew &gt; Sail ship." in page.shown
     house.client.admin.grants.set(reference(key), [{"principal": user(one), "role": "VIEWER"} for one in (ADA, BEN)])
     page.press_key("change.submit")
     assert "Ada loses access." in page.shown, "the change stays, beside what others saved"

@@ -173,11 +173,9 @@ class GetSharesRequest(common.ActingRequest):
     """The document or collection, by its identity in its source system."""
 
 
-class SetSharesRequest(common.ActingRequest, common.VersionedRequest):
+class SetSharesRequest(GetSharesRequest, common.VersionedRequest):
     """Replace the roles that the owner of a document or collection has given on it."""
 
-    resource: common.ResourceReference
-    """The document or collection, by its identity in its source system."""
     grants: Annotated[list[Grant], Field(max_length=1000)]
     """All roles that the owner gives from now on, to users and to the owner's groups, at most 1000."""
 

@@ -52,8 +52,10 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     given = await _resolve(connection, caller, request.grants, before=before)
     # A role that somebody has already, or a better one, is no share, and doesn't end with it.
     after = {who: role for who, role in given.items() if held.get(who) not in RANKED[: RANKED.index(role) + 1]}
-    if any(before.get(who) != role for who, role in after.items()):
-        await _require_enabled(connection, caller)
+    gives = any(before.get(who) != role for who, role in after.items())
+    if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
+        message = "In this organization, only admins give access. Ask an admin to share it, or to let owners share."
+        raise Forbidden(message, code="owner_sharing_disabled")
     if after != before:
         shared = Access.of([*others.grants(), *after.items()])
         await set_access(connection, organization_id, object_id=resource.object_id, access=shared)
@@ -104,12 +106,6 @@ async def _resolve(
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
     named = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
     return best_roles((one.principal_id, grant.role) for one, grant in zip(named, grants, strict=True))
-
-
-async def _require_enabled(connection: Connection, caller: Caller) -> None:
-    if not (await get_organization(connection, caller.organization_id)).owner_sharing_enabled:
-        message = "In this organization, only admins give access. Ask an admin to share it, or to let owners share."
-        raise Forbidden(message, code="owner_sharing_disabled")
 
 
 async def _show(connection: Connection, caller: Caller, resource: queries.Resource) -> wire.ResourceShares:
