@@ -12,6 +12,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.formatting import count_of, one_line
+from app.ui.dialogs import NotYetError, text_in
 from app.ui.errors import line_of, show_errors
 from app.ui.notices import show_problem, show_table, show_text, show_warning
 from app.ui.progress import show_progress
@@ -109,7 +110,7 @@ def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> I
     return _one_by_one(documents, lambda one: index(document_id=one, document_collection_id=collection_id))
 
 
-def _fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
+def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
     listing = api.client().document_collections.list_documents_in_collection
     batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
     return {
@@ -124,7 +125,7 @@ def add(
 ) -> Iterator[Done]:
     """Add documents (id, name), yielding each result. Metadata replaces the metadata of documents present."""
     put = api.client().document_collections.add_document_to_collection
-    present = _fields_inside(collection_id, [document_id for document_id, _ in documents])
+    present = fields_inside(collection_id, [document_id for document_id, _ in documents])
 
     def add_one(document_id: UUID) -> None:
         kept = present.get(document_id, {}) if again is Again.CHANGE else {}
@@ -210,6 +211,17 @@ def ask_for_values(
     if None in written.values():
         return None
     return {name: value for name, value in written.items() if value}
+
+
+def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
+    """Return the values typed into `ask_for_values`. NotYetError tells what a field takes."""
+    values: dict[str, str] = {}
+    for number, field in enumerate(collection.custom_metadata_schema.fields):
+        written = text_in(f"{key}.{collection.document_collection_id}.{number}")
+        if written and read_value(field.type, written) is None:
+            raise NotYetError(expectation(field.type, written))
+        values[field.name] = written
+    return values
 
 
 def _ask_for_value(field: SchemaFieldInfo, key: str, kept: Mapping[str, str]) -> str | None:
@@ -339,4 +351,4 @@ def _find_matches(query: str) -> dict[str, str]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _inside(where: UUID, documents: Sequence[str]) -> dict[str, dict[str, str]]:
-    return {str(one): fields for one, fields in _fields_inside(where, [UUID(one) for one in documents]).items()}
+    return {str(one): fields for one, fields in fields_inside(where, [UUID(one) for one in documents]).items()}

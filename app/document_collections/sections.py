@@ -12,12 +12,11 @@ from app import api
 from app.document_collections import contents
 from app.formatting import ago, moment
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import problem_of, show_errors
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
-from carrel.wire.field_values import expectation, read_value
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
 from flows.operations.formatting import count_text
 
@@ -218,11 +217,7 @@ def _ask_for_change(collection: DocumentCollection, document: DocumentInCollecti
 
 def _change(collection: DocumentCollection, document: DocumentInCollection, key: str) -> None:
     """Save the changed values, and keep values changed elsewhere since."""
-    where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
-    written = {field.name: text_in(f"{key}.{where}.{number}") for number, field in enumerate(fields)}
-    for field in fields:
-        if written[field.name] and read_value(field.type, written[field.name]) is None:
-            raise NotYetError(expectation(field.type, written[field.name]))
+    where, written = collection.document_collection_id, contents.read_values(collection, key)
     before = _values_shown(collection, document)
     client = api.client().document_collections
     now = next(iter(client.list_documents_in_collection(where, ids=[document.document_id])), None)

@@ -1,23 +1,18 @@
 """The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.documents.facts import KINDS, STATES
 from app.formatting import days_back
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm
-from app.ui.errors import ENDED, problem_of, show_errors
+from app.ui.errors import show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.progress import in_batches
-from app.ui.tables import ALL_ROWS, forget
-from carrel.wire.catalog import Document, DocumentOrder
-from carrel.wire.common import NamedDocument
+from app.ui.tables import ALL_ROWS
+from carrel.wire.catalog import DocumentOrder
 from flows.operations.formatting import count_text
 
 LIST, CHOSEN, MINE, ALL = "documents", "documents.chosen", "mine", "all"
@@ -37,7 +32,6 @@ ORDERS = {"": ("Newest first", None, None)} | {
     )
 }
 MOST_FOLDERS = 50
-Named = TypeVar("Named", bound=NamedDocument)
 
 
 class Wanted(NamedTuple):
@@ -132,48 +126,3 @@ def tell_undoing(what: str) -> str:
     if not page.trash_days:
         return "This can't be undone."
     return f"The owner and admins can restore {what} from the trash for {count_text(page.trash_days, 'day')}."
-
-
-def offer_actions(key: str, chosen: Sequence[Document]) -> None:
-    if not chosen:
-        notices.show_text("Choose rows of this page, and what to do with them.")
-        return
-    many, names = count_text(len(chosen), "document"), [one.document_name for one in chosen]
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{many} chosen")
-        if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
-            gone = f"Nobody finds them any more, nor the files in them. {tell_undoing('them')}"
-            act = partial(change_each, key, chosen, lambda client, one: client.catalog.delete_document(one.document_id))
-            confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
-        if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
-            act = partial(
-                change_each, key, chosen, lambda client, one: client.catalog.reindex_document(one.document_id)
-            )
-            again = "Their text is indexed in the catalog again, in the background."
-            confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
-        rows = [[one.document_name, one.document_external_id, str(one.document_id), one.owner.name] for one in chosen]
-        table = in_batches(("Name", "Path", "Id", "Owner"), [rows], count=lambda _: None, most=len(rows))
-        notices.offer_download("Export as CSV", table, "documents.csv")
-
-
-def change_each(key: str, chosen: Sequence[Named], change: Callable[[carrel.Carrel, Named], object]) -> None:
-    """Change each document; raise NotYetError with the names of documents that could not be changed."""
-    client, failed = api.client(), list[str]()
-    for listed in (key, LIST):
-        forget(listed, unchoose=True)
-    for one in chosen:
-        try:
-            change(client, one)
-        except carrel.NotFoundError:
-            continue  # it was deleted, or restored, by an attempt before or elsewhere
-        except (carrel.APIConnectionError, *ENDED):
-            raise  # so would all others fail
-        except carrel.CarrelError as error:
-            problem = problem_of(error)
-            if problem.confirm_at is not None:
-                raise
-            failed.append(f"{one.document_name}: {problem.message}")
-    if failed:
-        named = [*failed[:20], *([f"And {len(failed) - 20:,} more."] if failed[20:] else [])]
-        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(named)}"
-        raise NotYetError(msg)

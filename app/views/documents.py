@@ -11,18 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import api
 from app.documents import sections
+from app.documents.chosen import offer_actions
 from app.documents.facts import kind_of, name_of_place, state_of
-from app.documents.listing import (
-    ALL,
-    CHOSEN,
-    LIST,
-    Wanted,
-    offer_actions,
-    offer_python,
-    read_wanted,
-    show_folders,
-    tell_undoing,
-)
+from app.documents.listing import ALL, CHOSEN, LIST, Wanted, offer_python, read_wanted, show_folders, tell_undoing
 from app.documents.original import has_original, show_original
 from app.documents.trash import show_trash
 from app.documents.uploading import offer_upload
@@ -89,7 +80,7 @@ def _show_list() -> None:
     if part_of("rows", ROWS, default=OPEN) == OPEN:
         show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
     else:
-        offer_actions(CHOSEN, choose_rows(CHOSEN, listed, **parts()))
+        offer_actions(choose_rows(CHOSEN, listed, **parts()))
     offer_python(wanted.arguments())
     notices.show_link("Trash", "documents", trash="open")
 

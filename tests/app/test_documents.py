@@ -116,6 +116,55 @@ def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(hou
     assert names(page) == [f"{word} 4"]  # which the member may only read; what is gone is not in the list
 
 
+def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) -> None:
+    word, collections = new_word(), house.client.document_collections
+    first, second, third = [house.load(f"{word} {number}") for number in range(3)]
+    schema = {"fields": [{"name": "port", "type": "STRING"}, {"name": "open", "type": "BOOLEAN"}]}
+    where, other = house.add_collection(f"{word} shelf", custom_metadata_schema=schema), house.add_collection()
+    house.add_to(where, first, port="Merlin")
+    page = house.open("documents", name=word, rows="choose", order="name").choose(0, 1, 2)
+    page = page.press("Add to a collection …").selectbox(key="chosen.add.collection").set_value(where).run()
+    assert [page.shown.count(told) for told in ("Already in it", "Is added")] == [1, 2]
+    page.text_input(key=f"chosen.add.{where}.1").set_value("maybe").run()
+    assert "The field is yes or no" in page.shown
+    assert page.button(key="chosen.add.submit").disabled
+    page.text_input(key=f"chosen.add.{where}.1").set_value("Yes").run()
+    house.client.catalog.delete_document(third)
+    page = page.press_key("chosen.add.submit")
+    assert f"Of 3 documents, 1 could not be changed. {word} 2: " in page.shown
+    values = {str(one.document_id): one.custom_metadata for one in collections.list_documents_in_collection(where)}
+    assert values == {first: {"port": "Merlin", "open": "true"}, second: {"open": "true"}}
+    page.press_key("chosen.add.cancel")
+    assert (names(page), "Choose rows of this page" in page.shown) == ([f"{word} 0", f"{word} 1"], True)
+    page = house.open("documents", name=word, rows="choose", order="name", collection=where).choose(0, 1)
+    page.press("Remove from a collection …")
+    assert page.selectbox(key="chosen.remove.collection").value == where  # which the list shows
+    collections.remove_document_from_collection(document_id=second, document_collection_id=where)
+    page.press_key("chosen.remove.submit")
+    assert f"2 documents are no longer in {word} shelf." in page.shown
+    assert (names(page), list(collections.list_documents_in_collection(where))) == ([], [])
+    page = house.open("documents", name=word, rows="choose").choose(0).press("Remove from a collection …")
+    page.selectbox(key="chosen.remove.collection").set_value(other).run()
+    assert "None of these documents is in this collection" in page.shown
+    assert page.button(key="chosen.remove.submit").disabled
+
+
+def test_chosen_documents_go_only_into_collections_that_a_person_may_edit(house: House) -> None:
+    word = new_word()
+    house.load(word, upload_as_user_email=MEMBER)
+    own, read = house.add_collection(), house.add_collection()
+    everywhere = {"name": word, "rows": "choose", "of": "all", "signed_in_as": MEMBER}
+    house.grant("DOCUMENT_COLLECTION", read, {"type": "user", "email": MEMBER})
+    page = house.open("documents", **everywhere).choose(0).press("Add to a collection …")
+    assert "You can&#x27;t edit any collection." in page.shown
+    house.grant("DOCUMENT_COLLECTION", own, {"type": "user", "email": MEMBER}, role="EDITOR")
+    page = house.open("documents", **everywhere).choose(0).press("Add to a collection …")
+    page.selectbox(key="chosen.add.collection").set_value(own).run()
+    assert len(page.selectbox(key="chosen.add.collection").options) == 1
+    house.client.document_collections.delete_document_collection(own)
+    assert "/help/errors#collection_not_found" in page.press_key("chosen.add.submit").shown
+
+
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
     tag = uuid4().hex[:8]
     for number in range(53):
