@@ -85,19 +85,21 @@ def message_html(text: str, *, note: str = "") -> str:
 
 
 def _source(number: int, source: ReferencedSource, message_id: UUID, chat: str) -> str:
-    chunk = source.chunk_index, source.document_collection_id
-    mark = mark_of_quote(source.quote)
-    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, mark, chat=chat)
-    where = html.escape(passage.address)
+    where, anchor = html.escape(location_of(source, chat).address), anchor_of(message_id, number)
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (
-        f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
+        f'<li id="{anchor}"><span class="carrel-number">{number}</span>'
         f"<div><strong>{escape(source.name)}</strong>{place_html(source.place)}<blockquote>{html.escape(source.quote)}</blockquote>"
-        f'<a href="{where}" target="_blank" rel="noopener">Open document</a>{away}</div></li>'
+        f'<a href="{where}" target="_blank" rel="noopener" data-source="{anchor}">Open document</a>{away}</div></li>'
     )
 
 
-def _anchor(message_id: object, number: int) -> str:
+def location_of(source: ReferencedSource, chat: str) -> PassageLocation:
+    chunk, mark = (source.chunk_index, source.document_collection_id), mark_of_quote(source.quote)
+    return PassageLocation(source.id, source.place, *chunk, source.document_version, mark, chat=chat)
+
+
+def anchor_of(message_id: object, number: int) -> str:
     return f"source-{message_id}-{number}"
 
 
@@ -108,8 +110,9 @@ def _text(_renderer: RendererHTML, tokens: Sequence[Token], index: int, _options
         number = int(match[1])
         if not 1 <= number <= len(sources):
             return match[0]
+        anchor = anchor_of(env["message"], number)
         return (
-            f'<a class="carrel-chip" href="#{_anchor(env["message"], number)}" '
+            f'<a class="carrel-chip" href="#{anchor}" data-source="{anchor}" '
             f'title="{html.escape(sources[number - 1].name)}">{number}</a>'
         )
 

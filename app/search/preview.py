@@ -19,7 +19,7 @@ from app.ui.tables import draw_component
 from carrel.wire.search import TextSpan
 
 _MOST_PASSAGES, _AROUND, _LONGEST_FACT = 3, 600, 200
-_WAITING = (
+WAITING = (
     '<p class="carrel-unseen" role="status">Reading the passages …</p>'
     '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span><span></span></div>'
 )
@@ -43,7 +43,7 @@ def show_preview(found: Answer, question: SearchQuery, documents: Documents, *, 
     def show(body: str) -> None:
         shown.html(f'<section class="carrel-preview" tabindex="0" aria-label="{label}">{heading}{body}</section>')
 
-    show(_WAITING)
+    show(WAITING)
     body = ""
     with error_boundary():
         try:
@@ -73,23 +73,31 @@ def _read_passages(found: Answer, result: Result, question: SearchQuery) -> str:
         wanted = {max(number - 1, 0), number, number + 1}
         if not wanted <= asked:
             asked |= wanted
-            texts |= _read_around(found.search_id, replace(hits[0][1], chunk_index=max(number - 1, 0)))
-    return "".join(_passage(text, spans, where, texts, numbers) for (text, spans), where in hits)
+            texts |= _read_again(found.search_id, replace(hits[0][1], chunk_index=number))
+    return "".join(f"{passage_html(*hit, where, texts, numbers)}{open_html(where)}" for hit, where in hits)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session", max_entries=200)
-def _read_around(search_id: UUID, begin: PassageLocation) -> Mapping[int, str]:
-    """Return three chunks by number, empty after a new version. The cache reads again for another `search_id`."""
+def _read_again(search_id: UUID, where: PassageLocation) -> Mapping[int, str]:
+    """Read chunks again only for another `search_id`."""
     del search_id
-    chunks = api.client().document_collections.get_document_chunks(
-        begin.document_id, document_collection_id=begin.collection_id, first_chunk_index=begin.chunk_index, page_size=3
+    return read_around(api.client(), where)
+
+
+def read_around(client: carrel.Carrel, where: PassageLocation) -> Mapping[int, str]:
+    """Return a passage's chunk and its neighbours by number; empty after a new version."""
+    chunks = client.document_collections.get_document_chunks(
+        where.document_id,
+        document_collection_id=where.collection_id,
+        first_chunk_index=max((where.chunk_index or 0) - 1, 0),
+        page_size=3,
     )
     page = next(chunks.pages())
-    is_same = begin.version in {None, page.document_version}
+    is_same = where.version in {None, page.document_version}
     return {chunk.chunk_index: chunk.text for chunk in page.chunks} if is_same else {}
 
 
-def _passage(
+def passage_html(
     text: str, spans: Sequence[TextSpan], where: PassageLocation, texts: Mapping[int, str], hits: Container[int]
 ) -> str:
     """Return a passage with the rest of the chunk, and neighbouring chunks unless they are passages too."""
@@ -110,4 +118,4 @@ def _passage(
         f'<div class="carrel-around">{paragraph(escape(one))}</div>' if one else ""
         for one in (before, shorten(after, _AROUND))
     ]
-    return f"{place_html(where.place)}{around[0]}{body}{around[1]}{open_html(where)}"
+    return f"{place_html(where.place)}{around[0]}{body}{around[1]}"

@@ -22,7 +22,7 @@ from carrel.wire.common import PagedResponse, ResponseModel
 # Modules in `assets`, for parts of pages that Streamlit doesn't have. Streamlit serves files of components that
 # installed packages declare. The workbench runs from its folder, so it declares its own when one is drawn. Scripts
 # within pages are refused by the Content-Security-Policy.
-_NAMES = ("rows", "preview", "palette")
+_NAMES = ("rows", "preview", "palette", "source")
 _PARTS = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in _NAMES])
 
 

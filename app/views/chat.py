@@ -10,6 +10,7 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.chat import conversations
+from app.chat.source import show_source
 from app.ui import notices
 from app.ui.dialogs import confirm, is_open, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
@@ -231,7 +232,7 @@ def page() -> None:
     )
     agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
     place = conversations.ChatLocation.from_address(st.query_params)
-    side, main = st.columns([2, 7], gap="medium")
+    side, main, beside = st.columns([22, 48, 30], gap="medium")
     with side, st.container(key="chat-side"):
         new = conversations.ChatLocation(place.agent if place.agent in agents else "")
         with st.container(horizontal=True):
@@ -244,6 +245,9 @@ def page() -> None:
             conversations.show_conversations(place.conversation, choose=_go_to)
     with main:
         here = show_conversation(agents, place) if place.conversation else begin(agents, place)
+    if place.conversation:
+        with beside, st.container(key="chat-source"):
+            show_source(place)
     if here is not None:
         st.chat_input("Your message", key=WORDS, on_submit=_submit, args=(here,))
 

@@ -15,6 +15,7 @@ from service.domains.agents.answering import ModelFailure
 from tests.app.pages import HOSTILE, HOSTILE_CASES, NOTHING, NOWHERE, Page
 from tests.app.visits import ASKED, Visit, begin_visit, say, until, until_replied
 from tests.service.conversations import Script, a_desk, a_reply, a_visitor, passage
+from tests.service.directory import collection, grant
 
 
 @pytest.fixture
@@ -64,6 +65,33 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
     assert re.search(
         r"leaves at noon.* \[1\].*\n\n\[1\] Ferries: “The ferry to Northlight leaves at noon", copied.value
     )
+
+
+def test_a_source_opens_beside_the_reply_while_it_may_be_read(visit: Visit) -> None:
+    page, desk = visit.ask(), visit.desk
+    shown = until_replied(page, "carrel-sources")
+    anchor = shown.partition(' data-source="')[2].partition('"')[0]
+    assert 'class="carrel-preview"' not in shown
+    quoted = '<p class="carrel-passage"><mark>The ferry to Northlight leaves at noon.</mark>'
+    whole = f"<h2>Ferries</h2>{quoted} Dogs travel free of charge.</p>"
+    assert whole in (panel := open_source(page, anchor))
+    assert f'href="documents?document={desk.document_id}&amp;part=text' in panel
+    assert panel.rstrip().endswith(">Open the document</a></p></section>")
+    grant(desk.service, collection(desk.collection_id))
+    assert f"{quoted}</p>" in (panel := open_source(page, anchor))
+    assert "not in its text" not in panel
+    desk.share()
+    assert "This document is gone, or you may not read it any more." in (panel := open_source(page, anchor))
+    assert "noon" not in panel
+    assert "Open the document" not in panel
+    assert "Northlight" not in open_source(page, "source-of-nothing-1")
+    assert open_source(page, "") == ""
+
+
+def open_source(page: Page, anchor: str) -> str:
+    page.session_state[page.get("bidi_component")[0].proto.id.split("-", 2)[-1]] = {"chosen": anchor}
+    page.run()
+    return page.shown.partition('class="carrel-preview"')[2]
 
 
 def test_a_new_conversation_offers_the_agents_questions(visit: Visit) -> None:

@@ -73,6 +73,34 @@ def test_an_agent_answers_with_its_sources_and_remembers(workbench, page: Page) 
     expect(opened.value.get_by_role("heading", name="Carrying livestock")).to_be_visible()
 
 
+def test_a_source_opens_beside_the_reply_by_keyboard_in_a_wide_window_alone(workbench, page: Page) -> None:
+    page.goto(f"{workbench.url}/chat")
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    source, panel = ask(page), page.get_by_role("region", name="Source")
+    with page.context.expect_page() as opened:
+        source.click(modifiers=["ControlOrMeta"])
+    opened.value.close()
+    expect(panel).to_have_count(0)
+    chip = page.locator(".carrel-chip").first
+    for link in (chip, source):
+        link.press("Enter")
+        expect(panel).to_be_focused()
+        expect(panel.locator("mark")).to_be_visible()
+        expect(panel.get_by_role("link", name="Open the document")).to_be_visible()
+        assert findings(page, within=".carrel-preview") == []
+        page.keyboard.press("Escape")
+        expect(panel).to_have_count(0)
+        expect(link).to_be_focused()
+    chip.click()
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_have_count(0)
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    with page.context.expect_page() as opened:
+        source.click()
+    expect(opened.value.get_by_role("heading", name="Carrying livestock")).to_be_visible()
+    expect(panel).to_have_count(0)
+
+
 def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(workbench, page: Page) -> None:
     """/ and Enter ask; Enter opens, Escape closes; Space chooses a thumb; ↓, Enter, Tab and arrows reach readers."""
     page.goto(workbench.url)

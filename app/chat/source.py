@@ -1,0 +1,71 @@
+"""A source of a reply beside the conversation: the passage with the text around it, read when it is pressed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import streamlit as st
+
+import carrel
+from app.auth.current import person_client
+from app.chat import conversations
+from app.formatting import escape, isolate
+from app.search.preview import WAITING, passage_html, read_around
+from app.ui.errors import error_boundary
+from app.ui.tables import draw_component
+from carrel.wire.replies import ReferencedSource
+from carrel.wire.search import TextSpan
+
+_GONE = "This document is gone, or you may not read it any more."
+
+
+@st.fragment
+def show_source(place: conversations.ChatLocation) -> None:
+    """Show the source that the person has pressed in the conversation, if any."""
+    told = draw_component("source", key=f"source-{place.conversation}", on_chosen_change=lambda: None)
+    if not (chosen := cast("Mapping[str, Any]", told or {}).get("chosen")):
+        return
+    shown = st.empty()
+
+    def show(body: str, *, is_busy: bool = False) -> None:
+        state = f'data-source-shown="{escape(str(chosen))}" aria-busy="{str(is_busy).lower()}"'
+        close = '<button type="button" class="carrel-close">Close</button>'
+        shown.html(f'<section class="carrel-preview" tabindex="0" aria-label="Source" {state}>{close}{body}</section>')
+
+    show(WAITING, is_busy=True)
+    body = ""
+    with error_boundary():
+        try:
+            body = _read(place, str(chosen))
+        finally:
+            show(body)
+
+
+def _read(place: conversations.ChatLocation, chosen: str) -> str:
+    """Read the reply again, then the passage: access may have changed since the page was drawn."""
+    source = _find(place, chosen)
+    where = source and conversations.location_of(source, urlencode(place.address()))
+    texts: Mapping[int, str] = {}
+    if where is not None and where.chunk_index is not None:
+        try:
+            texts = read_around(person_client(), where)
+        except carrel.NotFoundError as error:
+            # An agent may have a collection that the person may not see, and the document may have left it.
+            where = None if error.code == "document_not_found" else replace(where, chunk_index=None, collection_id=None)
+    if source is None or where is None:
+        return f'<p class="carrel-text" role="status">{_GONE}</p>'
+    quoted = [TextSpan(start=0, end=len(source.quote))]
+    passage = passage_html(source.quote, quoted, where, texts, ())
+    address = escape(where.address)
+    link = f'<p class="carrel-facts"><a href="{address}" target="_blank" rel="noopener">Open the document</a></p>'
+    return f"<h2>{isolate(source.name)}</h2>{passage}{link}"
+
+
+def _find(place: conversations.ChatLocation, chosen: str) -> ReferencedSource | None:
+    transcript = conversations.read(place.conversation)
+    for message in transcript.messages if transcript else ():
+        for number, source in enumerate(message.referenced_sources, 1):
+            if conversations.anchor_of(message.message_id, number) == chosen:
+                return source
+    return None
