@@ -55,8 +55,8 @@ async def resolve(
     references: Sequence[tuple[str, PrincipalReference]],
     may_be_named: Callable[[Principal], bool] | None = None,
 ) -> list[Named]:
-    """Resolve references (each with its field) to principals, in order. BadRequest names the unknown ones, among them
-    all that may not be named: whoever asks can't tell them apart."""
+    """Resolve references (each with its field) to principals, in order. BadRequest lists unknown principals, and
+    principals that the caller may not name: the caller can't distinguish the two."""
     emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)

@@ -170,7 +170,7 @@ async def _change_accesses(
     resources: Collection[queries.Resource],
     change: Callable[[Access, Iterable[tuple[UUID, str]]], Access],
 ) -> dict[int, Access]:
-    """Change the access of locked resources, equal ones once; return the access of each class before."""
+    """Change the access of locked resources, equal access once; return the access of each class before."""
     before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
     kinds = {one.object_id: (one.access_class, frozenset(one.shared)) for one in resources}
     after = {kind: change(before[kind[0]], kind[1]) for kind in set(kinds.values())}

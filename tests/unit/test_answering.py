@@ -131,7 +131,7 @@ async def test_long_quotes_are_few():
 
 
 async def test_an_answer_stands_out_and_comes_from_the_best_passage():
-    """What is as near as everything else answers nothing; of equal sentences the one of the first passage does."""
+    """A sentence as near as all others is no answer. Of equal sentences, the first passage's is taken."""
     near = {"gulls": 0.61, "terns": 0.61, "Sail?": 1.0}
     rows = lambda texts: [[near.get(text[-5:], 0.1), 0.0] for text in texts]  # noqa: E731
     embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))

@@ -196,7 +196,7 @@ async def _place(connection: Connection, caller: Caller, kept: Kept, *, version:
         if collection is not None and may_add and not place["caller_chunks"]:
             metadata = place["custom_metadata"]
             placement = Placement(collection, None, metadata)
-            which = {"document_id": kept.document_id, "version": version}
+            which: dict[str, Any] = {"document_id": kept.document_id, "version": version}
             await place_document(connection, caller, **which, placement=placement, metadata=metadata, is_begun=False)
             space_ids.append(collection.space_id)
         # Others may not know that there is, or was, such a collection.
