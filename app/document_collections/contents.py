@@ -213,6 +213,14 @@ def ask_for_values(
     return {name: value for name, value in written.items() if value}
 
 
+def choose_collection(words: str, key: str, *, none: str, at: str = "") -> DocumentCollection | None:
+    """Ask for a collection that the person may edit, at first the collection with the id `at`; `none` means None."""
+    known = {str(one.document_collection_id): one for one in api.editable_collections()}
+    options = {"": none} | {one: collection.collection_name for one, collection in known.items()}
+    start = list(options).index(at) if at in options else 0
+    return known.get(st.selectbox(words, list(options), start, key=key, format_func=lambda one: options[str(one)]))
+
+
 def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
     """Return the values typed into `ask_for_values`. NotYetError tells what a field takes."""
     values: dict[str, str] = {}

@@ -1,18 +1,22 @@
 """The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
 
+import carrel
 from app import api
+from app.document_collections.contents import INSIDE
 from app.documents.facts import KINDS, STATES
 from app.formatting import days_back
 from app.ui import notices
-from app.ui.errors import show_errors
+from app.ui.dialogs import NotYetError
+from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.tables import ALL_ROWS
-from carrel.wire.catalog import DocumentOrder
+from app.ui.tables import ALL_ROWS, forget
+from carrel.wire.catalog import Document, DocumentOrder
+from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text
 
 LIST, CHOSEN, MINE, ALL = "documents", "documents.chosen", "mine", "all"
@@ -32,6 +36,7 @@ ORDERS = {"": ("Newest first", None, None)} | {
     )
 }
 MOST_FOLDERS = 50
+Named = TypeVar("Named", bound=NamedDocument)
 
 
 class Wanted(NamedTuple):
@@ -126,3 +131,35 @@ def tell_undoing(what: str) -> str:
     if not page.trash_days:
         return "This can't be undone."
     return f"The owner and admins can restore {what} from the trash for {count_text(page.trash_days, 'day')}."
+
+
+def change_each(
+    key: str, chosen: Sequence[Named], change: Callable[[carrel.Carrel, Named], object], *, skips_gone: bool = True
+) -> None:
+    """Change each document; raise NotYetError with the names of documents that could not be changed."""
+    client, failed = api.client(), list[str]()
+    for listed in (key, LIST, INSIDE):
+        forget(listed, unchoose=True)
+    api.collections.clear()  # with their numbers of documents
+    for one in chosen:
+        try:
+            change(client, one)
+        except (carrel.APIConnectionError, *ENDED):
+            raise  # so would all others fail
+        except carrel.CarrelError as error:
+            if skips_gone and isinstance(error, carrel.NotFoundError):
+                continue  # it was deleted, or restored, by an attempt before or elsewhere
+            problem = problem_of(error)
+            if problem.confirm_at is not None:
+                raise
+            failed.append(f"{one.document_name}: {problem.message}")
+    if failed:
+        named = [*failed[:20], *([f"And {len(failed) - 20:,} more."] if failed[20:] else [])]
+        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(named)}"
+        raise NotYetError(msg)
+
+
+def list_documents(documents: Sequence[Document], head: str, tell: Callable[[Document], str]) -> None:
+    """List the documents of a dialog, with what `tell` says about each."""
+    with st.container(height=240):
+        notices.show_table([(one.document_name, tell(one)) for one in documents], heads=("Document", head))

@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.documents.chosen import change_each
+from app.documents.listing import change_each
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.filters import text_filter

@@ -1,6 +1,7 @@
 """Uploading a few files by a person, below a button above the list of documents."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, Protocol, cast
@@ -10,7 +11,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.document_collections.contents import ask_for_values
+from app.document_collections import contents
 from app.documents.facts import pages_being_read
 from app.formatting import count_of, one_line
 from app.loading import staging
@@ -75,8 +76,12 @@ def load(
     for file in files:
         outcome = _load_file(file, access=access, read_pictures=read_pictures)
         if outcome.document_id is not None and collection_id is not None:
-            problem = _add_to_collection(outcome.document_id, collection_id, values or {})
-            outcome = replace(outcome, problem=problem)
+            added = [(outcome.document_id, outcome.name)]
+            try:
+                [done] = contents.add(collection_id, added, values or {}, again=contents.Again.CHANGE)
+                outcome = replace(outcome, problem=done.problem)
+            except carrel.CarrelError as error:
+                outcome = replace(outcome, problem=line_of(error))
         yield file.file_id, outcome
 
 
@@ -103,20 +108,6 @@ def _load_file(file: ChosenFile, *, access: Mapping[str, Any], read_pictures: bo
     return Outcome(name, loaded.document_id, waits=waits, rest=capitalize(rest))
 
 
-def _add_to_collection(document_id: UUID, collection_id: UUID, values: Mapping[str, str]) -> str:
-    collections = api.client().document_collections
-    try:
-        there = next(iter(collections.list_documents_in_collection(collection_id, ids=[document_id])), None)
-        collections.add_document_to_collection(
-            document_id=document_id,
-            document_collection_id=collection_id,
-            custom_metadata={**(there.custom_metadata if there else {}), **values},
-        )
-    except carrel.CarrelError as error:
-        return line_of(error)
-    return ""
-
-
 ONLY_ME, GROUPS, EVERYBODY = "Only me", "My groups", "Everybody in the organization"
 _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
@@ -130,7 +121,7 @@ def offer_upload(list_key: str) -> None:
         # What was added with its pictures stays so where nothing is said.
         pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
         collection = _choose_collection()
-        values = None if collection is None else ask_for_values(collection, "load.value")
+        values = None if collection is None else contents.ask_for_values(collection, "load.value")
         outcomes = _outcomes()
         # Files that are not loaded yet, or are not in the collection they were to go to.
         left = [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
@@ -184,19 +175,10 @@ def _choose_readers() -> dict[str, Any]:
 
 
 def _choose_collection() -> DocumentCollection | None:
-    try:
-        known = {one.document_collection_id: one for one in api.editable_collections()}
-    except carrel.CarrelError:  # the list below says what is wrong
-        return None
-    if not known:
-        return None
-    chosen = st.selectbox(
-        "Also add them to a collection",
-        [None, *known],
-        key="load.collection",
-        format_func=lambda one: "No" if one is None else known[one].collection_name,
-    )
-    return None if chosen is None else known[chosen]
+    with suppress(carrel.CarrelError):  # the list below says what is wrong
+        if api.editable_collections():
+            return contents.choose_collection("Also add them to a collection", "load.collection", none="No")
+    return None
 
 
 def _show_outcomes() -> None:

@@ -302,6 +302,20 @@ def found_in_dialog(page: Page, button: str) -> list[str]:
     return [f"{button}: {one}" for one in found]
 
 
+def test_chosen_documents_are_changed_with_the_keyboard_alone(stack: Stack, page: Page) -> None:
+    page.goto(f"{stack.workbench}/documents?rows=choose&of=all")
+    page.locator("input.carrel-row").first.focus()
+    page.keyboard.press("Space")
+    for name in ("Add to a collection …", "Remove from a collection …"):
+        page.get_by_role("button", name=name).press("Enter")
+        dialog = page.get_by_role("dialog")
+        dialog.wait_for()
+        page.locator(DRAWN).wait_for()
+        assert findings(page, within="[role=dialog]") == []
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+
+
 def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
     text = f"Wombats {HOSTILE} dig.".encode()
     made = client.catalog.upload_file(
