@@ -23,12 +23,15 @@ class WorkbenchSettings(BaseSettings):
     api_key: SecretStr | None = None
     """An admin's key, used to register the workbench on first use."""
     client_id: str = ""
+    """The workbench's id as an OAuth client of the service."""
     client_secret: SecretStr = SecretStr("")
+    """The workbench's secret as an OAuth client of the service."""
     prefect_api_url: str = Field(default="http://127.0.0.1:4200/api", validation_alias="PREFECT_API_URL")
     """Prefect's API, used to start and watch uploads."""
     app_host: str = "127.0.0.1"
     """Address the workbench listens on."""
     app_port: int = 8501
+    """Port of the workbench."""
     app_url: str | None = None
     """The public address of the workbench; `/oauth/callback` below the address must be registered."""
     app_dir: Path = Field(default_factory=lambda: user_data_path("carrel-workbench"))
