@@ -1,4 +1,4 @@
-"""Actions on chosen rows of the list: delete, re-index, add to a collection, remove from it, export."""
+"""Actions on chosen rows of the list: delete, re-index, add to a collection, remove from it, change access, export."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -9,6 +9,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections import contents
+from app.documents import chosen_access
 from app.documents.listing import CHOSEN, change_each, list_documents, tell_undoing
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog
@@ -26,6 +27,7 @@ def offer_actions(chosen: Sequence[Document]) -> None:
     for form, show in ((ADD, _show_adding), (REMOVE, _show_removing)):
         if is_open(form):
             show(keep_opened(form, chosen))  # a change clears the choice, and its problem is still to be shown
+    chosen_access.show(chosen)
     if not chosen:
         if done := st.session_state.get(DONE):
             notices.show_note(done)
@@ -46,6 +48,8 @@ def offer_actions(chosen: Sequence[Document]) -> None:
             confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
         notices.offer_action("Add to a collection …", open_dialog, ADD, key="chosen.add", icon="library_add")
         notices.offer_action("Remove from a collection …", open_dialog, REMOVE, key="chosen.remove", icon="remove")
+        if api.me().is_admin:
+            notices.offer_action("Access …", chosen_access.open_changing, key="chosen.access", icon="group")
         rows = [[one.document_name, one.document_external_id, str(one.document_id), one.owner.name] for one in chosen]
         table = in_batches(("Name", "Path", "Id", "Owner"), [rows], count=lambda _: None, most=len(rows))
         notices.offer_download("Export as CSV", table, "documents.csv")

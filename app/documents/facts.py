@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from app.lookup import Resource
 from carrel.wire import catalog
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
@@ -38,6 +39,11 @@ def kind_of(media_type: str) -> str:
 def owner_of(document: catalog.Document) -> str:
     owner = document.owner
     return f"{owner.name} ({owner.email})" if isinstance(owner, UserPrincipal) else owner.name
+
+
+def resource_of(document: catalog.Document) -> Resource:
+    resource = document.resource
+    return Resource(resource.resource_type, resource.resource_id, document.document_name, document.document_id)
 
 
 def name_of_place(place: catalog.DocumentIndexing) -> str:

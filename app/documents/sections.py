@@ -8,11 +8,10 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, pages_being_read, state_in
+from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, pages_being_read, resource_of, state_in
 from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
-from app.lookup import Resource
 from app.permissions.panel import show_access
 from app.ui import notices
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
@@ -315,6 +314,4 @@ def _show_chunk(
 
 def show_readers(document: GetDocumentResponse) -> None:
     notices.show_text(f"It belongs to {owner_of(document)}.")
-    named = document.resource
-    resource = Resource(named.resource_type, named.resource_id, document.document_name, document.document_id)
-    show_access(resource, owns=may_update(document))
+    show_access(resource_of(document), owns=may_update(document))

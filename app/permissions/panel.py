@@ -43,9 +43,14 @@ class Grants:
     own: bool = False
 
     def with_changes(
-        self, *, added: Iterable[Principal], role: GrantRole, changed: Mapping[str, GrantRole | None], everybody: bool
+        self,
+        *,
+        added: Iterable[Principal],
+        role: GrantRole | None,
+        changed: Mapping[str, GrantRole | None],
+        everybody: bool,
     ) -> "Grants":
-        """Return the grants with roles added, changed or removed (None), and open to everybody or not."""
+        """Return the grants with roles given, changed or removed (None), and open to everybody or not."""
         new = {one.key: one for one in added}
         after = {**self.roles, **changed, **dict.fromkeys(new, role)}
         roles = {key: has for key, has in after.items() if has is not None}
@@ -105,8 +110,12 @@ def _show_holders(resource: Resource, grants: Grants) -> None:
         only, nobody = "use", "Nobody has access."
     everybody = [(EVERYBODY, only or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
     rows = everybody + [(text, only or GRANTED[grants.roles[key]]) for key, text in grants.holders]
+    show_holders(rows, none=nobody)
+
+
+def show_holders(rows: Sequence[tuple[str, str]], *, none: str) -> None:
     if not rows:
-        show_text(nobody)
+        show_text(none)
         return
     chips = "".join(f"<li>{escape(name)} <b>{escape(role)}</b></li>" for name, role in rows[:SHOWN_HOLDERS])
     st.html(f'<ul class="carrel-holders" aria-label="Direct access">{chips}</ul>')
@@ -133,28 +142,28 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     show_text(resource.name)
     added = name_principals() if before.own else pick_principals(ADDED, label="Add people or groups", chosen=given)
-    role = GrantRole.VIEWER
-    if resource.kind != AGENT:
-        role = st.segmented_control(
-            "Role of those who are added",
-            list(GRANTED),
-            default=GrantRole.VIEWER,
-            format_func=GRANTED.__getitem__,
-            required=True,
-            key="as",
-        )
-        st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
+    role = GrantRole.VIEWER if resource.kind == AGENT else choose_role("Role of those who are added", "as")
     changed = choose_roles(before, may_edit=resource.kind != AGENT)
     everybody = not before.own and st.checkbox(
         f"{EVERYBODY} may {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
     after = before.with_changes(added=added or (), role=role, changed=changed, everybody=everybody)
     said = changes_in_words(resource, before, after)
-    _show_changes(resource, said)
+    show_changes(said, [resource])
     if warn is not None:
         warn(after.who[key] for key in after.roles)
     # What was said is what is done, whatever the fields hold by then.
     offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said or added is None)
+
+
+def choose_role(words: str, key: str, others: Mapping[str, str] | None = None) -> GrantRole | None:
+    """Ask for a role, at first viewer; `others` are further choices and their labels, for which None is returned."""
+    named: dict[str, str] = {**GRANTED, **(others or {})}
+    role = st.segmented_control(
+        words, list(named), default=GrantRole.VIEWER, format_func=named.__getitem__, required=True, key=key
+    )
+    st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
+    return GrantRole(role) if role in GRANTED else None
 
 
 def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | None]:
@@ -221,8 +230,8 @@ def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[
     verbs = {GrantRole.VIEWER: _verb(resource), GrantRole.EDITOR: "read and change"}
     order = sorted(before.roles.keys() | after.roles.keys(), key=lambda key: named[key].name.lower())
     roles = {key: (had, has) for key in order if (had := before.roles.get(key)) != (has := after.roles.get(key))}
-    counts = {key: None if before.own else _count_people(named[key]) for key in roles}
-    called = {key: _name_of(named[key], counts[key], among=named.values()) for key in roles}
+    counts = {key: None if before.own else count_people(named[key]) for key in roles}
+    called = {key: name_of(named[key], counts[key], among=named.values()) for key in roles}
     said: list[str] = []
     if after.everybody and not before.everybody:
         said.append(f"{EVERYBODY} will be able to {_verb(resource)} {what}, people who come later too.")
@@ -245,7 +254,7 @@ def _verb(resource: Resource) -> str:
     return "use" if resource.kind == AGENT else "read"
 
 
-def _count_people(one: Principal) -> int | None:
+def count_people(one: Principal) -> int | None:
     """Return how many are in a group, in groups within it too; None for others, and a group that is gone."""
     try:
         return losses_of(one.id).person_count if one.kind == GROUP else None
@@ -253,7 +262,7 @@ def _count_people(one: Principal) -> int | None:
         return None
 
 
-def _name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) -> str:
+def name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) -> str:
     name = one_line(one.name)
     if sum(one_line(other.name) == name for other in among) > 1:
         name = f"{name} ({one.facts} · {one.id})" if one.kind == GROUP else f"{name} ({one.id})"
@@ -280,25 +289,26 @@ def _paths_of(resource: Resource, one: Principal, version: str | None) -> Sequen
     return explanation(resource, one).paths
 
 
-def _show_changes(resource: Resource, said: Sequence[str]) -> None:
+def show_changes(said: Sequence[str], resources: Iterable[Resource]) -> None:
     if not said:
         show_text("Nothing will change.")
         return
     show_table([(sentence,) for sentence in said], heads=("What will change, from the next request on",))
-    if resource.kind == DOCUMENT and resource.type is not ResourceType.UPLOADED_DOCUMENT:
-        show_warning("The next load from its source may set its readers again.")
+    if any(one.kind == DOCUMENT and one.type is not ResourceType.UPLOADED_DOCUMENT for one in resources):
+        show_warning("The next load from the source may set readers again.")
 
 
-def save(resource: Resource, before: Grants, after: Grants) -> None:
-    """Save the changes, unless somebody else has changed the grants meanwhile."""
+def save(resource: Resource, before: Grants, after: Grants) -> Grants:
+    """Save the changes, unless another person has changed the grants since; return the grants with their version."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     if before.own:
-        person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
-        return
+        shared = person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
+        return replace(after, version=shared.version)
     with naming(*after.who.values()):
         set_grants = api.client().admin.grants.set
-        set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)
+        saved = set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)
     forget(READERS)
+    return replace(after, version=saved.version)
 
 
 def offer_access(resource: Resource, who: Principal) -> None:

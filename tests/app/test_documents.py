@@ -15,7 +15,7 @@ from app.ui.passages import mark_of_quote
 from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
 from tests import made_files
 from tests.app.conftest import House
-from tests.app.pages import MARKUP, NOWHERE, Page, new_word
+from tests.app.pages import MARKUP, NOWHERE, Page, new_word, reference
 from tests.client.samples import DOCUMENT
 from tests.harness.cases import cases
 from tests.harness.jobs import until
@@ -166,6 +166,59 @@ def test_chosen_documents_go_only_into_collections_that_a_person_may_edit(house:
     assert len(page.selectbox(key="chosen.add.collection").options) == 2, "without the collection that they only read"
     house.client.document_collections.delete_document_collection(own)
     assert "/help/errors#collection_not_found" in page.press_key("chosen.add.submit").shown
+
+
+def access_of(house: House, document: str) -> dict[str, str]:
+    grants = house.client.admin.grants.list(reference(f"UPLOADED_DOCUMENT:{document}"))
+    return {one.principal.name: one.role for one in grants}
+
+
+def test_access_to_chosen_documents_is_given_and_taken_as_the_dialog_says(house: House) -> None:
+    word = new_word()
+    house.add_people("ada@chosen.test", "ben@chosen.test")
+    house.add_group(f"{word} crew", "ada@chosen.test", "ben@chosen.test")
+    first, second = house.load(f"{word} 0", allowed_users_email_addresses=[MEMBER]), house.load(f"{word} 1")
+    asked = {"name": word, "rows": "choose", "order": "name"}
+    assert "Access …" not in house.open("documents", signed_in_as=MEMBER, of="all", **asked).choose(0).labels
+    page = house.open("documents", **asked).choose(0, 1).press("Access …")
+    assert "Jonas · jonas@example.test · person <b>Viewer on 1 of 2 documents</b>" in page.shown
+    assert ("Nothing will change." in page.shown, page.button(key="chosen.access.submit").disabled) == (True, True)
+    page.text_input(key="chosen.access.who.typed").set_value(word).run()
+    assert f"2 members of {word} crew will be able to read 2 documents." in page.shown
+    page.segmented_control(key="chosen.access.role").set_value("EDITOR").run()
+    assert f"2 members of {word} crew will be able to read and change 2 documents." in page.shown
+    page = page.press_key("chosen.access.submit")
+    assert access_of(house, first) == {f"{word} crew": "EDITOR", "Jonas": "VIEWER"}
+    assert access_of(house, second) == {f"{word} crew": "EDITOR"}
+    page = page.choose(0, 1).press("Access …")
+    page.text_input(key="chosen.access.who.typed").set_value("jonas@example").run()
+    page.segmented_control(key="chosen.access.role").set_value("EDITOR").run()
+    said = page.shown
+    assert "Jonas (now viewer) will be able to read and change 1 of 2 documents." in said
+    assert "Jonas will be able to read and change 1 of 2 documents." in said
+    page.segmented_control(key="chosen.access.role").set_value("").run()
+    assert "Jonas will no longer have direct access to 1 of 2 documents." in page.shown
+    assert (page.shown.count(">Changes<"), page.shown.count(">Stays as it is<")) == (1, 1)
+    page = page.press_key("chosen.access.submit")
+    assert access_of(house, first) == access_of(house, second) == {f"{word} crew": "EDITOR"}
+
+
+def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> None:
+    word, ada = new_word(), "ada@chosen.test"
+    house.add_people(ada, MEMBER)
+    several = [house.load(f"{word} {number}") for number in range(3)]
+    first, second, third = several
+    page = house.open("documents", name=word, rows="choose", order="name").choose(0, 1, 2).press("Access …")
+    page.text_input(key="chosen.access.who.typed").set_value("jonas@example").run()
+    house.grant("UPLOADED_DOCUMENT", second, {"type": "user", "email": ada}, role="EDITOR")
+    house.client.catalog.delete_document(third)
+    page = page.press_key("chosen.access.submit")
+    assert f"Of 3 documents, 2 could not be changed. {word} 1: Somebody else has changed this" in page.shown
+    assert (access_of(house, first), access_of(house, second)) == ({"Jonas": "VIEWER"}, {"Ada": "EDITOR"})
+    assert "Jonas will be able to read 1 of 3 documents." in page.shown
+    assert (page.shown.count(">Changes<"), page.shown.count(">Is deleted<")) == (1, 1)
+    page = page.press_key("chosen.access.submit")
+    assert access_of(house, second) == {"Ada": "EDITOR", "Jonas": "VIEWER"}
 
 
 def test_many_documents_are_paged_by_the_service(house: House) -> None:

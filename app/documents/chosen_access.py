@@ -1,0 +1,125 @@
+"""Access to chosen documents: people and groups get a role on all of them at once, or lose it."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+import carrel
+from app import api
+from app.documents.facts import resource_of
+from app.documents.listing import CHOSEN, change_each, list_documents
+from app.formatting import count_of
+from app.labels import GRANTED
+from app.lookup import Principal
+from app.permissions import panel
+from app.permissions.panel import EVERYBODY, Grants
+from app.ui import notices
+from app.ui.dialogs import NotYetError, dialog, is_open, offer_submit, open_dialog
+from app.ui.errors import show_errors
+from app.ui.pickers import drop_choice, pick_principals
+from app.ui.saving import keep_opened
+from carrel.wire.catalog import Document
+from carrel.wire.common import GrantRole
+
+ACCESS, WHO = "chosen.access", "chosen.access.who"
+VERBS = {
+    GrantRole.VIEWER: "will be able to read",
+    GrantRole.EDITOR: "will be able to read and change",
+    None: "will no longer have direct access to",
+}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The documents of the dialog, the grants of those that have their own."""
+
+    documents: Sequence[Document]
+    grants: dict[UUID, Grants] = field(default_factory=dict[UUID, Grants])
+
+    def read(self) -> None:
+        self.grants.clear()
+        for one in self.documents:
+            if one.parent_document_id is None:
+                with suppress(carrel.NotFoundError):
+                    self.grants[one.document_id] = panel.grants_on(api.client(), resource_of(one))
+
+
+def open_changing() -> None:
+    drop_choice(WHO)
+    open_dialog(ACCESS)
+
+
+def show(chosen: Sequence[Document]) -> None:
+    if is_open(ACCESS):
+        _change(keep_opened(ACCESS, Opened(chosen)))
+
+
+@dialog("Access to the chosen documents", ACCESS, width="large")
+def _change(opened: Opened) -> None:
+    if not opened.grants:
+        show_errors(opened.read)
+    _show_holders(opened.grants.values())
+    picked = pick_principals(WHO, label="People or groups")
+    role = panel.choose_role("Their role", "chosen.access.role", {"": "No direct access"})
+    planned = {
+        key: (before, after)
+        for key, before in opened.grants.items()
+        if (after := before.with_changes(added=picked, role=role, changed={}, everybody=before.everybody)) != before
+    }
+    changing = [one for one in opened.documents if one.document_id in planned]
+    list_documents(opened.documents, "Access", partial(_tell, opened, planned))
+    said = _changes_in_words(planned.values(), picked, of=len(opened.documents))
+    panel.show_changes(said, map(resource_of, changing))
+    if said and role is None:
+        notices.show_text("Access by a group, as owner, or with everybody in the organization stays.")
+    # What was said is what is done, whatever the fields hold by then.
+    offer_submit(ACCESS, "Save", action=partial(_save, opened, changing, planned), disabled=not said)
+
+
+def _show_holders(every: Collection[Grants]) -> None:
+    who = {key: one for grants in every for key, one in grants.who.items()}
+    held = Counter(pair for grants in every for pair in grants.roles.items())
+    held["", GrantRole.VIEWER] = sum(grants.everybody for grants in every)
+    rows = [
+        (name, f"{GRANTED[role]} on {count_of(held[key, role], len(every), 'document')}")
+        for key, name in [("", EVERYBODY), *Grants({}, everybody=False, who=who).holders]
+        for role in GRANTED
+        if held[key, role]
+    ]
+    panel.show_holders(rows, none="Nobody but their owners has direct access to the documents.")
+
+
+def _tell(opened: Opened, planned: Mapping[UUID, object], one: Document) -> str:
+    if one.document_id not in opened.grants:
+        return "Is deleted" if one.parent_document_id is None else "Has the readers of its archive or mail"
+    return "Changes" if one.document_id in planned else "Stays as it is"
+
+
+def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence[Principal], *, of: int) -> list[str]:
+    """Return sentences that say on how many of the `of` documents a person or group gets another role."""
+    pairs, said = list(planned), list[str]()
+    everyone = {key: one for _, after in pairs for key, one in after.who.items()}.values()
+    for one in picked:
+        changes = [(before.roles.get(one.key), after.roles.get(one.key)) for before, after in pairs]
+        called = re.sub("^the ", "The ", panel.name_of(one, panel.count_people(one), among=everyone))
+        for had, has in dict.fromkeys(changes):
+            if had != has:
+                now = f" (now {GRANTED[had].lower()})" if had and has else ""
+                said.append(f"{called}{now} {VERBS[has]} {count_of(changes.count((had, has)), of, 'document')}.")
+    return said
+
+
+def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, tuple[Grants, Grants]]) -> None:
+    def save(_: carrel.Carrel, one: Document) -> None:
+        before, after = planned[one.document_id]
+        opened.grants[one.document_id] = panel.save(resource_of(one), before, after)
+
+    try:
+        change_each(CHOSEN, changing, save, skips_gone=False)
+    except NotYetError:
+        opened.read()  # the dialog shows what others have saved, and what is left to change
+        raise
