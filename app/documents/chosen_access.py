@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
+import streamlit as st
+
 import carrel
 from app import api
 from app.documents.facts import resource_of
@@ -18,14 +20,15 @@ from app.lookup import Principal
 from app.permissions import panel
 from app.permissions.panel import EVERYBODY, Grants
 from app.ui import notices
-from app.ui.dialogs import NotYetError, dialog, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.saving import keep_opened
 from carrel.wire.catalog import Document
 from carrel.wire.common import GrantRole
+from flows.operations.formatting import count_text
 
-ACCESS, WHO = "chosen.access", "chosen.access.who"
+ACCESS, WHO, LAST = "chosen.access", "chosen.access.who", "chosen.access.last"
 VERBS = {
     GrantRole.VIEWER: "will be able to read",
     GrantRole.EDITOR: "will be able to read and change",
@@ -35,10 +38,11 @@ VERBS = {
 
 @dataclass(frozen=True)
 class Opened:
-    """The documents of the dialog, the grants of those that have their own."""
+    """The documents of the dialog, the grants of those that have their own, and the grants before and after saving."""
 
     documents: Sequence[Document]
     grants: dict[UUID, Grants] = field(default_factory=dict[UUID, Grants])
+    saved: dict[UUID, tuple[Grants, Grants]] = field(default_factory=dict[UUID, tuple[Grants, Grants]])
 
     def read(self) -> None:
         self.grants.clear()
@@ -54,8 +58,19 @@ def open_changing() -> None:
 
 
 def show(chosen: Sequence[Document]) -> None:
+    """Show the dialog while it is open, and offer to undo the last change."""
     if is_open(ACCESS):
         _change(keep_opened(ACCESS, Opened(chosen)))
+    last: Opened | None = st.session_state.get(LAST)
+    if last is None:
+        return
+    names = [one.document_name for one in last.documents if one.document_id in last.saved]
+    many = count_text(len(names), "document")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"You changed access to {many}.")
+        if st.button("Undo …", key="chosen.access.undo", icon=":material/undo:"):
+            again = "Each gets the direct access that it had before, unless another person has changed it since."
+            confirm(f"Undo the change to {many}?", again, doing="Undo", action=partial(_undo, last), names=names)
 
 
 @dialog("Access to the chosen documents", ACCESS, width="large")
@@ -116,10 +131,22 @@ def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence
 def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, tuple[Grants, Grants]]) -> None:
     def save(_: carrel.Carrel, one: Document) -> None:
         before, after = planned[one.document_id]
-        opened.grants[one.document_id] = panel.save(resource_of(one), before, after)
+        now = opened.grants[one.document_id] = panel.save(resource_of(one), before, after)
+        opened.saved[one.document_id] = opened.saved.get(one.document_id, (before, now))[0], now
+        st.session_state[LAST] = opened
 
     try:
         change_each(CHOSEN, changing, save, skips_gone=False)
     except NotYetError:
         opened.read()  # the dialog shows what others have saved, and what is left to change
         raise
+
+
+def _undo(last: Opened) -> None:
+    def restore(_: carrel.Carrel, one: Document) -> None:
+        before, after = last.saved[one.document_id]
+        panel.save(resource_of(one), after, before)
+        del last.saved[one.document_id]
+
+    change_each(CHOSEN, [one for one in last.documents if one.document_id in last.saved], restore)
+    st.session_state.pop(LAST, None)

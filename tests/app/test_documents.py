@@ -173,7 +173,7 @@ def access_of(house: House, document: str) -> dict[str, str]:
     return {one.principal.name: one.role for one in grants}
 
 
-def test_access_to_chosen_documents_is_given_and_taken_as_the_dialog_says(house: House) -> None:
+def test_access_to_chosen_documents_is_given_and_taken_as_the_dialog_says_and_undone(house: House) -> None:
     word = new_word()
     house.add_people("ada@chosen.test", "ben@chosen.test")
     house.add_group(f"{word} crew", "ada@chosen.test", "ben@chosen.test")
@@ -201,6 +201,10 @@ def test_access_to_chosen_documents_is_given_and_taken_as_the_dialog_says(house:
     assert (page.shown.count(">Changes<"), page.shown.count(">Stays as it is<")) == (1, 1)
     page = page.press_key("chosen.access.submit")
     assert access_of(house, first) == access_of(house, second) == {f"{word} crew": "EDITOR"}
+    assert "You changed access to 1 document." in page.as_markdown
+    page = page.press("Undo …").press_key("confirm.yes")
+    assert access_of(house, first) == {f"{word} crew": "EDITOR", "Jonas": "VIEWER"}
+    assert "Undo …" not in page.run().labels
 
 
 def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> None:
@@ -219,6 +223,10 @@ def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> N
     assert (page.shown.count(">Changes<"), page.shown.count(">Is deleted<")) == (1, 1)
     page = page.press_key("chosen.access.submit")
     assert access_of(house, second) == {"Ada": "EDITOR", "Jonas": "VIEWER"}
+    house.grant("UPLOADED_DOCUMENT", first, {"type": "user", "email": ada})
+    page = page.press("Undo …").answer("Undo …", "Undo")
+    assert access_of(house, second) == {"Ada": "EDITOR"}, "as another person had left it before the change"
+    assert access_of(house, first) == {"Ada": "VIEWER"}, "another person has changed it since"
 
 
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
