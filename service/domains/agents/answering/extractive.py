@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import PurePath
@@ -70,11 +70,7 @@ async def _write(
     phrases = await asyncio.to_thread(phrases_of, newest)
     compares = _COMPARES.fullmatch(newest) is not None
     by_section = compares or _ASKS_FOR_ALL.search(newest) is not None
-    quotable = [
-        one
-        for number, each in found.items()
-        for one in segments_of(each["text"], document=each["document"], number=number)
-    ][:MOST_QUOTABLE]
+    quotable = await asyncio.to_thread(_list_quotable, found)
     if by_section:
         quotable = [one.widened() for one in quotable]
     most = 1 if compares else MOST_GATHERED
@@ -92,6 +88,15 @@ async def _write(
     else:
         new = ", ".join(filter(None, map(" ".join, parts.values())))
         yield phrases.nothing_about.format(_line(new)) if new else phrases.nothing_answers
+
+
+def _list_quotable(found: Mapping[int, Mapping[str, str]]) -> list[Quotable]:
+    """Cut passages, by number, into at most MOST_QUOTABLE segments."""
+    quotable: list[Quotable] = []
+    for number, each in found.items():
+        if len(quotable) < MOST_QUOTABLE:
+            quotable += segments_of(each["text"], document=each["document"], number=number)
+    return quotable[:MOST_QUOTABLE]
 
 
 def _cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:

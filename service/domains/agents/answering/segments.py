@@ -69,7 +69,9 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
-    heads = [_is_title(line, names) or _is_heading(lines, place) for place, line in enumerate(lines)]
+    headings = [_is_heading(lines, place) for place in range(len(lines))]
+    heads = [is_heading or _is_title(line, names) for line, is_heading in zip(lines, headings, strict=True)]
+    plain = _plain(passage)
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
     segments: list[Quotable] = []
     announced, lead = "", ""
@@ -78,19 +80,19 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
             above, section = [*above[:1], line], line
         if heads[place] or (segments and _is_bare(line)):
             continue
-        texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, place)]))
-        headings = "\n".join(dict.fromkeys(above))
+        texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, headings, place)]))
+        under_headings = "\n".join(dict.fromkeys(above))
         if not _ITEM.match(line):
             announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[place][-1].text)
         table = _table_around(lines, place) if _is_row(line) else ""
         whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
         around = _lines_around(lines, place, heads)
-        around = around if _plain(around) in _plain(passage) else ""  # a line of keywords may be missing in it
+        around = around if _plain(around) in plain else ""  # a line of keywords may be missing in it
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
             under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
             whole_of = whole if is_within else ""
-            segments.append(Quotable(number, document, headings, text, under, whole_of, around, section))
+            segments.append(Quotable(number, document, under_headings, text, under, whole_of, around, section))
     return segments
 
 
@@ -138,13 +140,13 @@ def _is_bare(line: str) -> bool:
     return not is_text and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line))
 
 
-def _end_of_announced(lines: Sequence[str], number: int) -> int:
+def _end_of_announced(lines: Sequence[str], headings: Sequence[bool], number: int) -> int:
     """Return the number of the line behind an introduced list, table or set of answers."""
     announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
     for place in range(number + 1, last):
         is_item = _ITEM.match(lines[place]) is not None or _is_row(lines[place])
         ends = announces and not is_item and (has_items or place > number + 1)
-        if ends or _is_heading(lines, place):
+        if ends or headings[place]:
             return place
         has_items = has_items or is_item
     return last
