@@ -1,20 +1,7 @@
 # ruff: noqa: N818 - each is named after its status, as HTTP names it
-"""The service's errors, and the common format of their answers.
-
-ServiceError
- ├── BadRequest 400
- ├── Unauthenticated 401
- ├── Forbidden 403
- ├── NotFound 404
- ├── Conflict 409
- ├── TooLarge 413
- ├── UnsupportedMedia 415
- ├── TooMany 429
- ├── Unavailable 503
- └── InsufficientStorage 507
-
-Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says how to proceed. From the
-request it repeats only names of fields, people and groups, and never credentials, even within names."""
+"""The service's errors, each named by its HTTP status, and the common format of their answers. Every error body is
+`{"error": {"message", "code", "requestId", "details"?}}`. A message says how to proceed. From the request it repeats
+only names of fields, people and groups, and never credentials, even within names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

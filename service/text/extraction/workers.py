@@ -1,8 +1,5 @@
-"""Extraction in worker processes with limits: a hostile file is refused, and the service keeps running.
-
-ServiceError
- ├── UnreadableFile    400, or 415 for its type: the file is refused, and the message gives advice
- └── Unavailable       503 `reading_late`: the machine left too little time for the file; send it again"""
+"""Extraction in worker processes with limits: a hostile file is refused, and the service keeps running. UnreadableFile
+(400, or 415 for its type) gives advice. Unavailable `reading_late` (503): too little time, so send the file again."""
 
 import asyncio
 import signal
