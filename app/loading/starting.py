@@ -145,17 +145,19 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
         picked = _pick_readers(known) if readers == CHOSEN else []
         if readers == NOBODY:
             unless = "" if dropped else ", unless a manifest names readers"
-            show_note(f"Nobody else finds new and changed ones{unless}. Unchanged documents keep their readers.")
+            show_note(f"Nobody else finds new documents{unless}. Existing documents keep their readers.")
     pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
     more = known if dropped else choose_more(known)
     if readers == CHOSEN and not picked:
         return None
+    # Without a choice, existing documents keep their readers.
+    is_chosen = readers != NOBODY or None
     return more.model_copy(
         update={
             "collection": collection or None,
-            "allowed_users": [one.id for one in picked if one.kind == PERSON],
-            "allowed_groups": [one.id for one in picked if one.kind == GROUP],
-            "internal_public": readers == EVERYBODY,
+            "allowed_users": is_chosen and [one.id for one in picked if one.kind == PERSON],
+            "allowed_groups": is_chosen and [one.id for one in picked if one.kind == GROUP],
+            "internal_public": is_chosen and readers == EVERYBODY,
             "upload_as_user_email": owner,
             # What was loaded with its pictures stays so where nothing is said.
             "read_pictures": pictures or None,
