@@ -34,13 +34,14 @@ Warn = Callable[[Iterable[Principal]], None]
 @dataclass(frozen=True)
 class Grants:
     """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read.
-    `own`: those that the person gave, as the owner."""
+    `own`: only the roles that the person gave, as the owner; `twice`: editors whom an admin also made viewers."""
 
     roles: Mapping[str, GrantRole]
     everybody: bool
     who: Mapping[str, Principal] = field(compare=False)
     version: str | None = field(default=None, compare=False)
     own: bool = False
+    twice: frozenset[str] = frozenset()
 
     def with_changes(
         self,
@@ -77,7 +78,9 @@ def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool 
         for one, by, _ in held
     }
     # Of several roles of one principal, an editor's comes first.
-    return Grants({one.key: role for one, _, role in reversed(held)}, everybody, who, version, own)
+    roles = {one.key: role for one, _, role in reversed(held)}
+    twice = frozenset(one.key for one, _, role in held if role is not roles[one.key])
+    return Grants(roles, everybody, who, version, own, twice)
 
 
 def show_access(
@@ -279,7 +282,10 @@ def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants
         return ", unless they have it in another way"
     if after.everybody and one.kind == PERSON:
         return " of their own, and keeps that of everybody in the organization"
-    paths = _paths_of(resource, one, before.version)
+    try:
+        paths = _paths_of(resource, one, before.version)
+    except FAILURES:  # saving says it
+        return ", unless they have it in another way"
     left = (path for path in paths if key_of_holder(path) in after.roles)
     return next((f" of their own, and keeps it by {groups_in(path)}" for path in left), "")
 
@@ -304,6 +310,8 @@ def save(resource: Resource, before: Grants, after: Grants) -> Grants:
     if before.own:
         shared = person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
         return replace(after, version=shared.version)
+    kept = [key for key in before.twice if after.roles.get(key) is before.roles[key]]
+    wanted += [Grant(principal=after.who[key].reference, role=GrantRole.VIEWER) for key in kept]
     with naming(*after.who.values()):
         set_grants = api.client().admin.grants.set
         saved = set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)

@@ -7,7 +7,9 @@ from unittest.mock import Mock
 import pytest
 
 from app.lookup import MOST
+from app.permissions import panel
 from app.permissions.panel import grants_on
+from carrel import APIConnectionError
 from carrel.wire.common import GrantRole
 from tests.app.pages import HOSTILE_CASES, reference
 from tests.service.directory import a_group, a_user, user
@@ -257,6 +259,37 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house) -> None:
     assert not next(house.client.admin.grants.list(reference(key)).pages()).organization_wide
     pages = [Mock(grants=[], version=version) for version in ("1", "2")]
     assert grants_on(Mock(**{"admin.grants.list.return_value.pages.return_value": pages}), Mock()).version == "1"
+
+
+def test_a_viewer_who_is_also_an_editor_by_the_owner_keeps_both_roles(house) -> None:
+    house.add_people(ADA, BEN, "cleo@example.test")
+    key = house.load_resource("Both", upload_as_user_email=ADA, allowed_users_email_addresses=[BEN])
+    shares = [{"principal": user(BEN), "role": "EDITOR"}]
+    house.client.permissions.set_shares(reference(key), shares, user_email=ADA)
+    page = house.open("who_can_read", resource=key).press("Manage access")
+    page.text_input(key="grants.added.typed").set_value("cleo").run()
+    page.press_key("change.submit")
+    held = [
+        (one.principal.name, one.role.value, bool(one.given_by))
+        for one in house.client.admin.grants.list(reference(key))
+    ]
+    assert sorted(held) == [("Ben", "EDITOR", True), ("Ben", "VIEWER", False), ("Cleo", "VIEWER", False)]
+    page = page.press("Manage access")
+    page.selectbox(key=f"role.user:{BEN}.EDITOR").select(GrantRole.VIEWER).run()
+    page.press_key("change.submit")
+    assert [
+        one.role.value for one in house.client.admin.grants.list(reference(key)) if one.principal.name == "Ben"
+    ] == ["VIEWER"]
+
+
+def test_a_removal_is_offered_although_the_ways_left_are_unknown(house, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.add_people(BEN)
+    key = house.load_resource("No ways", allowed_users_email_addresses=[BEN])
+    page = house.open("who_can_read", resource=key).press("Manage access")
+    monkeypatch.setattr(panel, "explanation", Mock(side_effect=APIConnectionError("away")))
+    assert "Ben loses access, unless they have it in another way." in page.press_key(f"remove.user:{BEN}").shown
+    page.press_key("change.submit")
+    assert not list(house.client.admin.grants.list(reference(key)))
 
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)
