@@ -131,7 +131,7 @@ def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence
 def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, tuple[Grants, Grants]]) -> None:
     def save(_: carrel.Carrel, one: Document) -> None:
         before, after = planned[one.document_id]
-        now = opened.grants[one.document_id] = panel.save(resource_of(one), before, after)
+        now = opened.grants[one.document_id] = panel.send(resource_of(one), before, after)
         opened.saved[one.document_id] = opened.saved.get(one.document_id, (before, now))[0], now
         st.session_state[LAST] = opened
 
@@ -145,7 +145,7 @@ def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, t
 def _undo(last: Opened) -> None:
     def restore(_: carrel.Carrel, one: Document) -> None:
         before, after = last.saved[one.document_id]
-        panel.save(resource_of(one), after, before)
+        panel.send(resource_of(one), after, before)
         del last.saved[one.document_id]
 
     change_each(CHOSEN, [one for one in last.documents if one.document_id in last.saved], restore)

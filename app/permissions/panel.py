@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from uuid import UUID
 
 import streamlit as st
 
@@ -14,18 +15,19 @@ from app.labels import AGENT, DOCUMENT, GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, losses_of, person_at
 from app.permissions.explaining import Path, explanation, groups_in, key_of_holder
-from app.ui.dialogs import confirm, dialog, is_open, naming, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog
 from app.ui.errors import FAILURES, show_errors
 from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
-from carrel import Carrel
+from carrel import Carrel, ChangedMeanwhileError
 from carrel.wire.admin import Grant, GrantInfo
 from carrel.wire.common import GrantRole, ResourceType, Role
 from flows.operations.formatting import count_text, list_text
 
 READERS, CHANGE, ADDED, CHANGED = "readers", "change", "grants.added", "grants.changed"
+NEWER, HAD = "grants.newer", "grants.had"
 OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 EVERYBODY = "Everybody in the organization"
 Warn = Callable[[Iterable[Principal]], None]
@@ -71,6 +73,11 @@ def grants_on(client: Carrel, resource: Resource) -> Grants:
     return _grants(given, pages[0].version, everybody=pages[-1].organization_wide)
 
 
+def _shares_on(resource: Resource) -> Grants:
+    found = person_client().permissions.get_shares(resource.reference)
+    return _grants(found.grants, found.version, own=True)
+
+
 def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool = False, own: bool = False) -> Grants:
     held = [(Principal.of(one.principal), one.given_by, one.role) for one in given]
     who = {
@@ -97,23 +104,24 @@ def show_access(
         if leads:
             show_link("Effective access: who can read it, and why", "who_can_read", resource=resource.key)
         return grants
-    if owns:
-        found = show_errors(lambda: person_client().permissions.get_shares(resource.reference))
-        shares = _grants(found.grants, found.version, own=True)
+    if owns and not _show_container(resource):
+        shares = show_errors(partial(_shares_on, resource))
         if api.me().shares_own or shares.who:
             _show_holders(resource, shares)
             offer_change(resource, shares)
-    show_text("Who else may read it, an admin of your organization can tell you.")
+        if had := st.session_state.pop(HAD, ""):
+            show_text(f"Already had access: {had}.")
+    show_text("An admin of your organization can tell you who else may read it.")
     return None
 
 
 def _show_holders(resource: Resource, grants: Grants) -> None:
-    only, nobody = "", "You have shared it with nobody." if grants.own else "Nobody but its owner has direct access."
+    only, empty = "", "You haven't shared it." if grants.own else "Only its owner has direct access."
     if resource.kind == AGENT:
-        only, nobody = "use", "Nobody has access."
+        only, empty = "use", "No person or group has access."
     everybody = [(EVERYBODY, only or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
     rows = everybody + [(text, only or GRANTED[grants.roles[key]]) for key, text in grants.holders]
-    show_holders(rows, none=nobody)
+    show_holders(rows, none=empty)
 
 
 def show_holders(rows: Sequence[tuple[str, str]], *, none: str) -> None:
@@ -128,15 +136,33 @@ def show_holders(rows: Sequence[tuple[str, str]], *, none: str) -> None:
 
 def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | None = None) -> None:
     """Offer the dialog that changes who has access to a resource, whose grants may have been read already."""
+    if _show_container(resource):
+        return
     offer_action("Manage access", open_change, resource, key="grants.change", icon="edit")
     if is_open(CHANGE, resource.key):
         change(resource, grants or show_errors(partial(grants_on, api.client(), resource)), warn=warn)
 
 
+def _show_container(resource: Resource) -> bool:
+    """Return whether a document is a file in an archive or mail; if so, lead to where its access is changed."""
+    container = show_errors(partial(_container_of, resource))
+    if container is not None:
+        said = "It has the readers of the archive or mail that it is in."
+        show_link(said, "documents", document=str(container), part="readers")
+    return container is not None
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def _container_of(resource: Resource) -> UUID | None:
+    if resource.kind != DOCUMENT or resource.object_id is None:
+        return None
+    return api.client().catalog.get_document(resource.object_id).parent_document_id
+
+
 def open_change(resource: Resource) -> None:
     drop_choice(ADDED)
-    st.session_state.pop(f"{ADDED}.groups", None)
-    st.session_state.pop(CHANGED, None)
+    for kept in (f"{ADDED}.groups", CHANGED, NEWER):
+        st.session_state.pop(kept, None)
     open_dialog(CHANGE, resource.key)
 
 
@@ -144,9 +170,16 @@ def open_change(resource: Resource) -> None:
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), warn: Warn | None = None) -> None:
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     show_text(resource.name)
-    added = name_principals() if before.own else pick_principals(ADDED, label="Add people or groups", chosen=given)
-    role = GrantRole.VIEWER if resource.kind == AGENT else choose_role("Role of those who are added", "as")
-    changed = choose_roles(before, may_edit=resource.kind != AGENT)
+    newer: Grants | None = st.session_state.get(NEWER)
+    before = newer or before  # grants of the page's drawing, if only the dialog is drawn again
+    gives, may_edit = not before.own or api.me().shares_own, resource.kind != AGENT
+    added: list[Principal] | None = []
+    if not gives:
+        show_text("In this organization, only admins give access. You can remove what you gave.")
+    else:
+        added = name_principals() if before.own else pick_principals(ADDED, label="Add people or groups", chosen=given)
+    role = choose_role("Role of those who are added", "as") if may_edit and gives else GrantRole.VIEWER
+    changed = choose_roles(before, may_edit=may_edit and gives)
     everybody = not before.own and st.checkbox(
         f"{EVERYBODY} may {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
@@ -171,7 +204,7 @@ def choose_role(words: str, key: str, others: Mapping[str, str] | None = None) -
 
 def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | None]:
     """List who has direct access, each with the role and a button that removes it; return changed roles, None for
-    none. Changes are kept by themselves: what others change meanwhile stays."""
+    none. Changes are kept by themselves, beside those that other people save until then."""
     holders = before.holders
     st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Who has direct access now"}</p>')
     if len(holders) > SHOWN_HOLDERS:
@@ -200,12 +233,12 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
     if len(holders) > SHOWN_HOLDERS:
         show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}: type a part of the name to find one.")
     if not before.who:
-        show_text("Nobody but its owner." if may_edit and not before.own else "Nobody.")
+        show_text("Only its owner." if may_edit and not before.own else "No person or group.")
     return changed
 
 
 def name_principals() -> list[Principal] | None:
-    """Ask an owner for exact addresses and their groups, suggesting nobody else; return them, None if one is wrong."""
+    """Ask an owner for exact addresses and their groups, without suggestions; return None if an address is wrong."""
     typed = st.text_input("Email addresses", key=f"{ADDED}.typed", placeholder="name@example.com, other@example.com")
     addresses = dict.fromkeys(re.split(r"[\s,;]+", typed.strip().lower()) if typed.strip() else ())
     if wrong := [one for one in addresses if not re.fullmatch(r"[^@]+@[^@]+", one)]:
@@ -275,9 +308,9 @@ def name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) ->
 
 
 def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants) -> str:
-    """Return which way, if any, leaves somebody access without a grant of their own."""
+    """Return which way, if any, keeps the access of a principal without a grant of its own."""
     if before.own:
-        return ", unless an admin gave it"
+        return ", unless it is open to them in another way"
     if one.kind == GROUP:
         return ", unless they have it in another way"
     if after.everybody and one.kind == PERSON:
@@ -304,11 +337,24 @@ def show_changes(said: Sequence[str], resources: Iterable[Resource]) -> None:
         show_warning("The next load from the source may set readers again.")
 
 
-def save(resource: Resource, before: Grants, after: Grants) -> Grants:
-    """Save the changes, unless another person has changed the grants since; return the grants with their version."""
+def save(resource: Resource, before: Grants, after: Grants) -> None:
+    """Save the changes. If another person has changed the grants since, read them again and raise NotYetError."""
+    try:
+        send(resource, before, after)
+    except ChangedMeanwhileError as error:
+        st.session_state[NEWER] = _shares_on(resource) if before.own else grants_on(api.client(), resource)
+        msg = "Another person changed access. Look at the changes below, and save again."
+        raise NotYetError(msg) from error
+
+
+def send(resource: Resource, before: Grants, after: Grants) -> Grants:
+    """Replace the grants, unless another person has changed them since; return them with their new version."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     if before.own:
         shared = person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
+        # The service leaves out people who have the role from an admin.
+        given = {Principal.of(one.principal).key for one in shared.grants}
+        st.session_state[HAD] = list_text([one_line(after.who[key].name) for key in after.roles if key not in given])
         return replace(after, version=shared.version)
     kept = [key for key in before.twice if after.roles.get(key) is before.roles[key]]
     wanted += [Grant(principal=after.who[key].reference, role=GrantRole.VIEWER) for key in kept]
@@ -320,7 +366,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> Grants:
 
 
 def offer_access(resource: Resource, who: Principal) -> None:
-    """Say which groups have access, and offer to add somebody to one, or to grant the resource to them."""
+    """Say which groups have access, and offer to add a principal to a group, or to grant it the resource."""
     if who.kind == PERSON:
         found = show_errors(partial(person_at, who.id))
         if found is None or not found.active:
@@ -330,8 +376,10 @@ def offer_access(resource: Resource, who: Principal) -> None:
     others = [one for one in grants.who.values() if one.kind == GROUP and one.key != who.key]
     groups = sorted(others, key=lambda one: one.name)
     show_text(groups_in_words(groups, who))
+    is_contained = _show_container(resource)
     with st.container(horizontal=True):
-        offer_action("Give access", open_change, resource, key="give", kind="primary")
+        if not is_contained:
+            offer_action("Give access", open_change, resource, key="give", kind="primary")
         for group in groups[:OFFERED_GROUPS]:
             if st.button(f"Add to {label(one_line(group.name))}", key=f"join.{group.id}"):
                 _ask_joining(group, who)
@@ -340,7 +388,7 @@ def offer_access(resource: Resource, who: Principal) -> None:
 
 
 def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
-    """Say which groups are granted a resource that somebody in none of them may not read."""
+    """Say which groups are granted a resource that a principal in none of them may not read."""
     name = one_line(who.name)
     if not groups:
         return "It is granted to no group."

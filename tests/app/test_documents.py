@@ -316,7 +316,7 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
     assert f"who_can_read?resource=UPLOADED_DOCUMENT%3A{document}" in page.shown
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
     assert not page.dataframe
-    assert "an admin of your organization can tell you" in page.shown
+    assert "An admin of your organization can tell you who else may read it." in page.shown
 
 
 def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
@@ -325,7 +325,7 @@ def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
     crew = house.add_group("Rowers", MEMBER)
     document = house.load("Rowing", upload_as_user_email=MEMBER, allowed_group_ids=[house.add_group("Hidden")])
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
-    assert "You have shared it with nobody." in page.shown
+    assert "You haven&#x27;t shared it." in page.shown
     typed = page.press("Manage access").text_input(key="grants.added.typed")
     typed.set_value("Vera@example.test, jim").run()
     assert "jim is no email address." in page.shown
@@ -342,11 +342,24 @@ def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
     assert "Vera · vera@example.test · shared by Jonas · person" in open_document(house, document, "readers").shown
     house.client.admin.organization.update(owner_sharing_enabled=False)
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers").press("Manage access")
+    assert "You can remove what you gave." in page.shown
+    assert not [*page.text_input, *page.multiselect, *page.selectbox]
     page.press_key(f"remove.group:{crew}")
-    assert "The members of Rowers lose access, unless an admin gave it." in page.shown
+    assert "The members of Rowers lose access, unless it is open to them in another way." in page.shown
     page.press_key("change.submit")
     assert "Rowers" not in page.shown
     house.client.admin.organization.update(owner_sharing_enabled=True)
+
+
+def test_an_owner_is_told_once_whom_an_admin_has_made_a_reader_before(house: House) -> None:
+    house.add_people("vera@example.test", "wim@example.test")
+    document = house.load("Punt", upload_as_user_email=MEMBER, allowed_users_email_addresses=["vera@example.test"])
+    page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers").press("Manage access")
+    page.text_input(key="grants.added.typed").set_value("Vera@example.test wim@example.test").run()
+    page.press_key("change.submit")
+    assert "Already had access: vera@example.test." in page.shown
+    assert "Wim · wim@example.test · person <b>Viewer</b>" in page.shown
+    assert "Already had access" not in page.run().shown
 
 
 def test_a_document_is_renamed_and_its_path_shown(house: House) -> None:
@@ -528,6 +541,12 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     assert "tool.exe" in shown
     [inside] = house.client.catalog.list_documents(parent_document_id=archive)
     assert "In: Box</a>" in open_document(house, str(inside.document_id)).shown
+    resource = f"UPLOADED_DOCUMENT:{inside.resource.resource_id}"
+    who = house.open("who_can_read", resource=resource, who=f"user:{MEMBER}")
+    for page in (open_document(house, str(inside.document_id), "readers"), who):
+        assert "It has the readers of the archive or mail that it is in." in page.shown
+        assert f"documents?document={archive}&amp;part=readers" in page.shown
+        assert not {"Manage access", "Give access"}.intersection(page.labels)
     page = house.open("documents")
     assert page.cells("Name", "Type")[0] == ("Box", "ZIP, 2 files within")
     assert "one.txt" not in names(page)

@@ -255,10 +255,27 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house) -> None:
     save = page.button(key="change.submit")
     house.client.admin.grants.set(reference(key), [{"principal": user(ADA), "role": "VIEWER"}])
     save.click().run()
-    assert "Somebody else has changed this" in page.shown
+    assert "Another person changed access. Look at the changes below, and save again." in page.shown
     assert not next(house.client.admin.grants.list(reference(key)).pages()).organization_wide
     pages = [Mock(grants=[], version=version) for version in ("1", "2")]
     assert grants_on(Mock(**{"admin.grants.list.return_value.pages.return_value": pages}), Mock()).version == "1"
+
+
+def test_what_was_chosen_is_saved_beside_the_changes_of_another_person(house, monkeypatch) -> None:
+    """The dialog keeps the grants of the page's last drawing, as a browser draws it alone."""
+    house.add_people(ADA, BEN, "cleo@example.test")
+    offer, first = panel.offer_change, {}
+    monkeypatch.setattr(panel, "offer_change", lambda of, grants, warn: offer(of, first.setdefault(0, grants), warn))
+    key = house.load_resource("Shared desk", allowed_users_email_addresses=[ADA])
+    page = house.open("who_can_read", resource=key).press("Manage access")
+    page.text_input(key="grants.added.typed").set_value("cleo").run()
+    page.press_key(f"remove.user:{ADA}")
+    house.client.admin.grants.set(reference(key), [{"principal": user(one), "role": "VIEWER"} for one in (ADA, BEN)])
+    page.press_key("change.submit")
+    assert "Another person changed access. Look at the changes below, and save again." in page.shown
+    assert "Ada loses access." in page.shown
+    page.press_key("change.submit")
+    assert {one.principal.name for one in house.client.admin.grants.list(reference(key))} == {"Ben", "Cleo"}
 
 
 def test_a_viewer_who_is_also_an_editor_by_the_owner_keeps_both_roles(house) -> None:
