@@ -13,7 +13,7 @@ from app.formatting import escape
 from app.navigation import SETTINGS, UNDER_SETTINGS, pages
 from app.palette import show_palette
 from app.settings import settings
-from app.ui.dialogs import leave_others
+from app.ui.dialogs import close_unshown, leave_others
 from app.ui.errors import error_boundary
 from app.ui.notices import show_warning
 from app.ui.style import MARK, STYLE
@@ -70,6 +70,7 @@ def main() -> None:
     if page.url_path in UNDER_SETTINGS and me.is_admin:
         st.html(f'<nav class="carrel-trail" aria-label="Place"><a href="{SETTINGS}" target="_self">Settings</a></nav>')
     page.run()
+    close_unshown()
 
 
 main()

@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 _DONE, _PROBLEM = "confirm.done", "confirm.problem"
 _OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dialog.page"
-_DRAWN, _REPEATED = "dialog.drawn", "dialog.repeated"
+_DRAWN, _REPEATED, _SHOWN = "dialog.drawn", "dialog.repeated", "dialog.shown"
 REPEATED_EVERY = 3.0
 """Seconds between attempts at an action in need of confirmation, also after each refusal."""
 MOST_REPEATS = 200
@@ -184,6 +184,7 @@ def dialog(
         @wraps(draw)
         def show_if_open(*args: P.args, **kwargs: P.kwargs) -> None:
             if is_open(name):
+                st.session_state[_SHOWN] = True
                 show(*args, **kwargs)
 
         return show_if_open
@@ -273,7 +274,14 @@ def drop_secret() -> None:
     st.session_state.pop(_SECRET, None)
 
 
+def close_unshown() -> None:
+    """Close a dialog that the drawn page doesn't show: it would open unasked when the person comes back to its view."""
+    if _OPEN in st.session_state and not st.session_state.get(_SHOWN, False):
+        close_dialog()
+
+
 def leave_others(page: str) -> None:
+    st.session_state.pop(_SHOWN, None)
     if st.session_state.get(_PAGE) != page:
         drop_secret()
         close_dialog()
