@@ -145,8 +145,7 @@ def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | 
 
 def _show_container(resource: Resource) -> bool:
     """Return whether a document is a file in an archive or mail; if so, lead to where its access is changed."""
-    container = show_errors(partial(_container_of, resource))
-    if container is not None:
+    if (container := show_errors(partial(_container_of, resource))) is not None:
         said = "It has the readers of the archive or mail that it is in."
         show_link(said, "documents", document=str(container), part="readers")
     return container is not None
@@ -170,8 +169,7 @@ def open_change(resource: Resource) -> None:
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), warn: Warn | None = None) -> None:
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     show_text(resource.name)
-    newer: Grants | None = st.session_state.get(NEWER)
-    before = newer or before  # grants of the page's drawing, if only the dialog is drawn again
+    before = st.session_state.get(NEWER, before)  # the page's are older, while its dialog alone is drawn again
     gives, may_edit = not before.own or api.me().shares_own, resource.kind != AGENT
     added: list[Principal] | None = []
     if not gives:
@@ -349,15 +347,14 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
 
 def send(resource: Resource, before: Grants, after: Grants) -> Grants:
     """Replace the grants, unless another person has changed them since; return them with their new version."""
-    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
+    twice = [(key, GrantRole.VIEWER) for key in before.twice if after.roles.get(key) is before.roles[key]]
+    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in (*after.roles.items(), *twice)]
     if before.own:
         shared = person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
         # The service leaves out people who have the role from an admin.
         given = {Principal.of(one.principal).key for one in shared.grants}
         st.session_state[HAD] = list_text([one_line(after.who[key].name) for key in after.roles if key not in given])
         return replace(after, version=shared.version)
-    kept = [key for key in before.twice if after.roles.get(key) is before.roles[key]]
-    wanted += [Grant(principal=after.who[key].reference, role=GrantRole.VIEWER) for key in kept]
     with naming(*after.who.values()):
         set_grants = api.client().admin.grants.set
         saved = set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)
