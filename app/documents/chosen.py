@@ -28,23 +28,24 @@ def offer_actions(chosen: Sequence[Document]) -> None:
         if is_open(form):
             show(keep_opened(form, chosen))  # a change clears the choice, and its problem is still to be shown
     chosen_access.show(chosen)
+    done = st.session_state.pop(DONE, None)
     if not chosen:
-        if done := st.session_state.get(DONE):
+        if done:
             notices.show_note(done)
         notices.show_text("Choose rows of this page, and what to do with them.")
         return
-    st.session_state.pop(DONE, None)
     change = partial(change_each, CHOSEN, chosen)
+    it, its = ("it", "Its") if len(chosen) == 1 else ("them", "Their")
     many, names = count_text(len(chosen), "document"), [one.document_name for one in chosen]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{many} chosen")
         if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
-            gone = f"Nobody finds them any more, nor the files in them. {tell_undoing('them')}"
+            gone = f"Nobody finds {it} any more, nor the files in {it}. {tell_undoing(chosen)}"
             act = partial(change, lambda client, one: client.catalog.delete_document(one.document_id))
             confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
         if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
             act = partial(change, lambda client, one: client.catalog.reindex_document(one.document_id))
-            again = "Their text is indexed in the catalog again, in the background."
+            again = f"{its} text is indexed in the catalog again, in the background."
             confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
         notices.offer_action("Add to a collection …", open_dialog, ADD, key="chosen.add", icon="library_add")
         notices.offer_action("Remove from a collection …", open_dialog, REMOVE, key="chosen.remove", icon="remove")

@@ -9,7 +9,7 @@ import carrel
 from app import api
 from app.document_collections.contents import INSIDE
 from app.documents.facts import KINDS, STATES
-from app.formatting import days_back
+from app.formatting import days_back, one_line
 from app.ui import notices
 from app.ui.dialogs import NotYetError
 from app.ui.errors import ENDED, problem_of, show_errors
@@ -17,7 +17,7 @@ from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.tables import ALL_ROWS, forget
 from carrel.wire.catalog import Document, DocumentOrder
 from carrel.wire.common import NamedDocument
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, list_text
 
 LIST, CHOSEN, MINE, ALL = "documents", "documents.chosen", "mine", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
@@ -125,12 +125,24 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
         st.code(f"from carrel import Carrel\n\nclient = Carrel()\n{call}", wrap_lines=True)
 
 
-def tell_undoing(what: str) -> str:
-    """Say in a dialog whether and how long a deletion can be undone."""
-    page = show_errors(lambda: next(api.client().catalog.list_trashed_documents(page_size=1).pages()))
-    if not page.trash_days:
+def tell_undoing(documents: Sequence[Document]) -> str:
+    """Say in a dialog how long the deletion of which documents can be undone."""
+    inner = [one_line(one.document_name) for one in documents if one.parent_document_id is not None]
+    said = (
+        f"Files of an archive or a mail can't be restored: {list_text(inner)}. They come back with its next contents."
+    )
+    if len(inner) == len(documents):
+        return said
+    if not (days := trash_days()):
         return "This can't be undone."
-    return f"The owner and admins can restore {what} from the trash for {count_text(page.trash_days, 'day')}."
+    what = "the others" if inner else "it" if len(documents) == 1 else "them"
+    undoing = f"The owner and admins can restore {what} from the trash for {count_text(days, 'day')}."
+    return f"{said} {undoing}" if inner else undoing
+
+
+def trash_days() -> int:
+    """Return how many days the trash keeps a document; 0: there is no trash."""
+    return show_errors(lambda: next(api.client().catalog.list_trashed_documents(page_size=1).pages())).trash_days
 
 
 def change_each(

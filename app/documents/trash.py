@@ -1,13 +1,16 @@
 """The trash: deleted documents, to be restored or deleted for good."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from math import ceil
 
 import streamlit as st
 
+import carrel
 from app import api
-from app.documents.listing import change_each
+from app.documents.listing import change_each, trash_days
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.filters import text_filter
@@ -26,14 +29,15 @@ def show_trash() -> None:
     name = text_filter("Name or path", "deleted")
     catalog = api.client().catalog
     listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)
-    chosen = choose_rows(TRASH, listed, row=_row, empty=_show_nothing)
+    chosen = choose_rows(TRASH, listed, row=_row, empty=partial(_show_nothing, name))
     if not chosen:
         return
     names, many = [one.document_name for one in chosen], count_text(len(chosen), "document")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{many} chosen")
         if st.button("Restore …", key="trash.restore", icon=":material/restore_from_trash:"):
-            back = "They get back their readers and collections, as far as these still exist."
+            back = "Readers set by admins and collections come back, as far as they still exist. "
+            back += "What an owner shared has to be shared again."
             act = partial(change_each, TRASH, chosen, _restore)
             confirm(f"Restore {many}?", back, doing="Restore", action=act, names=names)
         if st.button("Delete for good …", key="trash.delete", icon=":material/delete_forever:"):
@@ -47,12 +51,18 @@ def _row(one: TrashedDocument) -> dict[str, object]:
         "Path": one.document_external_id,
         "Deleted": time_cell(one.deleted_at),
         "Deleted by": one.deleted_by.name,
-        "Days left": max((one.kept_until - datetime.now(UTC)).days, 0),
+        "Days left": max(ceil((one.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
     }
 
 
-def _show_nothing() -> None:
-    notices.show_empty("Nothing is in the trash.", "Documents that you delete can be restored here for some days.")
+def _show_nothing(name: str) -> None:
+    if name:
+        notices.show_empty("No deleted document is like that.", "Look for a part of its name or path.")
+    elif days := trash_days():
+        kept = f"Documents that you delete can be restored here for {count_text(days, 'day')}."
+        notices.show_empty("Nothing is in the trash.", kept)
+    else:
+        notices.show_empty("There is no trash.", "Documents that you delete can't be restored.")
 
 
 def _restore(client: Carrel, one: TrashedDocument) -> None:
@@ -64,4 +74,5 @@ def _restore(client: Carrel, one: TrashedDocument) -> None:
 
 def _delete(chosen: Sequence[TrashedDocument]) -> None:
     forget(TRASH, unchoose=True)
-    api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])
+    with suppress(carrel.NotFoundError):  # an attempt before, or another person, has deleted or restored all
+        api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])

@@ -171,13 +171,10 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
     leaves = f" It leaves {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
     files = f", {count_text(document.file_count, 'file')} in it" if document.file_count else ""
-    undoing = "It comes back with the archive or mail that it is in."
-    if document.parent_document_id is None:
-        undoing = tell_undoing("it")
     confirm(
         "Delete this document?",
         f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody finds it "
-        f"any more. {undoing}",
+        f"any more. {tell_undoing([document])}",
         doing="Delete",
         action=lambda: api.client().catalog.delete_document(document.document_id),
         then=partial(forget, LIST),

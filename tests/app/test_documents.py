@@ -107,6 +107,7 @@ def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(hou
     with pytest.raises(carrel.NotFoundError):
         house.client.catalog.get_document(second)
     page = house.open("documents", name=word, rows="choose").choose(0).press("Re-index …")
+    assert "Its text is indexed" in page.shown
     assert house.client.catalog.get_document(third).document_version == 1
     assert names(page.answer("Re-index …", "Re-index")) == [f"{word} 2"]
     house.load(f"{word} 3", upload_as_user_email=MEMBER)
@@ -144,7 +145,8 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) ->
     assert f"Of 2 documents, 1 could not be changed. {word} 1: The document is not in this collection." in page.shown
     house.add_to(where, first)
     page.run().press_key("chosen.remove.submit")
-    assert f"1 document removed from {word} shelf." in page.shown
+    assert (told := f"1 document removed from {word} shelf.") in page.shown
+    assert told not in page.run().shown
     assert (names(page), list(collections.list_documents_in_collection(where))) == ([], [])
     page = house.open("documents", name=word, rows="choose").choose(0).press("Remove from a collection …")
     page.selectbox(key="chosen.remove.collection").set_value(other).run()
@@ -382,14 +384,28 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
     assert names(house.open("documents", signed_in_as=MEMBER, trash="open", deleted=word)) == [f"{word} 3"]
     page = house.open("documents", trash="open", deleted=word)
     assert names(page) == [f"{word} {number}" for number in (3, 2, 1, 0)]
-    assert set(page.column("Days left")) <= {6, 7}
-    page = page.choose(0, 2).press("Restore …").answer("Restore …", "Restore")
+    assert set(page.column("Days left")) == {7}
+    page = page.choose(0, 2).press("Restore …")
+    assert "What an owner shared has to be shared again." in page.shown
+    page = page.answer("Restore …", "Restore")
     assert names(page) == [f"{word} 2", f"{word} 0"]
     assert f"{word} 3 was restored without {word} crew" in page.shown
     page = page.choose(0, 1).press("Delete for good …")
     assert (f"{word} 2" in page.shown, "can&#x27;t be undone" in page.shown) == (True, True)
-    assert "Nothing is in the trash." in page.answer("Delete for good …", "Delete").shown
+    [kept, other] = house.client.catalog.list_trashed_documents(document_name=word)
+    house.client.catalog.delete_trashed_documents([kept.trashed_document_id, other.trashed_document_id])
+    page = page.answer("Delete for good …", "Delete")  # what another person has deleted since
+    assert ("No deleted document is like that." in page.shown, "Nothing is" in page.shown) == (True, False)
     assert names(house.open("documents", name=word, order="name")) == [f"{word} 1", f"{word} 3"]
+
+
+def test_an_empty_trash_says_how_long_documents_stay(house: House, monkeypatch) -> None:
+    empty = f"{uuid4().hex[:8]}@example.test"
+    house.add_people(empty)
+    assert "can be restored here for 7 days." in house.open("documents", signed_in_as=empty, trash="open").shown
+    monkeypatch.setattr("app.documents.trash.trash_days", lambda: 0)
+    page = house.open("documents", signed_in_as=empty, trash="open")
+    assert "Documents that you delete can&#x27;t be restored." in page.shown
 
 
 def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -> None:
@@ -532,12 +548,21 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     assert "1 of 2 files read, 1 left out" in shown
     assert "tool.exe" in shown
     [inside] = house.client.catalog.list_documents(parent_document_id=archive)
-    assert "In: Box</a>" in open_document(house, str(inside.document_id)).shown
     who = house.open("who_can_read", resource=f"UPLOADED_DOCUMENT:{inside.resource.resource_id}", who=f"user:{MEMBER}")
     for page in (open_document(house, str(inside.document_id), "readers"), who):
         assert "It has the readers of the archive or mail that it is in." in page.shown
         assert f"documents?document={archive}&amp;part=readers" in page.shown
         assert not {"Manage access", "Give access"}.intersection(page.labels)
+    page = open_document(house, str(inside.document_id))
+    assert "In: Box</a>" in page.shown
+    lost = "Files of an archive or a mail can&#x27;t be restored: one.txt."
+    assert lost in page.press("Delete …").shown
+    page = house.open("documents", files="all", rows="choose")
+    rows = [names(page).index(name) for name in ("one.txt", "Box")]
+    shown = page.choose(*rows).press("Delete …").shown
+    assert (lost in shown, "can restore the others from the trash for 7 days" in shown) == (True, True)
+    shown = house.open("documents", files="all", rows="choose").choose(rows[0]).press("Delete …").shown
+    assert (lost in shown, "from the trash" in shown, "Nobody finds it any more" in shown) == (True, False, True)
     page = house.open("documents")
     assert page.cells("Name", "Type")[0] == ("Box", "ZIP, 2 files within")
     assert "one.txt" not in names(page)
