@@ -131,6 +131,16 @@ def test_settings_lists_every_page_that_the_menu_does_not_and_its_pages_lead_bac
     assert '<a href="settings" target="_self">Settings</a>' in page.run().shown
 
 
+def test_a_dialog_stays_closed_after_its_view_was_left(keyed_house: House, monkeypatch) -> None:
+    monkeypatch.setattr(current, "_cookie", keyed_house.sign_in)
+    page = Page(VIEWS.parent / "main.py", default_timeout=SECONDS)
+    page._page_hash = calc_hash("groups")
+    assert "Cancel" in page.run().press("Add group").run().labels
+    page.query_params["group"] = keyed_house.add_group("Crew")
+    page.run().query_params.clear()  # as the browser's Back
+    assert ("Add group" in page.run().labels, "Cancel" in page.labels) == (True, False)
+
+
 @pytest.mark.parametrize("email", ["", MEMBER])
 def test_the_workbenchs_own_key_acts_for_admins_alone(keyed_house: House, email: str) -> None:
     keyed_house.load("Board", "The offer for HERON was refused.")
