@@ -90,7 +90,7 @@ def _source(number: int, source: ReferencedSource, message_id: UUID, chat: str) 
     return (
         f'<li id="{anchor}"><span class="carrel-number">{number}</span>'
         f"<div><strong>{escape(source.name)}</strong>{place_html(source.place)}<blockquote>{html.escape(source.quote)}</blockquote>"
-        f'<a href="{where}" target="_blank" rel="noopener" data-source="{anchor}">Open document</a>{away}</div></li>'
+        f'<a href="{where}" target="_blank" rel="noopener">Open document</a>{away}</div></li>'
     )
 
 

@@ -18,6 +18,7 @@ from carrel.wire.replies import ReferencedSource
 from carrel.wire.search import TextSpan
 
 _GONE = "This document is gone, or you may not read it any more."
+_NO_REPLY = "This reply can't be shown any more. Reload the page."
 
 
 @st.fragment
@@ -28,23 +29,25 @@ def show_source(place: conversations.ChatLocation) -> None:
         return
     shown = st.empty()
 
-    def show(body: str, *, is_busy: bool = False) -> None:
-        state = f'data-source-shown="{escape(str(chosen))}" aria-busy="{str(is_busy).lower()}"'
+    def show(body: str, shows: str, *, is_busy: bool = False) -> None:
+        state = f'data-source-shown="{escape(shows)}" aria-busy="{str(is_busy).lower()}"'
         close = '<button type="button" class="carrel-close">Close</button>'
         shown.html(f'<section class="carrel-preview" tabindex="0" aria-label="Source" {state}>{close}{body}</section>')
 
-    show(WAITING, is_busy=True)
-    body = ""
+    show(WAITING, str(chosen), is_busy=True)
+    body, shows = "", ""  # source.js asks again for a source that isn't shown
     with error_boundary():
         try:
-            body = _read(place, str(chosen))
+            body, shows = _read(place, str(chosen)), str(chosen)
         finally:
-            show(body)
+            show(body, shows)
 
 
 def _read(place: conversations.ChatLocation, chosen: str) -> str:
     """Read the reply again, then the passage: access may have changed since the page was drawn."""
-    source = _find(place, chosen)
+    if (transcript := conversations.read(place.conversation)) is None:
+        return f'<p class="carrel-text" role="status">{_NO_REPLY}</p>'
+    source = _find(transcript, chosen)
     where = source and conversations.location_of(source, urlencode(place.address()))
     texts: Mapping[int, str] = {}
     if where is not None and where.chunk_index is not None:
@@ -62,9 +65,8 @@ def _read(place: conversations.ChatLocation, chosen: str) -> str:
     return f"<h2>{isolate(source.name)}</h2>{passage}{link}"
 
 
-def _find(place: conversations.ChatLocation, chosen: str) -> ReferencedSource | None:
-    transcript = conversations.read(place.conversation)
-    for message in transcript.messages if transcript else ():
+def _find(transcript: conversations.Transcript, chosen: str) -> ReferencedSource | None:
+    for message in transcript.messages:
         for number, source in enumerate(message.referenced_sources, 1):
             if conversations.anchor_of(message.message_id, number) == chosen:
                 return source

@@ -232,7 +232,8 @@ def page() -> None:
     )
     agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
     place = conversations.ChatLocation.from_address(st.query_params)
-    side, main, beside = st.columns([22, 48, 30], gap="medium")
+    # An empty container isn't drawn, so the style can't hide a column without one.
+    side, main, *beside = st.columns([22, 48, 30] if place.conversation else [22, 78], gap="medium")
     with side, st.container(key="chat-side"):
         new = conversations.ChatLocation(place.agent if place.agent in agents else "")
         with st.container(horizontal=True):
@@ -245,8 +246,8 @@ def page() -> None:
             conversations.show_conversations(place.conversation, choose=_go_to)
     with main:
         here = show_conversation(agents, place) if place.conversation else begin(agents, place)
-    if place.conversation:
-        with beside, st.container(key="chat-source"):
+    if beside:
+        with beside[0], st.container(key="chat-source"):
             show_source(place)
     if here is not None:
         st.chat_input("Your message", key=WORDS, on_submit=_submit, args=(here,))

@@ -3,12 +3,14 @@
 import html
 import re
 from collections.abc import Callable
+from unittest.mock import Mock
 from uuid import uuid4
 
 import httpx
 import pytest
 from markdown_it import MarkdownIt
 
+import carrel
 from app.auth import current
 from app.ui.passages import label
 from service.domains.agents.answering import ModelFailure
@@ -68,12 +70,19 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
 
 
 def test_a_source_opens_beside_the_reply_while_it_may_be_read(visit: Visit) -> None:
-    page, desk = visit.ask(), visit.desk
+    page, desk = visit.open(), visit.desk
+    assert all(column.children for column in page.columns)  # the browser keeps the room of an empty column
+    page = say(page, ASKED)
     shown = until_replied(page, "carrel-sources")
     anchor = shown.partition(' data-source="')[2].partition('"')[0]
     assert 'class="carrel-preview"' not in shown
+    assert f'data-source="{anchor}"' not in shown.partition('<li id="source-')[2]  # its link opens the document
     quoted = '<p class="carrel-passage"><mark>The ferry to Northlight leaves at noon.</mark>'
     whole = f"<h2>Ferries</h2>{quoted} Dogs travel free of charge.</p>"
+    with pytest.MonkeyPatch.context() as lost:
+        lost.setattr("app.chat.source.read_around", Mock(side_effect=carrel.APIConnectionError("cut")))
+        panel = open_source(page, anchor)
+    assert ('data-source-shown=""' in panel, "Ferries" in panel) == (True, False)  # so the next press reads it
     assert whole in (panel := open_source(page, anchor))
     assert f'href="documents?document={desk.document_id}&amp;part=text' in panel
     assert panel.rstrip().endswith(">Open the document</a></p></section>")
@@ -86,6 +95,9 @@ def test_a_source_opens_beside_the_reply_while_it_may_be_read(visit: Visit) -> N
     assert "Open the document" not in panel
     assert "Northlight" not in open_source(page, "source-of-nothing-1")
     assert open_source(page, "") == ""
+    desk.service.execute("DELETE FROM conversations WHERE conversation_id = %s", [page.address["conversation"]])
+    panel = open_source(page, anchor)
+    assert ("This document is gone" in panel, "can't be shown any more. Reload" in panel) == (False, True)
 
 
 def open_source(page: Page, anchor: str) -> str:
