@@ -26,7 +26,7 @@ from carrel.wire.admin import Grant, GrantInfo
 from carrel.wire.common import GrantRole, ResourceType, Role
 from flows.operations.formatting import count_text, list_text
 
-READERS, CHANGE, ADDED, CHANGED = "readers", "change", "grants.added", "grants.changed"
+READERS, REACH, CHANGE, ADDED, CHANGED = "readers", "reach", "change", "grants.added", "grants.changed"
 NEWER, HAD = "grants.newer", "grants.had"
 OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 EVERYBODY = "Everybody in the organization"
@@ -358,7 +358,8 @@ def send(resource: Resource, before: Grants, after: Grants) -> Grants:
     with naming(*after.who.values()):
         set_grants = api.client().admin.grants.set
         saved = set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)
-    forget(READERS)
+    for listed in (READERS, REACH):
+        forget(listed)
     return replace(after, version=saved.version)
 
 

@@ -12,7 +12,7 @@ from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions import browsing
 from app.permissions.explaining import show_why
-from app.permissions.panel import offer_access, offer_change
+from app.permissions.panel import REACH, offer_access, offer_change
 from app.ui import notices
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
@@ -147,7 +147,7 @@ def _show_reach(who: Principal) -> None:
     if order is ResourceOrder.ID:
         notices.show_note("These are too many to be shown in the order of their names: narrow them down.")
     show_pages(
-        "reach",
+        REACH,
         pages_of(partial(question.ask, order=order), about=(question.about, order)),
         row=lambda one: dict(zip(HEADS[:3], _row_of(one), strict=False)),
         empty=partial(_say_nothing, question),

@@ -93,6 +93,17 @@ def test_something_of_the_list_is_explained(house, keys: Mapping[str, str]) -> N
     assert "resource" not in page.query_params
 
 
+def test_the_list_is_read_again_after_a_change_of_access(house) -> None:
+    house.add_people("dora@example.test")
+    key = house.load_resource("Crane log", allowed_users_email_addresses=["dora@example.test"])
+    page = house.open("what_can_they_read", who="user:dora@example.test")
+    assert page.cells("Name", "Through") == [("Crane log", "Direct access")]
+    page.query_params["resource"] = key
+    page.run().press("Manage access").checkbox(key="everybody.False").check().run().press_key("change.submit")
+    page.press("All that they may read")
+    assert page.cells("Name", "Through") == [("Crane log", "Direct access, Everybody")]
+
+
 def test_many_are_paged_and_exported_whole(house) -> None:
     crew = house.add_group("Many crew")
     for name in (*(f"Many {number:02}" for number in range(51)), "@SUM(1)"):
