@@ -126,18 +126,20 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
 
 
 def tell_undoing(documents: Sequence[Document]) -> str:
-    """Say in a dialog how long the deletion of which documents can be undone."""
+    """Say in a dialog which of the documents to be deleted can be restored, and for how long."""
     inner = [one_line(one.document_name) for one in documents if one.parent_document_id is not None]
-    said = (
+    if not inner:
+        return tell_trash("it" if len(documents) == 1 else "them")
+    lost = (
         f"Files of an archive or a mail can't be restored: {list_text(inner)}. They come back with its next contents."
     )
-    if len(inner) == len(documents):
-        return said
+    return lost if len(inner) == len(documents) else f"{lost} {tell_trash('the others')}"
+
+
+def tell_trash(what: str) -> str:
     if not (days := trash_days()):
         return "This can't be undone."
-    what = "the others" if inner else "it" if len(documents) == 1 else "them"
-    undoing = f"The owner and admins can restore {what} from the trash for {count_text(days, 'day')}."
-    return f"{said} {undoing}" if inner else undoing
+    return f"The owner and admins can restore {what} from the trash for {count_text(days, 'day')}."
 
 
 def trash_days() -> int:

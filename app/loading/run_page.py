@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import streamlit as st
 
-from app.documents.listing import tell_undoing
+from app.documents.listing import tell_trash
 from app.formatting import ago, moment, one_line
 from app.labels import RUN_PHASES
 from app.loading import runs, staging
@@ -114,7 +114,7 @@ def _offer_deletion(run: RunStatus, label: str) -> None:
     more = f" The first {len(names):,} are named here; the page has all names as CSV." if number > len(names) else ""
     confirm(
         f"Delete {count_text(number, 'document')}?",
-        f"Nobody finds these documents any more. {tell_undoing('them')}{more} The run also sends what is new or "
+        f"Nobody finds these documents any more. {tell_trash('them')}{more} The run also sends what is new or "
         "changed. It deletes nothing when other documents are gone by then.",
         doing="Delete them",
         action=lambda: st.query_params.from_dict({"run": str(runs.start_planned(run, deleting=True))}),
