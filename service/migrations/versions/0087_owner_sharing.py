@@ -1,4 +1,4 @@
-"""An organization lets owners share, or doesn't."""
+"""Organizations say whether owners may share."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,6 +7,6 @@ revision, down_revision, usable_from = "0087", "0085", None
 
 
 def upgrade() -> None:
-    """Add the setting; in organizations that exist, only admins give access, as before."""
+    """Add the setting; in organizations that exist, owners can't share, as before."""
     enabled = sa.Column("owner_sharing_enabled", sa.Boolean(), nullable=False, server_default=sa.text("false"))
     op.add_column("organizations", enabled)

@@ -1,4 +1,4 @@
-"""An owner gives others access to a resource."""
+"""Resources note the roles that their owner gave."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ revision, down_revision, usable_from = "0088", "0087", None
 
 
 def upgrade() -> None:
-    """Add the column; no owner has shared anything."""
+    """Add the column, empty: no owner has shared anything yet."""
     op.add_column("resources", sa.Column("shares", JSONB()))

@@ -94,7 +94,7 @@ class OrganizationSettings(Resource[M]):
         documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
         `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
         changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
-        language model read queries for smart filtering and query extraction.`owner_sharing_enabled` lets owners share.
+        language model read queries for smart filtering and query extraction. `owner_sharing_enabled` lets owners share.
         Without it, existing shares stay until the owner or an admin removes them.
         """
         request = AdminOrganizationUpdateRequest(
