@@ -75,7 +75,7 @@ async def resolve(
             unknown.append(FieldError(field, f"{describe(one)} is unknown in this organization"))
         else:
             named.append(Named(principal_id=found, is_group=isinstance(one, GroupReference)))
-    _refuse(unknown)
+    _refuse(unknown, is_limited=may_be_named is not None)
     return named
 
 
@@ -112,14 +112,15 @@ async def find_group_ids(
     return frozenset(groups)
 
 
-def _refuse(unknown: Collection[FieldError]) -> None:
+def _refuse(unknown: Collection[FieldError], *, is_limited: bool = False) -> None:
     if unknown:
         details = list(unknown)[:MOST_DETAILS]
         names = "; ".join(detail.message for detail in details)
         more = f" (and {len(unknown) - len(details)} more)" if len(unknown) > len(details) else ""
-        raise BadRequest(
-            f"Create them first, or leave them out: {names}{more}.", code="unknown_principal", details=details
-        )
+        message = f"Create them first, or leave them out: {names}{more}."
+        if is_limited:
+            message = f"Name active people by their exact addresses, or groups that you are in: {names}{more}."
+        raise BadRequest(message, code="unknown_principal", details=details)
 
 
 def describe(one: PrincipalReference) -> str:

@@ -45,10 +45,10 @@ class Resource:
     container_id: UUID | None
     shares: Mapping[str, str] | None
 
-    @property
-    def shared(self) -> list[tuple[UUID, str]]:
-        """The roles that the owner gave."""
-        return [(UUID(who), role) for who, role in (self.shares or {}).items()]
+    def shared_in(self, access: Access) -> dict[UUID, str]:
+        """Return the roles that the owner gave, of the access's: release 0.3.0 revokes roles and leaves `shares`."""
+        given = {UUID(who): role for who, role in (self.shares or {}).items()}
+        return dict(given.items() & set(access.grants())) if given else {}
 
 
 _RESOURCE = columns_of(resources, Resource)
@@ -293,17 +293,20 @@ async def delete_resources(connection: Connection, organization_id: UUID, *, obj
 
 async def move_resources(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move resources (by object), whose rows are locked already, to other access classes; of what owners gave, the
-    roles that the new class has stay."""
+    roles that both classes have stay."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
     given = sa.func.jsonb_each_text(resources.c.shares).table_valued("key", "value", name="given")
-    stays = sa.exists().where(
-        _readers.organization_id == resources.c.organization_id,
-        _readers.access_class == moved.c.access_class,
-        _readers.principal_id == sa.cast(given.c.key, sa.Uuid),
-        _readers.role == given.c.value,
-    )
-    kept = sa.select(sa.func.jsonb_object_agg(given.c.key, given.c.value)).where(stays).scalar_subquery()
+    stays = [
+        sa.exists().where(
+            _readers.organization_id == resources.c.organization_id,
+            _readers.access_class == access_class,
+            _readers.principal_id == sa.cast(given.c.key, sa.Uuid),
+            _readers.role == given.c.value,
+        )
+        for access_class in (resources.c.access_class, moved.c.access_class)
+    ]
+    kept = sa.select(sa.func.jsonb_object_agg(given.c.key, given.c.value)).where(*stays).scalar_subquery()
     shares = sa.case((resources.c.shares.is_not(None), kept))
     await connection.execute(sa.update(resources).where(*own).values(access_class=moved.c.access_class, shares=shares))
 

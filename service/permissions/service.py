@@ -147,9 +147,9 @@ async def change_owner(
     return await _change_accesses(connection, organization_id, resources=resources, change=hand_over)
 
 
-def share_change(resource: queries.Resource, after: Mapping[UUID, str]) -> Change:
-    """Describe what an owner gives on a resource, as it was before, for the audit log."""
-    details = {"before": roles_by_id(resource.shared), "after": roles_by_id(after.items())}
+def share_change(resource: queries.Resource, before: Mapping[UUID, str], after: Mapping[UUID, str]) -> Change:
+    """Describe a change of what an owner gives on a resource, for the audit log."""
+    details = {"before": roles_by_id(before.items()), "after": roles_by_id(after.items())}
     return Change("grants.share", resource.resource_type, resource.object_id, details)
 
 
@@ -159,8 +159,14 @@ async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids
     if not owner_ids:
         return []
     resources = await queries.lock_shared(connection, organization_id, owner_ids=owner_ids)
-    await _change_accesses(connection, organization_id, resources=resources, change=Access.without)
-    return [share_change(one, {}) for one in resources]
+    before = await _change_accesses(connection, organization_id, resources=resources, change=Access.without)
+    return ended_shares(resources, before)
+
+
+def ended_shares(resources: Iterable[queries.Resource], before: Mapping[int, Access]) -> list[Change]:
+    """Describe the end of what owners gave, by each class's access before."""
+    given = [(one, one.shared_in(before[one.access_class])) for one in resources]
+    return [share_change(one, shared, {}) for one, shared in given if shared]
 
 
 async def _change_accesses(
@@ -172,7 +178,10 @@ async def _change_accesses(
 ) -> dict[int, Access]:
     """Change the access of locked resources, equal access once; return the access of each class before."""
     before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
-    kinds = {one.object_id: (one.access_class, frozenset(one.shared)) for one in resources}
+    kinds = {
+        one.object_id: (one.access_class, frozenset(one.shared_in(before[one.access_class]).items()))
+        for one in resources
+    }
     after = {kind: change(before[kind[0]], kind[1]) for kind in set(kinds.values())}
     digests = {kind: access.digest() for kind, access in after.items()}
     of_digest = await access_classes_for(

@@ -367,7 +367,9 @@ class Model:
         if role is not OWNER:
             raise RefusedError(403, "owner_required")
         known = {name for name, user in self.users.items() if user.active} | (self.held(actor) & self.groups.keys())
-        if not {who for who, _ in given} <= known | {who for who, _ in resource.shares}:
+        before = dict(resource.shares)
+        stays = {(who, role) for who, role in given if before.get(who) in {role, EDITOR}}
+        if not {who for who, _ in {*given} - stays} <= known:
             raise RefusedError(400, "unknown_principal")
         resource.end_shares()
         editors = {who for who, role in given if role == EDITOR} - resource.owners - resource.editors

@@ -1,11 +1,13 @@
 """Sharing by owners: with whom, what is refused without a word more, and what ends it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.harness.services import RunningService
+from tests.oauth.test_races import meanwhile, until_waiting
 from tests.service.conversations import at_once
 from tests.service.directory import (
     a_group,
@@ -71,6 +73,11 @@ def test_an_owner_shares_with_people_and_their_groups_and_takes_back(service, id
     assert entry["details"]["after"] == {ids[BEN]: "EDITOR", outer["id"]: "VIEWER"}
     assert entry["actingFor"]["id"] == ids[ADA]
     a_group(service, "Inner", id=inner["id"])
+    a_user(service, BEN, active=False)
+    raised = service.call(SHARE, shares(memo, (user(BEN), "EDITOR"), (group(outer), "EDITOR")))
+    assert [one["field"] for one in raised.json()["error"]["details"]] == ["grants.1.principal"], "no better role"
+    answer = done(service.call(SHARE, shares(memo, user(BEN), group(outer))))
+    assert named(answer) == {"ben": "VIEWER", "Outer": "VIEWER"}, "a role may be lowered"
     done(service.call(SHARE, shares(memo, group(outer), version=answer["version"])))
     assert set(readers(service, memo)) == {ADA, CAT, "Outer", "Inner"}, "a group that the owner has left stays"
     assert code(service.call(SHARE, shares(memo, version=answer["version"]))) == (409, "changed_meanwhile")
@@ -89,27 +96,69 @@ def test_whom_an_owner_may_not_name_is_as_unknown_as_nobody(service, memo) -> No
     assert code(answer) == (400, "unknown_principal")
     details = [(one["field"], one["message"].partition(" is ")[2]) for one in answer.json()["error"]["details"]]
     assert details == [(f"grants.{place}.principal", "unknown in this organization") for place in range(1, 7)]
+    assert "exact addresses" in answer.json()["error"]["message"]
     assert readers(service, memo) == [ADA]
     assert named(done(service.call(SHARE, shares(memo, (user(BEN), "EDITOR"), user(BEN))))) == {"ben": "EDITOR"}
 
 
-def test_who_does_not_own_it_shares_nothing(service, memo) -> None:
-    """Editors and readers are refused; others, admins too, learn nothing of it."""
+def test_a_role_that_an_older_release_revoked_is_shared_no_more(service, ids, memo) -> None:
+    """That release changes access and leaves the note of what the owner gave."""
+    grant(service, memo, user(CAT))
+    note = f'{{"{ids[BEN]}": "EDITOR"}}'
+    on_rows(service, "UPDATE resources SET shares = %s", note)
+    assert named(done(service.call(SHARED, {"resource": memo, "userEmail": ADA}))) == {}
+    done(service.call("admin/organization/update", {"ownerSharingEnabled": False}))
+    again = shares(memo, (user(BEN), "EDITOR"))
+    assert code(service.call(SHARE, again)) == (403, "owner_sharing_disabled")
+    assert entries(service, action="grants.share") == []
+    grant(service, memo, user(BEN), role="EDITOR")
+    assert granted(service) == {"ben": ("EDITOR", None)}, "an admin gave it"
+    grant(service, memo, user(CAT))
+    on_rows(service, "UPDATE resources SET shares = %s", note)
+    a_user(service, ADA, active=False)
+    assert entries(service, action="grants.share") == []
+    assert granted(service) == {"cat": ("VIEWER", None)}
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_provider_that_ends_an_account_waits_for_the_owners_own_upload(service, ids, memo, method: str) -> None:
+    """An upload locks the document, and then refers to its owner, whom the provider's request has not locked yet."""
+    provider = Provider(service)
+    body = {"schemas": [USER], "userName": ADA, "externalId": "1", "active": True}
+    provider.send("PUT", f"Users/{ids[ADA]}", body).raise_for_status()
+    done(service.call(SHARE, shares(memo, user(BEN))))
+    ended = partial(provider.send, method, f"Users/{ids[ADA]}", body | {"externalId": "2", "active": False})
+    with ThreadPoolExecutor(1) as threads:
+        with meanwhile(service, "SELECT FROM resources WHERE resource_id = 'memo' FOR UPDATE") as upload:
+            answer = threads.submit(ended)
+            until_waiting(upload, answer)
+            upload.execute("SELECT FROM principals WHERE principal_id = %s FOR KEY SHARE NOWAIT", [ids[ADA]])
+        answer.result().raise_for_status()
+    assert readers(service, memo) == []
+
+
+def test_who_does_not_own_it_shares_nothing(service, ids, memo) -> None:
+    """Editors and readers are refused; others, admins too, learn nothing of it. An archive's file has its readers."""
+    inside = a_resource(service, "inside", owner=ids[ADA])
+    [(archive,)] = on_rows(service, "SELECT object_id FROM resources", more="AND resource_id = 'memo'")
+    on_rows(service, "UPDATE resources SET container_id = %s", archive, more="AND resource_id = 'inside'")
     grant(service, memo, user(BEN), role="EDITOR")
     for operation, more in ((SHARE, {"grants": []}), (SHARED, {})):
         ask = partial(service.call, operation)
         assert code(ask({"resource": memo, "userEmail": BEN, **more})) == (403, "owner_required")
         assert code(ask({"resource": memo, "userEmail": CAT, **more})) == (404, "resource_not_found")
         assert code(ask({"resource": memo, **more})) == (404, "resource_not_found")
+        assert code(ask({"resource": inside, "userEmail": ADA, **more})) == (409, "document_in_container")
+        assert code(ask({"resource": inside, "userEmail": CAT, **more})) == (404, "resource_not_found")
     assert set(readers(service, memo)) == {ADA, BEN}
 
 
 def test_without_the_setting_owners_only_take_back(service, memo) -> None:
-    done(service.call(SHARE, shares(memo, user(BEN), user(CAT))))
+    done(service.call(SHARE, shares(memo, user(BEN), (user(CAT), "EDITOR"))))
     done(service.call("admin/organization/update", {"ownerSharingEnabled": False}))
-    for given in ((user(BEN), (user(CAT), "EDITOR")), (user(BEN), user(service.admin_email))):
+    for given in (((user(BEN), "EDITOR"), user(CAT)), (user(BEN), user(service.admin_email))):
         assert code(service.call(SHARE, shares(memo, *given))) == (403, "owner_sharing_disabled")
-    done(service.call(SHARE, shares(memo, user(CAT))))
+    assert named(done(service.call(SHARE, shares(memo, user(CAT))))) == {"cat": "VIEWER"}, "a lower role takes back"
     assert set(readers(service, memo)) == {ADA, CAT}
     on_rows(service, "UPDATE organizations SET owner_sharing_enabled = DEFAULT")
     assert not done(service.call("admin/organization/get"))["ownerSharingEnabled"], "as in those before the setting"

@@ -36,9 +36,9 @@ MEMBER = Requirement(None, None)
 ANYBODY = Requirement(None, None, any_token=True)
 # They make the service open connections, which no service account's token is for, whatever its scopes.
 DOCSTORE_WRITE = Requirement(None, ApiScope.CATALOG_WRITE)
-# Nor does a program share what it owns.
-SHARING = Requirement(None, ApiScope.CATALOG_WRITE)
 DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)
+# Nor does a program share what it owns.
+SHARING, SHARES_READ = DOCSTORE_WRITE, DOCSTORE_READ
 
 
 class Trait(Flag):

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire import common
+from carrel.wire import common, operations
 from carrel.wire.access import AccessThrough
 from carrel.wire.admin import Grant, GrantInfo
 from carrel.wire.fields import Instant, StrictFlag
@@ -225,7 +225,9 @@ CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
 )
 """Return whether a user may act on each of 1 to 1000 resources, in the order given. More raise
 InvalidArgumentError, because one call has one consistent moment; split larger lists yourself."""
-GET_SHARES = ApiOperation("permissions/getShares", GetSharesRequest, ResourceShares, SHARING, NOT_FOUND)
+GET_SHARES = ApiOperation(
+    "permissions/getShares", GetSharesRequest, ResourceShares, operations.SHARES_READ, NOT_FOUND | CONFLICT
+)
 """Return the roles that the caller has given on a document or collection that they own; not those of admins."""
 SET_SHARES = ApiOperation(
     "permissions/setShares", SetSharesRequest, ResourceShares, SHARING, NOT_FOUND | CONFLICT | CONFIRMED

@@ -161,7 +161,7 @@ async def _show(
     if grants is None:
         grants = await queries.list_grants(connection, organization_id, access_class=resource.access_class)
     access = await service.access_of(connection, organization_id, resource.object_id)
-    owner, shared = None, {*resource.shared}
+    owner, shared = None, resource.shared_in(access)
     if shared and access.owner_id is not None:
         [row] = await list_principals(connection, organization_id, principal_ids=[access.owner_id])
         owner = to_named_principal(row)
@@ -172,7 +172,7 @@ async def _show(
             wire.GrantInfo(
                 principal=to_named_principal(row),
                 role=GrantRole(row.role),
-                given_by=owner if (row.principal_id, row.role) in shared else None,
+                given_by=owner if shared.get(row.principal_id) == row.role else None,
             )
             for row in grants
         ],

@@ -3,6 +3,7 @@ the owner is in. What an owner gave ends with the ownership, and when the owner 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -17,7 +18,7 @@ from service.auth.queries import get_acting_principal
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import Principal, get_organization, list_principals, lock_organization
 from service.permissions import queries
-from service.permissions.access import RANKED, Access, best_roles
+from service.permissions.access import RANKED, Access, best_roles, roles_by_id
 from service.permissions.rights import role_in
 from service.permissions.service import (
     access_of,
@@ -33,8 +34,8 @@ from service.platform.errors import Forbidden
 async def get_shares(connection: Connection, caller: Caller, *, request: wire.GetSharesRequest) -> wire.ResourceShares:
     """Show the roles that the caller has given on a resource of theirs. Raises as `_require_owned`."""
     found = await queries.find_resource(connection, caller.organization_id, request.resource)
-    resource, _ = await _require_owned(connection, caller, found)
-    return await _show(connection, caller, resource)
+    resource, access = await _require_owned(connection, caller, found)
+    return await _show(connection, caller, resource, resource.shared_in(access))
 
 
 async def set_shares(connection: Connection, caller: Caller, *, request: wire.SetSharesRequest) -> wire.ResourceShares:
@@ -44,44 +45,42 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     # Whoever deactivates the caller, or changes the setting, waits for this or has been waited for.
     await lock_organization(connection, organization_id)
     resource, access = await _lock_owned(connection, caller, request.resource)
+    before = resource.shared_in(access)
     if request.version is not None:
-        shown = await _show(connection, caller, resource)
+        shown = await _show(connection, caller, resource, before)
         await refuse_stale(connection, caller, request.version, shown, target_id=resource.object_id)
-    before, others = dict(resource.shared), access.without(resource.shared)
+    others = access.without(before.items())
     held = best_roles(others.grants())
     given = await _resolve(connection, caller, request.grants, before=before)
     # A role that somebody has already, or a better one, is no share, and doesn't end with it.
-    after = {who: role for who, role in given.items() if held.get(who) not in RANKED[: RANKED.index(role) + 1]}
-    gives = any(before.get(who) != role for who, role in after.items())
+    after = {who: role for who, role in given.items() if _raises(held.get(who), role)}
+    gives = any(_raises(before.get(who), role) for who, role in after.items())
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
-        message = "In this organization, only admins give access. Ask an admin to share it, or to let owners share."
+        message = "Owners can't share here; an admin can give access, and an upload can name readers."
         raise Forbidden(message, code="owner_sharing_disabled")
     if after != before:
         shared = Access.of([*others.grants(), *after.items()])
         await set_access(connection, organization_id, object_id=resource.object_id, access=shared)
-        await record_all(connection, caller, changes=[share_change(resource, after)])
-        resource = replace(resource, shares={str(who): role for who, role in after.items()})
-        await queries.set_shares(connection, organization_id, resource)
-    return await _show(connection, caller, resource)
+        await record_all(connection, caller, changes=[share_change(resource, before, after)])
+        await queries.set_shares(connection, organization_id, replace(resource, shares=roles_by_id(after.items())))
+    return await _show(connection, caller, resource, after)
 
 
 async def _lock_owned(
     connection: Connection, caller: Caller, reference: ResourceReference
 ) -> tuple[queries.Resource, Access]:
-    """Lock a resource of the caller's, who is active still. 409 for a file in a container; as `_require_owned`."""
+    """Lock a resource of the caller's, who is active still. Raises as `_require_owned`."""
     person = await get_acting_principal(connection, caller.organization_id, principal_id=caller.principal_id)
     locked = await queries.lock_resources(connection, caller.organization_id, identities=[identity_of(reference)])
     found = locked[0] if locked and person is not None and person.active else None
-    resource, access = await _require_owned(connection, caller, found)
-    refuse_contained([("resource", resource)])
-    return resource, access
+    return await _require_owned(connection, caller, found)
 
 
 async def _require_owned(
     connection: Connection, caller: Caller, resource: queries.Resource | None
 ) -> tuple[queries.Resource, Access]:
     """Return a resource of the caller's with its access; 404 if they can't read it, 403 `owner_required` if they don't
-    own it."""
+    own it, 409 `document_in_container` for a file in a container."""
     if resource is None:
         raise unknown_resource("resource")
     access = await access_of(connection, caller.organization_id, resource.object_id)
@@ -90,26 +89,35 @@ async def _require_owned(
         raise unknown_resource("resource")
     if role is not Role.OWNER:
         raise Forbidden("Only its owner may share it. Ask the owner, or an admin.", code="owner_required")
+    refuse_contained([("resource", resource)])
     return resource, access
 
 
 async def _resolve(
     connection: Connection, caller: Caller, grants: Sequence[Grant], *, before: Mapping[UUID, str]
 ) -> dict[UUID, Role]:
-    """Find those who are given a role; BadRequest `unknown_principal` for people who aren't active users and for groups
-    that the owner isn't in, unless the owner has given them a role before."""
+    """Find the principals that are given a role; BadRequest `unknown_principal` for people who aren't active users and
+    for groups that the owner isn't in. A role that the owner has given them before may stay or be lowered."""
 
-    def may_be_named(one: Principal) -> bool:
-        is_known = one.principal_id in caller.principals if one.kind == "group" else one.kind == "user" and one.active
-        return is_known or one.principal_id in before
+    def is_known(one: Principal) -> bool:
+        return one.principal_id in caller.principals if one.kind == "group" else one.kind == "user" and one.active
 
+    find = partial(resolve, connection, caller.organization_id)
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
-    named = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
-    return best_roles((one.principal_id, grant.role) for one, grant in zip(named, grants, strict=True))
+    named = await find(references=references, may_be_named=lambda one: is_known(one) or one.principal_id in before)
+    given = [(one.principal_id, Role(grant.role)) for one, grant in zip(named, grants, strict=True)]
+    more = [one for one, (who, role) in zip(references, given, strict=True) if _raises(before.get(who), role)]
+    await find(references=more, may_be_named=is_known)
+    return best_roles(given)
 
 
-async def _show(connection: Connection, caller: Caller, resource: queries.Resource) -> wire.ResourceShares:
-    roles = dict(resource.shared)
+def _raises(before: str | None, role: Role) -> bool:
+    return before is None or RANKED.index(role) < RANKED.index(Role(before))
+
+
+async def _show(
+    connection: Connection, caller: Caller, resource: queries.Resource, roles: Mapping[UUID, str]
+) -> wire.ResourceShares:
     rows = await list_principals(connection, caller.organization_id, principal_ids=roles) if roles else []
     resource_type = ResourceType(resource.resource_type)
     return wire.ResourceShares(

@@ -34,9 +34,9 @@ from service.permissions.readers import find_referenced_principal
 from service.permissions.service import (
     change_owner,
     end_shares,
+    ended_shares,
     identity_of,
     refuse_contained,
-    share_change,
     unknown_resource,
 )
 from service.platform.errors import BadRequest, Conflict, FieldError
@@ -187,7 +187,7 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
             _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)
             for one in resources
         ]
-        changes += [share_change(one, {}) for one in resources if one.shares]
+        changes += ended_shares(resources, before)
     counts = _Batch(owner_id, resources=resources, syncs=batch.syncs).counts
     if changes:
         details = {"newOwnerId": str(owner_id), "counts": dict(sorted(counts.items()))}

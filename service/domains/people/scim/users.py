@@ -71,21 +71,22 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
     if after == before:
         return
     await _refuse_taken(connection, caller, user_id=user_id, email=email, external_id=given.external_id)
+    # A person's own upload locks resources first, and then the person.
+    unshared = await end_shares(connection, organization_id, owner_ids=[] if active else [user_id])
     if not active:
         await end_sign_ins(connection, organization_id, principal_ids=[user_id])
     await queries.change_user(connection, organization_id, user_id=user_id, values=asdict(after))
     await require_active_admin(connection, organization_id)
-    unshared = await end_shares(connection, organization_id, owner_ids=[] if active else [user_id])
     await record_changes(connection, caller, changes=[change_of("user", before, after), *unshared])
 
 
 async def delete_user(connection: Connection, caller: ScimCaller, person: StoredUser) -> None:
     """End a person's access for good, in a locked organization; property stays. Raises `change_user`'s errors."""
     organization_id, user_id = caller.organization_id, person.principal_id
+    unshared = await end_shares(connection, organization_id, owner_ids=[user_id])
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)
     await require_active_admin(connection, organization_id)
-    unshared = await end_shares(connection, organization_id, owner_ids=[user_id])
     groups = await leave_groups(connection, organization_id, member_id=user_id)
     details = {"apiKeyCount": len(keys), "groupIds": [str(one) for one in sorted(groups)]}
     changes = [
