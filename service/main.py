@@ -163,7 +163,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
     repeat("files", partial(collect_when_due, beside), every=collect_seconds(settings))
-    repeat("trash", partial(visit, partial(trash.purge, days=settings.trash_days)), every=PURGE_SECONDS)
+    repeat("trash", partial(trash.purge, beside.database, days=settings.trash_days), every=PURGE_SECONDS)
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)

@@ -72,8 +72,7 @@ document_versions = table(
 # Deletions that can be undone. `trashed_document_id` is the id of a row of `documents` without a resource, so that no
 # query of documents finds it. That row has the document's fields; the document's versions with their files, its text
 # and its scanned pages belong to it meanwhile. So the collector of files needs to know nothing of the trash, not even
-# the collector of the release before. `document_id` is the id that all of these had and get again. It refers to
-# nothing, so that adding the table locks no other table.
+# the collector of the release before. `document_id` is the id that all of these had and get again.
 # `readers` are the id, role and name of each principal besides the owner; `collections` what is known of each
 # collection and of the document in it.
 trashed_documents = table(

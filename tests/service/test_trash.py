@@ -1,14 +1,17 @@
 """Nobody finds or reads a deleted document; its owner and admins restore it, and nobody has more rights than before."""
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import sha256
 from io import BytesIO
+from uuid import UUID
 from zipfile import ZipFile
 
+import pytest
+
+from service.domains.documents.catalog.trash import service as trash
 from service.domains.documents.catalog.trash.service import purge
 from service.domains.documents.files.collecting import collect_files
-from service.identity.queries import in_each_organization
+from service.domains.oversight.owners import transferring
 from tests.harness.documents import (
     add_group,
     add_to_collection,
@@ -25,6 +28,8 @@ from tests.harness.documents import (
 )
 from tests.harness.jobs import until
 from tests.harness.services import MakeService, RunningService
+from tests.service.directory import entries
+from tests.service.races import Race
 from tests.service.test_collections_membership import members
 
 ANN, BEN = "ann@example.test", "ben@example.test"
@@ -104,7 +109,7 @@ def test_a_restored_document_is_what_it_was(service: RunningService) -> None:
     old = service.call("catalog/downloadDocument", {"documentId": document_id, "documentVersion": 1, "userEmail": BEN})
     assert old.content == b"The ferry leaves."
     assert listed(service) == []
-    [change, *_] = ok(service.call("admin/auditLog/query", {"action": "document.restore"}))["entries"]
+    [change, *_] = entries(service, action="document.restore")
     assert (change["target"]["name"], crew in change["details"]["viewers"]) == ("Log", True)
 
 
@@ -140,6 +145,29 @@ def test_rights_that_are_no_more_are_left_out_and_named(service: RunningService)
     assert (grants(service, document_id), members(service, chunked)) == (set(), [])
 
 
+def test_an_owner_learns_how_many_readers_are_no_more_not_whom_an_admin_let_read(service: RunningService) -> None:
+    add_users(service, ANN)
+    groups = [add_group(service, name) for name in ("Crew", "Guests", "Pilots")]
+    document_id = uploaded(service, "a", as_user=ANN)["documentId"]
+    for some, said in ((groups[:2], "2 readers"), (groups[2:], "1 reader")):
+        granted = [{"principal": {"type": "group", "id": group}, "role": "VIEWER"} for group in some]
+        ok(service.call("admin/grants/set", of_document(document_id) | {"grants": granted}))
+        trashed = delete(service, document_id)
+        for group in some:
+            ok(service.call("admin/groups/delete", {"groupId": group}))
+        assert ok(restore(service, trashed, as_user=ANN))["readersLeftOut"] == [said]
+
+
+def test_a_taken_source_identity_keeps_a_document_in_the_trash(service: RunningService) -> None:
+    """Its error names this operation's own way out."""
+    source = {"resourceType": "BOX_FILE", "resourceId": "1"}
+    trashed = delete(service, uploaded(service, "a", **source)["documentId"])
+    other = uploaded(service, "b", **source)["documentId"]
+    assert "Delete that document first" in refused(restore(service, trashed), 409, "resource_taken")["message"]
+    delete(service, other)
+    ok(restore(service, trashed))
+
+
 def test_a_taken_external_id_keeps_a_document_in_the_trash(service: RunningService) -> None:
     """The error names the document that has it to those alone who may read that."""
     add_users(service, ANN, BEN)
@@ -171,8 +199,13 @@ def test_two_who_restore_at_once_restore_once(service: RunningService) -> None:
 
 def test_deleted_for_good_is_gone(service: RunningService) -> None:
     """With all that was kept of it, and others stay."""
-    first, second = (delete(service, uploaded(service, name)["documentId"]) for name in "ab")
+    ids = [uploaded(service, name)["documentId"] for name in "ab"]
+    first, second = (delete(service, one) for one in ids)
+    uploaded(service, "a", documentName="Another")
     assert ok(erase(service, first)) == {"trashedDocumentIds": [first]}
+    [entry] = entries(service, action="document.erase")
+    assert (entry["target"]["id"], entry["target"]["name"]) == (first, "notes.txt")
+    assert entry["details"] == {"documentId": ids[0], "version": 1}
     refused(restore(service, first), 404, "trashed_document_not_found")
     refused(erase(service, first), 404, "trashed_document_not_found")
     assert listed(service) == ["b"]
@@ -188,7 +221,7 @@ def test_the_collector_keeps_the_file_of_a_deleted_document_until_its_time_is_ov
     trashed = [delete(service, uploaded(service, name, f"Of {name}.")["documentId"]) for name in "abc"]
     ok(erase(service, trashed[0]))
     let_days_pass(service, 6)
-    service.run(in_each_organization(beside.database, partial(purge, days=7)))
+    service.run(purge(beside.database, days=7))
     service.run(collect_files(beside))
     assert {path.name for path in stored_files(service)} == {
         sha256(f"Of {name}.".encode()).hexdigest() for name in "bc"
@@ -197,11 +230,30 @@ def test_the_collector_keeps_the_file_of_a_deleted_document_until_its_time_is_ov
     let_days_pass(service, 1)
     assert listed(service) == []
     refused(restore(service, trashed[2]), 404, "trashed_document_not_found")
-    service.run(in_each_organization(beside.database, partial(purge, days=7)))
+    service.run(purge(beside.database, days=7))
     service.run(collect_files(beside))
     assert [path.name for path in stored_files(service)] == [sha256(b"Of b.").hexdigest()]
     assert service.execute("SELECT count(*) FROM trashed_documents") == [(0,)]
     assert service.execute("SELECT count(*) FROM document_versions") == [(2,)]
+
+
+def test_old_documents_are_erased_in_several_transactions(service: RunningService, monkeypatch) -> None:
+    """Those erased before a failure stay erased."""
+    trashed = [delete(service, uploaded(service, name)["documentId"]) for name in "abc"]
+    let_days_pass(service, 7)
+    erase_kept, erased = trash.queries.erase_kept, list[str]()
+
+    async def fail_at_last(*args, ids) -> None:
+        erased.extend(one for one in trashed if UUID(one) in ids)
+        assert len(erased) < len(trashed), "out of order"
+        await erase_kept(*args, ids=ids)
+
+    monkeypatch.setattr(trash, "ERASED_AT_ONCE", 1)
+    monkeypatch.setattr(trash.queries, "erase_kept", fail_at_last)
+    with pytest.raises(ExceptionGroup, match="organizations"):
+        service.run(purge(service.runtime.database, days=7))
+    left = "SELECT count(*) FROM trashed_documents WHERE trashed_document_id = ANY(%s::uuid[])"
+    assert service.execute(left, [trashed]) == [(1,)]
 
 
 def test_without_a_trash_deletions_are_for_good(make_service: MakeService) -> None:
@@ -244,17 +296,42 @@ def test_the_trash_is_walked_page_by_page(service: RunningService) -> None:
 
 def test_who_takes_over_from_a_person_takes_over_their_trash(service: RunningService) -> None:
     add_users(service, ANN, BEN)
-    delete(service, uploaded(service, "a", as_user=ANN)["documentId"])
+    trashed = delete(service, uploaded(service, "a", as_user=ANN)["documentId"])
     owner, new_owner = ({"type": "user", "email": one} for one in (ANN, BEN))
-    ok(service.call("admin/owners/transfer", {"owner": owner, "newOwner": new_owner}))
+    refused(service.call("admin/users/offboard", {"email": ANN}), 400, "new_owner_required")
+    done = ok(service.call("admin/owners/transfer", {"owner": owner, "newOwner": new_owner}))
+    counts = [{"resourceType": "UPLOADED_DOCUMENT", "count": 1}]
+    assert (done["transferred"], done["remaining"]) == (counts, [])
     assert (listed(service, as_user=ANN), listed(service, as_user=BEN)) == ([], ["a"])
+    [entry] = entries(service, action="owner.set")
+    assert (entry["target"]["id"], entry["target"]["name"]) == (trashed, "notes.txt")
+    assert [list(entry["details"][when].values()) for when in ("before", "after")] == [["OWNER"], ["OWNER"]]
+    assert entry["details"]["before"] != entry["details"]["after"]
 
 
-def test_a_share_ends_with_the_deletion(service) -> None:
+def test_a_restore_beside_a_transfer_does_not_bring_the_owner_before_back(service: RunningService, race: Race) -> None:
     add_users(service, ANN, BEN)
-    document_id = uploaded(service, "memo", "Words", as_user=ANN)["documentId"]
-    grants = [{"principal": {"type": "user", "email": BEN}, "role": "VIEWER"}]
-    ok(service.call("permissions/setShares", of_document(document_id) | {"userEmail": ANN, "grants": grants}))
-    assert list_documents(service, as_user=BEN) == ["memo"]
-    ok(restore(service, delete(service, document_id)))
-    assert [list_documents(service, as_user=person) for person in (ANN, BEN)] == [["memo"], []]
+    trashed = delete(service, uploaded(service, "a", as_user=ANN)["documentId"])
+    owner, new_owner = ({"type": "user", "email": one} for one in (ANN, BEN))
+    race.stop_before(transferring, "record")
+    moving = race.begin(service.call, "admin/owners/transfer", {"owner": owner, "newOwner": new_owner})
+    restoring = race.begin_blocked(service, lambda: restore(service, trashed, as_user=ANN))
+    race.release()
+    ok(moving.result())
+    refused(restoring.result(), 404, "trashed_document_not_found")
+    ok(restore(service, trashed, as_user=BEN))
+
+
+def test_a_share_ends_with_the_deletion(service: RunningService) -> None:
+    """The role that an admin gave the same person comes back."""
+    add_users(service, ANN, BEN)
+    shared, both = (of_document(uploaded(service, name, as_user=ANN)["documentId"]) for name in ("memo", "plan"))
+    roles = [[{"principal": {"type": "user", "email": BEN}, "role": role}] for role in ("VIEWER", "EDITOR")]
+    ok(service.call("admin/grants/set", both | {"grants": roles[0]}))
+    for one, given in ((shared, roles[0]), (both, roles[1])):
+        ok(service.call("permissions/setShares", one | {"userEmail": ANN, "grants": given}))
+    assert sorted(list_documents(service, as_user=BEN)) == ["memo", "plan"]
+    for one in (shared, both):
+        ok(restore(service, delete(service, one["resource"]["resourceId"])))
+    assert [sorted(list_documents(service, as_user=person)) for person in (ANN, BEN)] == [["memo", "plan"], ["plan"]]
+    assert grants(service, both["resource"]["resourceId"]) == {(BEN, "VIEWER")}

@@ -320,7 +320,8 @@ class Catalog(Uploads[M]):
         """Restore a deleted document with its ids, versions, metadata and owner.
 
         Readers and collections that no longer exist are left out. Files in an archive or mail are read from it again,
-        in the background. Raises ConflictError `external_id_in_use` if another document has its external id now, and
+        in the background; collections that they were added to separately don't get them back. Raises ConflictError
+        `external_id_in_use` or `resource_taken` if another document has its external id or its source identity now, and
         NotFoundError once it was restored or deleted for good.
         """
         request = RestoreDocumentRequest(user_email=user_email, trashed_document_id=as_any(UUID, trashed_document_id))

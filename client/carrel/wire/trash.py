@@ -60,7 +60,8 @@ class RestoreDocumentResponse(common.NamedDocument):
     document_version: int
     """Number of the newest version: it has the contents of the last version before the deletion."""
     readers_left_out: list[str] | None = None
-    """Names of groups and service accounts that could read the document and were deleted since; absent: none."""
+    """Names of groups and service accounts that could read the document and were deleted since; absent: none. For
+    callers who aren't admins, a text with their number."""
     collections_left_out: list[str] | None = None
     """Names of collections that the document is no longer in; absent: none. They were deleted, the caller may not add
     documents to them, or the document's chunks there were a caller's."""
@@ -96,7 +97,8 @@ RESTORE_DOCUMENT = ApiOperation(
 """Restore a deleted document with its ids, versions, metadata and owner.
 
 Readers and collections that no longer exist are left out. Files in an archive or mail are read from it again,
-in the background. Raises ConflictError `external_id_in_use` if another document has its external id now, and
+in the background; collections that they were added to separately don't get them back. Raises ConflictError
+`external_id_in_use` or `resource_taken` if another document has its external id or its source identity now, and
 NotFoundError once it was restored or deleted for good."""
 DELETE_TRASHED_DOCUMENTS = ApiOperation(
     "catalog/deleteTrashedDocuments",

@@ -13,7 +13,7 @@ from service.domains.documents.docstore.queries import StoredSync
 from service.identity.queries import PrincipalSummary
 from service.permissions.queries import Reader, owned_classes, readable_classes
 from service.platform.sql import columns_of, count_of, find_rows, in_array, matches, optional, optional_in
-from service.schema.catalog import docstore_syncs, documents
+from service.schema.catalog import docstore_syncs, documents, trashed_documents
 from service.schema.identity import class_readers, group_members, principals, resources
 from service.schema.signin import browser_sessions, oauth_consents, oauth_token_families
 
@@ -48,25 +48,24 @@ async def lock_syncs(
 async def count_owned(
     connection: Connection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None = None
 ) -> list[ResourceCount]:
-    """Count a principal's property by type, limited to these types if given; files in containers don't count."""
-    things = (
-        select(resources.c.resource_type, func.count().label("count"))
-        .where(
-            resources.c.organization_id == organization_id,
-            resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
-            resources.c.container_id.is_(None),
-        )
-        .group_by(resources.c.resource_type)
+    """Count a principal's property by type, also in the trash, limited to types if given, without files inside."""
+    things = select(resources.c.resource_type).where(
+        resources.c.organization_id == organization_id,
+        resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
+        resources.c.container_id.is_(None),
     )
-    syncs = (
-        select(literal(ResourceType.DOCSTORE_SYNC.value).label("resource_type"), func.count().label("count"))
-        .where(matches(docstore_syncs, organization_id, principal_id=owner_id))
-        .having(func.count() > 0)
+    trashed = (
+        select(trashed_documents.c.resource_type)
+        .join(documents, documents.c.document_id == trashed_documents.c.trashed_document_id)
+        .where(matches(documents, organization_id, owner_id=owner_id))
     )
-    every = things.union_all(syncs).subquery("every")
-    statement = select(every.c.resource_type, every.c.count).order_by(every.c.resource_type)
+    syncs = select(literal(ResourceType.DOCSTORE_SYNC.value)).where(
+        matches(docstore_syncs, organization_id, principal_id=owner_id)
+    )
+    resource_type = things.union_all(trashed, syncs).subquery("every").c.resource_type
+    statement = select(resource_type, func.count().label("count")).group_by(resource_type).order_by(resource_type)
     if resource_types is not None:
-        statement = statement.where(in_array(every.c.resource_type, resource_types))
+        statement = statement.where(in_array(resource_type, resource_types))
     return await find_rows(connection, statement, ResourceCount)
 
 

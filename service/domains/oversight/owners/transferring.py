@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -66,11 +66,12 @@ class _Batch:
     new_owner_id: UUID
     owner_id: UUID | None = None
     resources: Sequence[Resource] = ()
-    syncs: Sequence[StoredSync] = field(default=())
+    syncs: Sequence[StoredSync] = ()
+    trashed: Mapping[UUID, str] = field(default_factory=dict[UUID, str])
 
     @property
     def counts(self) -> Counter[str]:
-        counts = Counter(one.resource_type for one in self.resources)
+        counts = Counter([*(one.resource_type for one in self.resources), *self.trashed.values()])
         return counts + Counter({_SYNC.value: len(self.syncs)})
 
 
@@ -133,13 +134,10 @@ async def _transfer_batch(runtime: Runtime, caller: Caller, estate: Estate) -> C
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         new_owner = await find_new_owner(connection, caller, estate.new_owner, owner_id=estate.owner_id)
-        resources = await lock_owned_resources(
-            connection, organization_id, owner_id=estate.owner_id, resource_types=estate.resource_types, limit=BATCH
-        )
-        new_owner_id = new_owner.principal_id
-        if estate.resource_types is None:
-            await hand_over_kept(connection, organization_id, owner_id=estate.owner_id, new_owner_id=new_owner_id)
-        batch = _Batch(new_owner_id, estate.owner_id, resources)
+        which: dict[str, Any] = {"owner_id": estate.owner_id, "resource_types": estate.resource_types, "limit": BATCH}
+        resources = await lock_owned_resources(connection, organization_id, **which)
+        trashed = await hand_over_kept(connection, organization_id, **which, new_owner_id=new_owner.principal_id)
+        batch = _Batch(new_owner.principal_id, estate.owner_id, resources, trashed=trashed)
         return await _change_owners(runtime, connection, caller, batch)
 
 
@@ -188,7 +186,10 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
             for one in resources
         ]
         changes += ended_shares(resources, before)
-    counts = _Batch(owner_id, resources=resources, syncs=batch.syncs).counts
+    if batch.owner_id is not None:
+        roles_before = {batch.owner_id: Role.OWNER}
+        changes += [_change("document", one, before=roles_before, owner_id=owner_id) for one in batch.trashed]
+    counts = replace(batch, resources=resources).counts
     if changes:
         details = {"newOwnerId": str(owner_id), "counts": dict(sorted(counts.items()))}
         details |= {} if batch.owner_id is None else {"ownerId": str(batch.owner_id)}

@@ -62,7 +62,8 @@ async def keep_document(
         .join_from(class_readers, principals, principals.c.principal_id == reader.principal_id)
         .where(reader.access_class == resources.c.access_class, reader.role != Role.OWNER)
         # A share ends with its document: after its owner has lost the document, a restored share would stay for good.
-        .where(sa.not_(shares.has_key(sa.cast(reader.principal_id, sa.Text))))
+        # A lower role of the same reader is an admin's.
+        .where(sa.func.coalesce(shares[sa.cast(reader.principal_id, sa.Text)].astext, "") != reader.role)
     )
     place = {name: collections.c[name] for name in ("collection_id", "name", "created_by")}
     place |= {name: entry[name] for name in ("custom_metadata", "caller_chunks")}
@@ -128,11 +129,25 @@ def _delete_rows(organization_id: UUID, ids: Collection[UUID]) -> sa.Delete:
     return rows.where(in_array(_KEPT_ID, ids)).add_cte(copies.cte("copies"))
 
 
-async def hand_over_kept(connection: Connection, organization_id: UUID, *, owner_id: UUID, new_owner_id: UUID) -> None:
-    """Give the documents of an owner in the trash another owner."""
-    kept = sa.select(_KEPT_ID).where(trashed_documents.c.organization_id == organization_id)
-    own = matches(documents, organization_id, owner_id=owner_id), _ID.in_(kept)
-    await connection.execute(sa.update(documents).where(*own).values(owner_id=new_owner_id))
+async def hand_over_kept(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    owner_id: UUID,
+    new_owner_id: UUID,
+    resource_types: Collection[str] | None,
+    limit: int,
+) -> Mapping[UUID, str]:
+    """Give some documents of an owner in the trash another owner; return their types by their ids in the trash."""
+    resource_type = trashed_documents.c.resource_type
+    own = matches(documents, organization_id, owner_id=owner_id)
+    kept = sa.select(_KEPT_ID, resource_type).join(documents, _ID == _KEPT_ID).where(own)
+    if resource_types is not None:
+        kept = kept.where(in_array(resource_type, resource_types))
+    some = kept.order_by(_KEPT_ID).limit(limit).with_for_update(of=documents).cte("some")
+    given = sa.update(documents).where(matches(documents, organization_id), some.c[0] == _ID)
+    rows = await connection.execute(given.values(owner_id=new_owner_id).returning(some.c[0], some.c[1]))
+    return {row[0]: row[1] for row in rows}
 
 
 def _select_for(caller: Caller, days: int, *columns: Any) -> sa.Select[*tuple[Any, ...]]:
@@ -151,12 +166,12 @@ def _select_for(caller: Caller, days: int, *columns: Any) -> sa.Select[*tuple[An
 
 
 async def lock_kept(connection: Connection, caller: Caller, *, ids: Collection[UUID], days: int) -> list[Kept]:
-    """Lock those of the documents in the trash that the caller may restore."""
+    """Lock those of the documents in the trash that the caller may restore, and whose owner thus stays the same."""
     names = ("trashed_document_id", "document_id", "resource_type", "resource_id", "readers", "collections")
     columns = (*(trashed_documents.c[name] for name in names), documents.c.version, documents.c.created_at)
     statement = _select_for(caller, days, *columns, *columns_of(documents, DocumentFields))
     statement = statement.where(in_array(_KEPT_ID, ids)).order_by(_KEPT_ID)
-    return await find_rows(connection, statement.with_for_update(of=trashed_documents), _to_kept)
+    return await find_rows(connection, statement.with_for_update(), _to_kept)
 
 
 def _to_kept(**columns: Any) -> Kept:
@@ -205,5 +220,5 @@ async def find_old(connection: Connection, organization_id: UUID, *, days: int, 
     """Lock some documents whose time in the trash is over, but for those that another transaction has locked."""
     own = trashed_documents.c.organization_id == organization_id
     is_old = trashed_documents.c.deleted_at <= sa.func.now() - timedelta(days=days)
-    statement = sa.select(_KEPT_ID).where(own, is_old).limit(limit).with_for_update(skip_locked=True)
-    return (await connection.execute(statement)).scalars().all()
+    some = sa.select(_KEPT_ID).join(documents, _ID == _KEPT_ID).where(own, is_old).limit(limit)
+    return (await connection.execute(some.with_for_update(skip_locked=True))).scalars().all()

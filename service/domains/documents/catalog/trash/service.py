@@ -29,13 +29,15 @@ from service.domains.documents.stored.queries import (
     lock_document,
     read_file,
 )
-from service.identity.queries import list_principals
+from service.identity.queries import list_principals, organization_ids
 from service.index.ingestion.queries import ask_indexing
 from service.index.progress import Half
 from service.permissions.access import Access
 from service.permissions.rights import role_in
 from service.permissions.service import ask_registration
+from service.platform.background import for_each_organization
 from service.platform.batches import Batch
+from service.platform.database import Database
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
@@ -74,9 +76,11 @@ async def delete_for_good(
 ) -> wire.DeleteTrashedDocumentsResponse:
     """Delete documents in the trash for good, for their owners and admins; 404 if none of them is there (any more)."""
     found = await _lock(runtime, connection, caller, request.trashed_document_ids)
-    changes = [Change("document.erase", "document", one.document_id) for one in found]
-    await record_all(connection, caller, changes=changes)
     ids = [one.trashed_document_id for one in found]
+    # The id in the trash has the name: by now another document may have the id from before.
+    said = [{"documentId": str(one.document_id), "version": one.version} for one in found]
+    changes = [Change("document.erase", "document", *each) for each in zip(ids, said, strict=True)]
+    await record_all(connection, caller, changes=changes)
     await queries.erase_kept(connection, caller.organization_id, ids=ids)
     return wire.DeleteTrashedDocumentsResponse(trashed_document_ids=ids)
 
@@ -86,7 +90,7 @@ async def restore(
 ) -> wire.RestoreDocumentResponse:
     """Restore a document from the trash with its previous rights or fewer, for its owner and admins.
 
-    404 when it is not (any more) in the trash, 409 `external_id_in_use`, 503 `indexing_backlog`."""
+    404 when it is not (any more) in the trash, 409 `external_id_in_use` or `resource_taken`, 503 `indexing_backlog`."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
@@ -178,12 +182,19 @@ async def _write(
         batch, organization_id, document_id=document_id, version=version, collections_too=False, is_begun=False
     )
     await batch.run(connection)
-    await registration.complete(connection)
+    try:
+        await registration.complete(connection)
+    except Conflict as error:
+        message = "Another document has the resourceType and resourceId of this one now. Delete that document first."
+        raise Conflict(message, code="resource_taken") from error
     details = {"version": version, "viewers": sorted(map(str, access.viewers))}
     details |= {"editors": sorted(map(str, access.editors))}
     await record(connection, caller, "document.restore", "document", document_id, details=details)
-    left_out = {one["name"] for one in kept.readers if one["id"] not in living}
-    return sorted(left_out), [each.space_id for each in spaces.rows]
+    left_out = sorted({one["name"] for one in kept.readers if one["id"] not in living})
+    if left_out and not caller.is_admin:
+        # To admins alone is it known whom other admins let read.
+        left_out = ["1 reader" if len(left_out) == 1 else f"{len(left_out)} readers"]
+    return left_out, [each.space_id for each in spaces.rows]
 
 
 async def _place(connection: Connection, caller: Caller, kept: Kept, *, version: int) -> tuple[list[int], list[str]]:
@@ -205,7 +216,15 @@ async def _place(connection: Connection, caller: Caller, kept: Kept, *, version:
     return space_ids, sorted(left_out)
 
 
-async def purge(connection: Connection, organization_id: UUID, *, days: int) -> None:
-    """Delete for good what has been in the trash for its time."""
-    while ids := await queries.find_old(connection, organization_id, days=days, limit=ERASED_AT_ONCE):
-        await queries.erase_kept(connection, organization_id, ids=ids)
+async def purge(database: Database, *, days: int) -> None:
+    """Delete for good what has been in the trash for its time, some documents in each transaction."""
+
+    async def purge_in(organization_id: UUID) -> None:
+        more = True
+        while more:
+            async with database.transaction(organization_id) as connection:
+                ids = await queries.find_old(connection, organization_id, days=days, limit=ERASED_AT_ONCE)
+                await queries.erase_kept(connection, organization_id, ids=ids)
+            more = bool(ids)
+
+    await for_each_organization(await organization_ids(database), purge_in)
