@@ -91,8 +91,7 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
 
 
 def prepare_http(base_url: str) -> None:
-    """Drop the proxies and certificates that httpx, used by Prefect, can't read, and keep the service's own. Local
-    addresses need no proxy: Prefect's server usually runs on this machine."""
+    """Drop proxies and certificates that Prefect's httpx can't read. Local addresses need no proxy."""
     proxy = http_options(base_url)["proxy"]
     try:
         httpx.Client().close()

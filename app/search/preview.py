@@ -29,8 +29,7 @@ _NO_PASSAGE = "The document has changed since: this passage is not in its text a
 
 @st.fragment
 def show_preview(found: Answer, question: SearchQuery, documents: Documents, *, first: UUID | None, place: str) -> None:
-    """Show the preview of the chosen result, at the start `first`. `place` is the collection's name (empty: the
-    catalog)."""
+    """Show the preview of the chosen result, at first of `first`. `place` is the collection's name (catalog: empty)."""
     data = {"first": str(first or "")}
     told = draw_component("preview", key=f"preview-{found.search_id}", data=data, on_chosen_change=lambda: None)
     chosen = cast("Mapping[str, Any]", told or {}).get("chosen")

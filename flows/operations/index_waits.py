@@ -31,8 +31,8 @@ _WINDOW = 12  # rounds that the pace is taken over
 async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
-    """Wait until every uploaded document's index exists or has failed, and record the progress. `user_email` is the
-    only reader. Raises ServiceDownError after a long time without progress, and RefusedError."""
+    """Wait until uploads are indexed or failed. Raises RefusedError, and ServiceDownError after long without
+    progress."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
@@ -187,8 +187,7 @@ class _IndexWait:
 def left_text(
     waiting: int, *, chunks: tuple[int, int], files: tuple[int, int], per_second: float, backlog: Backlog | None
 ) -> str:
-    """Describe how many documents of a run can't be searched yet, and for how long. `chunks` and `files` are pairs of
-    done and total; `waiting` and `per_second` exclude archives and mails."""
+    """Describe how much of a run can't be searched yet, and for how long; `chunks` and `files`: done and total."""
     parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
     if waiting or not parts:
         parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")

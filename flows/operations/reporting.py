@@ -121,8 +121,7 @@ def _name_of(source: str) -> str:
 
 
 async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
-    """Ignore in a run's ledger the items ignored at the service, by their fingerprint, and count restored items again.
-    Unreported items stay unchanged. Raises ServiceDownError and LedgerError."""
+    """Copy the service's ignored items to a run's ledger, by fingerprint. Raises ServiceDownError and LedgerError."""
     known = await asyncio.to_thread(quarantine.read_source, ledger.address)
 
     async def take() -> None:

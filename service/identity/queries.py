@@ -383,8 +383,7 @@ async def mark_members(
 async def add_members(
     connection: Connection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Add memberships and return the new (group, member) pairs. Memberships first added by a sign-in provider become
-    permanent, even if the provider's tokens no longer name the group."""
+    """Add memberships and return the new pairs. A sign-in provider's memberships become permanent."""
     added = await bring_members(connection, organization_id, memberships=memberships)
     wanted, brought = _unnest_memberships(memberships), provider_memberships.c
     await connection.execute(

@@ -42,8 +42,8 @@ class Stemmer(Protocol):
 
 
 def stemming_of(language: str | None, *, default: str) -> str:
-    """Return the stemmer for a document's language (ISO 639-1; None: unknown). The space's `default` applies to all
-    unless English. Languages without a stemmer and with Latin letters use English."""
+    """Return the stemmer of a language (ISO 639-1). `default` applies unless English; other Latin scripts use
+    English."""
     if language is None or default != ENGLISH:
         return default
     return UNSTEMMED if language in _UNSTEMMED_LANGUAGES else _BY_LANGUAGE.get(language, ENGLISH)

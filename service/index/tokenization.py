@@ -1,5 +1,4 @@
-"""Texts to words; a word includes the marks of its letters (vowel signs, accents). Scripts without spaces between words
-(such as Chinese, Thai, Khmer) become bigrams, and Chinese also single characters."""
+"""Texts to words with the marks of letters. Scripts without spaces become bigrams; Chinese also single characters."""
 
 import re
 import unicodedata

@@ -63,8 +63,8 @@ def _is_usable(connection: Connection) -> bool:
 
 
 def _take_turn(connection: Connection) -> bool:
-    """Return whether this process got the migration lock, held until the connection is closed. The lock is polled,
-    because an index built concurrently would wait for a statement that waits for the lock."""
+    """Take the migration lock by polling: a concurrently built index would wait for a statement waiting for the
+    lock."""
     taken = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
     connection.commit()
     return bool(taken)

@@ -44,7 +44,6 @@ def show_before_authentication(table: str) -> None:
 
 
 def show_to_backups(table: str) -> None:
-    """Show every row of `table` to the owner during a backup, announced by a setting: an owner is rarely a
-    superuser."""
+    """Show every row of `table` to the owner during a backup, announced by a setting: owners are rarely superusers."""
     condition = f"(SELECT current_setting('{BACKUP_SETTING}', true) = 'on')"
     op.execute(f"CREATE POLICY backup ON {table} FOR SELECT TO pg_database_owner USING ({condition})")

@@ -39,8 +39,7 @@ class Action(StrEnum):
 
 
 class Count(NamedTuple):
-    """The number of documents in a state with an action, their bytes sent, the documents with unread parts, and their
-    pages to read later. `contained` is the progress of their files (ledger.tables)."""
+    """Documents in a state with an action, their bytes sent, unread parts and waiting pages, and files `contained`."""
 
     state: State
     action: Action | None
@@ -231,8 +230,7 @@ def storable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The service's response to a document; `state` UPLOADED: not searchable yet. `fingerprint` is of the sent
-    contents; `parts_not_read` counts parts such as charts; `pages_waiting` are read later."""
+    """The service's response to a document; UPLOADED: not searchable yet. `fingerprint` is of the sent contents."""
 
     state: State
     document_id: str

@@ -1,5 +1,4 @@
-"""Files left out of a run by default (`EXCLUSIONS`): files without searchable text, and secrets. A manifest includes
-all named files; a pattern includes the names matching its last part."""
+"""Files left out of a run by default, unless a manifest or the last part of a pattern includes them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,8 +33,7 @@ _ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() fo
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """The selection of a source's files, by patterns in any case. `include` overrides `EXCLUSIONS`; `exclude` overrides
-    all; `named` are the kinds of files named by the source itself."""
+    """A selection of files by patterns in any case: `exclude` overrides `include`, which overrides `EXCLUSIONS`."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

@@ -46,8 +46,7 @@ BEST_DOCUMENTS = 2000
 
 
 class ExactScores(NamedTuple):
-    """A hit's scores, the number of the chunk nearest in meaning, and whether this chunk is nearly empty. A hit without
-    a vector gets the mean cosine of the hits found by meaning (`has_meaning`)."""
+    """A hit's scores and the chunk nearest in meaning. Without a vector, a hit gets the mean cosine (`has_meaning`)."""
 
     scores: Scores
     nearest_chunk: int
@@ -228,8 +227,8 @@ def ask_containing(
 async def find_candidates(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs, dict[Hit, ExactScores]]:
-    """Return the legs' hits (each at least `at_least`, if possible) with both scores and the chunk nearest in meaning.
-    By meaning: candidates by binary codes, ranked by exact inner product. By words: BM25."""
+    """Return the hits by meaning (from binary codes, ranked by exact inner product) and by words (BM25), with
+    scores."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), {}
     batch = Batch()

@@ -168,8 +168,7 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
-    """Build the lexical leg: the chunks with the highest BM25 scores. In a large scope, an index finds chunks by few
-    keys of terms, or by more if needed; otherwise every readable chunk is scored."""
+    """Build the lexical leg: the highest BM25 scores, by few keys of terms in a large scope, else of every chunk."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
@@ -191,8 +190,8 @@ def _look_up(
     proven: int = 0,
     worth: Sequence[sa.ColumnElement[bool]] = (),
 ) -> tuple[AnySelect, sa.ColumnElement[bool]]:
-    """Build the chunks found by `keys` in a large scope, and whether they suffice: at least `proven` chunks, and
-    `at_least` hits (or twenty), reach `bound`, or it is 0."""
+    """Build the chunks found by `keys`, and whether at least `proven` chunks or `at_least` hits (or 20) reach
+    `bound`."""
     is_worth = _materialize(f"{name}_worth", sa.not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
     found = _find_by_terms(shape, keys).where(is_worth).cte(name).prefix_with("MATERIALIZED")
     hits = sa.func.count() if shape.by_chunk else sa.func.count(sa.distinct(found.c.document_id))
@@ -345,8 +344,7 @@ def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> sa.FromClause:
 
 @lru_cache(SHAPES)
 def scores_near(shape: Shape) -> AnySelect:
-    """Build hits' negative cosines with the question vector moved towards the examples' mean. Examples are the chunks
-    in `example_…`; `weights` repeats the mean's weight in every dimension."""
+    """Build hits' negative cosines with the question vector, moved by `weights` towards the mean of the examples."""
     vector = VECTOR(shape.dimensions)
     given = _given_hits(ids="example_ids", numbers="example_numbers")
     examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))

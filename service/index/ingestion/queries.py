@@ -383,8 +383,7 @@ async def try_lock_renewal(connection: Connection) -> bool:
 async def renew_chunks(
     connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int], is_last: bool
 ) -> None:
-    """Write terms of a locked document's chunks, and the change in each term's number of chunks; move the chunks'
-    vectors to their own table. After the last slice, record the rules used for the document."""
+    """Write terms of a locked document's chunks with the changed counts, and move vectors to their own table."""
     tables = INDEX_TABLES[entry.dimensions]
     chunks, vectors = tables.chunks, tables.vectors
     this = entry.matches(chunks), chunks.c.chunk_no == sa.bindparam("param_chunk_no", type_=sa.Integer())

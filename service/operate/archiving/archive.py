@@ -45,8 +45,7 @@ class Position(Described):
 
 
 class Base(Described):
-    """A backup of the database's folder, full or since `parent`. It needs the log from `start_lsn` to `end_lsn`. `size`
-    and `sha256` are of the packed tar; `files` counts documents' files at the start."""
+    """A backup of the database's folder, full or since `parent`, with the log from `start_lsn` to `end_lsn`."""
 
     name: str
     parent: str | None

@@ -33,8 +33,7 @@ class Counts:
     failed: dict[str, int] = field(default_factory=dict[str, int])
 
     def begin(self, task: str) -> None:
-        """Start a task's counts at 0, to show 0 in metrics before the first failure: a figure starting with a failure
-        shows no increase."""
+        """Show a task's counts as 0 before its first failure: metrics that start with a failure show no increase."""
         for outcomes in (self.done, self.failed):
             outcomes.setdefault(task, 0)
 

@@ -31,8 +31,7 @@ class PageRoute(OwnErrorsRoute):
 
 
 def _named_address(request: Request, *, issuer: str) -> str | None:
-    """Return a page's address with `localhost` instead of this machine's IP, where passkeys work; else None. Only
-    browsers are redirected, recognized by Fetch Metadata: programs keep their cookies."""
+    """Return a page's address with `localhost` for this machine's IP, where passkeys work; None for programs."""
     named = name_loopback(issuer)
     is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     if named == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
@@ -89,8 +88,7 @@ def lead_to(address: str) -> Response:
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """Return the page for a form sent without a cookie; `again` is the form's address. No cookie is set: another site's
-    form lacks the person's cookie, and a new cookie would replace it."""
+    """Return the page for a form sent without a cookie; `again` is the form's address. It sets no cookie: a new cookie would replace the person's."""
     return message(
         request,
         title="Please try again",

@@ -1,5 +1,4 @@
-"""SQL of all resources, by name, type, owner and reader. Each page or count is a single statement. Two readers are
-compared by access classes before any resource is read: classes of the first reader alone."""
+"""SQL of all resources, by name, type, owner and reader. Each page or count is a single statement."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
-"""The built-in model's phrases in the question's language (`phrases.toml`). Grammar words or letters identify the
-language. Greetings, thanks and questions about its abilities count only as the whole message."""
+"""The built-in model's phrases in the question's language, which grammar words or letters identify."""
 
 import re
 import tomllib

@@ -60,8 +60,8 @@ class WaitingPage:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """A page's packed blocks (number below zero: a picture), and the number of the file's own blocks before them; None
-    means after the blocks of its page."""
+    """A page's packed blocks (number below zero: a picture), and how many of the file's blocks come before; None:
+    all."""
 
     number: int
     after: int | None

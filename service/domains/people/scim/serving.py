@@ -34,8 +34,7 @@ class Refused(Exception):  # noqa: N818 - it carries an answer
 
 
 class Handler(ScimHandler):
-    """The library's handler, except that group members change in bulk. The library would compare each member with all
-    others. `shows_members` means the PATCH answer may have members."""
+    """The library's handler, with bulk changes of group members. `shows_members`: a PATCH answer may have members."""
 
     def __init__(self, service: ScimService, storage: Storage, *, shows_members: bool) -> None:
         super().__init__(service, storage)

@@ -45,8 +45,7 @@ _APOSTROPHE = re.compile("\\\\['\u2019]")
 
 
 def pattern_of(phrase: str) -> str:
-    """Return PostgreSQL's regular expression for a phrase: the words as written, with any blanks between, but not
-    inside longer words. An apostrophe also stands for the typographic apostrophe."""
+    """Return PostgreSQL's pattern for a phrase: whole words with any blanks between, and any kind of apostrophe."""
     words = [_APOSTROPHE.sub("['\u2019]", _SIGN.sub(r"\\\1", word)) for word in phrase.split()]
     if has_unspaced(phrase):
         return r"\s*".join(words)

@@ -1,5 +1,4 @@
-"""Extract the questions of a long message by rules; doubtful text stays one question. Greetings, signatures, thanks and
-quotes are dropped. The rules read English, and every language's question mark."""
+"""Extract a long message's questions by rules for English. Doubtful text stays one question."""
 
 import re
 from collections import Counter
@@ -117,8 +116,7 @@ def _leans(question: str) -> bool:
 
 
 def _drop_history(message: str) -> tuple[str, str]:
-    """Return a message without quotes, greeting or signature, and the previous message (its speaker's last two
-    turns)."""
+    """Return a message without quotes, greeting or signature, and its speaker's last two turns before."""
     lines = [line.strip() for line in message.splitlines() if not line.lstrip().startswith(">")]
     # The patterns look for white space at every place: of many empty lines in a row, one is left.
     text = "\n".join(line for at, line in enumerate(lines) if line or (at and lines[at - 1]))

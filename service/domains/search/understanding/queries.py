@@ -46,8 +46,8 @@ def ask_values(
 
 @lru_cache(1)
 def _values() -> AnySelect:
-    """Build the statement. A database function reads the index past row-level security, and returns only the
-    organization's documents; none without an index. Only requested fields are spelled as keys."""
+    """Build the statement. A function reads the index past row-level security, for the organization's documents
+    only."""
     usable = may_read_index("documents_with_values", of="space_documents")
     keys = case((usable, array_of("keys", Text())), else_=literal([], ARRAY(Text())))
     columns = (

@@ -47,8 +47,8 @@ class RelyingParty:
 
     @classmethod
     def of(cls, settings: Settings) -> "RelyingParty | None":
-        """Return the relying party of the public address; None without a host name, required for passkeys. A loopback
-        address counts as named: pages redirect browsers to the name (service.web.pages.routing)."""
+        """Return the relying party of the public address; None without a host name. A loopback address counts as
+        named."""
         parts = parts_of(name_loopback(settings.issuer))
         if parts is None or not parts.hostname or _is_ip(parts.hostname):
             return None
