@@ -88,7 +88,7 @@ def lead_to(address: str) -> Response:
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """Return the page for a form sent without a cookie; `again` is the form's address. It sets no cookie: a new cookie would replace the person's."""
+    """Return the page for a form without a cookie, at `again`. A new cookie would replace the person's: it sets none."""
     return message(
         request,
         title="Please try again",
