@@ -88,7 +88,7 @@ def lead_to(address: str) -> Response:
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """Return the page for a form without a cookie, at `again`. A new cookie would replace the person's: it sets none."""
+    """Return the page for a form without a cookie, at `again`. It sets none: a new cookie would replace the old."""
     return message(
         request,
         title="Please try again",
