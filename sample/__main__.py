@@ -51,7 +51,8 @@ def main() -> None:
 
 def carry_out(what: str | None, *, sure: bool) -> None:
     """Load, greet and wait; load; or remove."""
-    base_url = os.environ["CARREL_BASE_URL"]
+    if not (base_url := os.environ.get("CARREL_BASE_URL", "")):
+        sys.exit("CARREL_BASE_URL is not set. Load the settings of `make up` first: set -a; . ./.env; set +a")
     patience = PATIENCE_SECONDS if what else ENDLESS
     ready = f"{base_url}/readyz"
     with httpx.Client(timeout=10, **http_options(base_url)) as http:
@@ -174,8 +175,11 @@ def remove(client: carrel.Carrel, *, sure: bool) -> None:
         say("Nothing of the sample is here that could be removed.")
     for sentence in state.stays:
         say(f"Stays: {sentence}")
-    if not state.items or not (sure or input("Remove it? [y/N] ").strip().lower() in {"y", "yes"}):
-        return
+    try:
+        if not state.items or not (sure or input("Remove it? [y/N] ").strip().lower() in {"y", "yes"}):
+            return
+    except EOFError:
+        sys.exit("\nNothing was removed. Without a terminal, add --yes.")
     number = 0
     try:
         for number, item in enumerate(remove_sample(state), 1):
