@@ -32,7 +32,6 @@ NOT_GROWING = {
     *(
         "documentCollections/docstore/previewDocstoreSync",
         "copilots/provideMessageFeedback",
-        "permissions/getShares",
         "permissions/setShares",
         "agents",
         "conversations",
