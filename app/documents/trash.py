@@ -23,7 +23,7 @@ TRASH, LEFT_OUT = "documents.trash", "documents.left_out"
 
 
 def show_trash() -> None:
-    """Show the deleted documents that the person may restore, and what can be done with them."""
+    """Show the person's deleted documents (for admins, all), with actions to restore or delete them."""
     for text in st.session_state.pop(LEFT_OUT, ()):
         notices.show_warning(text)
     name = text_filter("Name or path", "deleted")

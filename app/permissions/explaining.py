@@ -83,7 +83,7 @@ def in_words(path: Path, names: Names) -> str:
 
 
 def key_of_holder(path: Path) -> str:
-    """Return the key of the principal that holds the role, as pages name it; of everybody: `organization:…`."""
+    """Return the page key of the principal with the role; `organization:…` means the whole organization."""
     holder = path[-3]
     return f"{holder.type}:{holder.email if holder.type is StepType.USER else holder.id}"
 
@@ -123,7 +123,7 @@ _IN_WORDS = 10
 
 
 def show_why(resource: Resource, principal: Principal) -> bool:
-    """Show why a principal may read a resource, or what it lacks; return whether it may."""
+    """Show the reasons for a principal's access, or the missing part; return whether the principal may read."""
     found = show_errors(lambda: explanation(resource, principal))
     name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:

@@ -67,7 +67,7 @@ class Grants:
 
 
 def grants_on(client: Carrel, resource: Resource) -> Grants:
-    """Read all grants on a resource; its owner holds none of them."""
+    """Read all grants on a resource. Ownership is not a grant."""
     pages = list(client.admin.grants.list(resource.reference, page_size=1000).pages())
     given = [grant for page in pages for grant in page.grants]
     return _grants(given, pages[0].version, everybody=pages[-1].organization_wide)
@@ -93,8 +93,8 @@ def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool 
 def show_access(
     resource: Resource, *, owns: bool = False, warn: Warn | None = None, leads: bool = True
 ) -> Grants | None:
-    """Show who has direct access to a resource, and offer to change it; `leads`: with a link to who can read it. People
-    who are no admins see what they shared as its owner, and whom to ask."""
+    """Show direct access to a resource, and offer changes; `leads` adds a link to the effective access. A non-admin
+    owner sees the owner's own shares only."""
     if api.me().is_admin:
         grants = show_errors(partial(grants_on, api.client(), resource))
         _show_holders(resource, grants)
@@ -135,7 +135,7 @@ def show_holders(rows: Sequence[tuple[str, str]], *, none: str) -> None:
 
 
 def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | None = None) -> None:
-    """Offer the dialog that changes who has access to a resource, whose grants may have been read already."""
+    """Offer the dialog for changing a resource's access; `grants` saves reading the grants again."""
     if _show_container(resource):
         return
     offer_action("Manage access", open_change, resource, key="grants.change", icon="edit")

@@ -162,7 +162,7 @@ class AccessHolder(common.ResponseModel):
 
 
 class AdminAccessListHoldersResponse(common.PagedResponse):
-    """One page of holders, class by class; without unused classes and inactive holders."""
+    """A page of holders, class by class; without unused classes and inactive holders."""
 
     holders: list[AccessHolder]
     """The holders, class by class."""
@@ -181,7 +181,7 @@ class GroupPerson(common.ResponseModel):
 
 
 class AdminAccessListGroupPeopleResponse(common.PagedResponse):
-    """One page of people, group by group; each person appears once in a group."""
+    """A page of people, group by group; each person appears once in a group."""
 
     people: list[GroupPerson]
     """The people, group by group."""

@@ -261,7 +261,7 @@ class GrantRole(StrEnum):
 
 
 class SecondFactorPolicy(StrEnum):
-    """Who must give a second factor after a Carrel password, in addition to people who have set up a second factor."""
+    """The people required to give a second factor after a Carrel password; anyone with a second factor must always."""
 
     NOBODY = "NOBODY"
     ADMINS = "ADMINS"

@@ -39,7 +39,7 @@ class TrashedDocument(common.NamedDocument):
 
 
 class ListTrashedDocumentsResponse(common.PagedResponse):
-    """One page of deleted documents."""
+    """A page of deleted documents."""
 
     documents: list[TrashedDocument]
     """The documents, the last deleted first."""
