@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from carrel.wire.search import FilterOperator, SearchMode
 from service.auth.callers import Caller
+from service.domains.documents.collections.filters import Condition, Kind
 from service.domains.search import queries, sql
-from service.domains.search.filters import Condition, Kind
 from service.domains.search.fusion import Legs
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys

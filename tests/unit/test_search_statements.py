@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from carrel.wire.search import FilterOperator
+from service.domains.documents.collections.filters import Condition, Kind
 from service.domains.search import queries, sql
-from service.domains.search.filters import Condition, Kind
 from service.domains.search.scoring.sql import AnySelect, Shape
 from service.domains.search.search_query import Scope
 from service.index.service import Space

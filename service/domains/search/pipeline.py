@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import AppliedOptions, AppliedSyntax, MatchedBy, SearchMode
 from service.auth.callers import Caller
-from service.domains.search.filters import Condition
+from service.domains.documents.collections.filters import Condition
 from service.domains.search.log import SearchLog
 from service.domains.search.narrowing import find_narrowing, find_unmet
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages, ask_without_meaning

@@ -20,9 +20,9 @@ from carrel.wire.oversight import (
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.auth.callers import Caller
+from service.domains.documents.collections.comparisons import name_of_value
+from service.domains.documents.collections.filters import Comparison
 from service.domains.search import sql
-from service.domains.search.comparisons import name_of_value
-from service.domains.search.filters import Comparison
 from service.domains.search.fusion import Legs, Scores
 from service.domains.search.scoring.sql import ORGANIZATION, AnySelect, Shape
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery

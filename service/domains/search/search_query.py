@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
-from service.domains.search.filters import Condition
+from service.domains.documents.collections.filters import Condition
 from service.domains.search.syntax.parsing import FieldClause
 from service.index.codes import as_vector, binary_codes
 from service.index.service import Space

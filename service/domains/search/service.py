@@ -34,11 +34,11 @@ from carrel.wire.search import (
 )
 from service.audit.service import find_author, record_feedback
 from service.auth.callers import Caller, ask_acting_for
+from service.domains.documents.collections.filters import conditions_by_schema, conditions_without_schema
 from service.domains.documents.collections.service import ask_collection
 from service.domains.search import queries
 from service.domains.search.arranging import ARRANGED, arrange
 from service.domains.search.facets.service import count_facets
-from service.domains.search.filters import conditions_by_schema, conditions_without_schema
 from service.domains.search.fusion import smooth_scores
 from service.domains.search.log import SearchLog
 from service.domains.search.pipeline import Found, Plan, search

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.types import NullType, TypeEngine
 
 from carrel.wire.common import ResourceType
-from service.domains.search.comparisons import fits
+from service.domains.documents.collections.comparisons import fits
 from service.domains.search.scoring.sql import (
     ORGANIZATION,
     SHAPES,

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy.types import TypeEngine
 
-from service.domains.search.filters import Comparison
+from service.domains.documents.collections.filters import Comparison
 from service.domains.search.syntax.queries import FieldShape
 from service.schema.indexing import INDEX_TABLES, TERM_DIMENSIONS
 

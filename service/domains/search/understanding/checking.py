@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from carrel.wire.field_values import fits
 from carrel.wire.search import FilterOperator
-from service.domains.search.filters import Kind
+from service.domains.documents.collections.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT
 from service.domains.search.understanding.drawing import (
     AFTER,

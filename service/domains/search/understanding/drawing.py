@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from carrel.wire.field_values import fits
 from carrel.wire.search import FilterOperator
-from service.domains.search.filters import Kind
+from service.domains.documents.collections.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from service.domains.search.filters import Kind
+from service.domains.documents.collections.filters import Kind
 from service.domains.search.understanding.amounts import MeasuredUnit, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.index.stemming import ENGLISH, stemmer_for

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import CollectionSearchOptions, FilterOperator
 from service.auth.callers import Caller
+from service.domains.documents.collections.filters import Condition, Kind, parse_as
 from service.domains.documents.collections.queries import StoredCollection
-from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
 from service.domains.search.understanding.checking import (
     StatedCondition,

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, ColumnElement, DateTime, Double, Text, bindparam, case, cast, func, or_
 
 from carrel.wire.search import FilterOperator
-from service.domains.search.filters import ORDERINGS, Comparison, Kind
+from service.domains.documents.collections.filters import ORDERINGS, Comparison, Kind
 
 
 def name_of_value(number: int) -> str:
