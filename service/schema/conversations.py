@@ -26,6 +26,14 @@ conversations = table(
     sa.Index("ix_conversations_updated", "organization_id", "updated_at"),
 )
 
+# The people who may read a conversation, besides the person it belongs to; deleted with the conversation.
+conversation_readers = table(
+    "conversation_readers",
+    sa.Column("conversation_id", sa.Uuid, primary_key=True),
+    sa.Column("principal_id", sa.Uuid, primary_key=True),
+    sa.Index("ix_conversation_readers_principal", "organization_id", "principal_id", "conversation_id"),
+)
+
 # `turn_id` is the reply's messageId and, on v1, the jobId. While it is RUNNING, `reply` is the text so far, and
 # `attempt` tells the worker that makes it from one that was given up: only the latest may write.
 turns = table(

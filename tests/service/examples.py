@@ -319,6 +319,7 @@ VALUES: dict[str, Any] = {
     "pageSize": 1000,
     "principals": lambda things: [things.user],
     "reportNo": 1,
+    "readers": [],
     "scopes": [],
     "searchQuery": "what was seen",
     "source": "/srv/log",

@@ -36,6 +36,8 @@ NOT_GROWING = {
         "agents",
         "conversations",
         "conversations/delete",
+        "conversations/share",
+        "conversations/shared",
         "conversations/{conversationId}",
     ),
     *(f"agents/{name}" for name in ("fetchAgentResponse", "streamAgentResponse", "provideMessageFeedback")),

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import Field
 
 from carrel.wire.common import ActingRequest, PagedParameters, PagedResponse, RequestModel, ResponseModel
-from carrel.wire.fields import NO_NUL, Instant, Label
+from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label
 from carrel.wire.messages import Verdict
 from carrel.wire.operations import ADDS_DATA, KEYED, MESSAGE, NOT_FOUND, ApiOperation
 from carrel.wire.replies import ReferencedSource
@@ -49,6 +49,10 @@ class Conversation(ResponseModel):
     """When the conversation began."""
     updated_at: Instant
     """When the latest message was sent."""
+    shared_by: str | None = None
+    """Name of the person who shares the conversation; absent: it is the caller's own."""
+    shared_with: list[str] | None = None
+    """Email addresses of the people who may read the caller's own conversation; absent: nobody else."""
 
 
 class ListConversationsResponse(PagedResponse):
@@ -85,8 +89,31 @@ class RenameConversationResponse(Conversation):
     """The conversation with the new title."""
 
 
+class ShareConversationRequest(DeleteConversationRequest):
+    """Set the people who may read one of the caller's conversations."""
+
+    readers: Annotated[list[EmailAddress], Field(max_length=50)]
+    """Email addresses of people of the organization, instead of the earlier ones; empty: end sharing."""
+
+
+class ShareConversationResponse(Conversation):
+    """The conversation with its readers."""
+
+
+class ListSharedConversationsRequest(PagedParameters):
+    """The parameters of GET /api/v1/conversations/shared."""
+
+
+class ListSharedConversationsResponse(PagedResponse):
+    """A page of the conversations shared with the caller, those begun last first."""
+
+    conversations: list[Conversation]
+    """The conversations. `agentName` is empty if the caller may not use the agent."""
+
+
 class MessageStatus(StrEnum):
-    """Status of an exchange. WITHHELD: the reply is based on documents that the caller may no longer read."""
+    """Status of an exchange. WITHHELD: the reply is based on documents that the caller may no longer read, or in a
+    shared conversation comes from an agent that the caller may not use."""
 
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
@@ -146,6 +173,20 @@ DELETE_CONVERSATION = ApiOperation(
 )
 """Delete one of the person's own conversations permanently, with messages and replies. The audit log and the
 question log still show that messages existed, without their text."""
+SHARE_CONVERSATION = ApiOperation(
+    "conversations/share", ShareConversationRequest, ShareConversationResponse, MESSAGE, NOT_FOUND, version="v1"
+)
+"""Let people of the organization read one of the person's own conversations; `readers` replaces the earlier
+readers. They read all questions, but a reply only if they may use its agent and read all documents behind it."""
+LIST_SHARED_CONVERSATIONS = ApiOperation(
+    "conversations/shared",
+    ListSharedConversationsRequest,
+    ListSharedConversationsResponse,
+    MESSAGE,
+    method="GET",
+    version="v1",
+)
+"""List the conversations that other people share with the person, those begun last first."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,
@@ -156,7 +197,8 @@ GET_CONVERSATION = ApiOperation(
     version="v1",
 )
 """List a conversation's messages with replies, oldest first; `pages()` also have the conversation. A reply
-based on documents that the person may no longer read is WITHHELD, without text."""
+based on documents that the person may no longer read is WITHHELD, without text. The conversation may be shared
+with the person."""
 CREATE_CONVERSATION = ApiOperation(
     "copilots/createConversation",
     CreateConversationRequest,

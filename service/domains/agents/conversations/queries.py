@@ -15,7 +15,15 @@ from service.domains.agents.conversations.models import Work
 from service.domains.agents.conversations.question_log.queries import end_erased, log_turn
 from service.domains.agents.conversations.reading.queries import is_own, is_withheld_from
 from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
-from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
+from service.schema.conversations import (
+    COMPLETED,
+    FAILED,
+    RUNNING,
+    conversation_readers,
+    conversations,
+    turn_passages,
+    turns,
+)
 
 # The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
 _JOBS = sa.table("procrastinate_jobs", sa.column("id", sa.BigInteger), sa.column("args", JSONB))
@@ -354,6 +362,9 @@ async def _delete(connection: Connection, organization_id: UUID, conversation_id
     words = sa.delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     await end_erased(connection, organization_id, conversation_ids=conversation_ids)
+    of_them = in_array(conversation_readers.c.conversation_id, conversation_ids)
+    readers = sa.delete(conversation_readers).where(conversation_readers.c.organization_id == organization_id, of_them)
+    await connection.execute(readers)
     statement = sa.delete(conversations).where(
         conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
     )

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, case, func, select, tuple_
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType
@@ -14,12 +15,12 @@ from carrel.wire.messages import Verdict
 from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.auth.queries import is_by_hand
-from service.permissions.queries import is_readable
+from service.permissions.queries import is_deployed, is_readable
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.agents import agents
 from service.schema.catalog import documents
-from service.schema.conversations import COMPLETED, conversations, turn_passages, turns
-from service.schema.identity import resources
+from service.schema.conversations import COMPLETED, conversation_readers, conversations, turn_passages, turns
+from service.schema.identity import principals, resources
 
 TITLE_CHARACTERS = 200
 
@@ -72,6 +73,8 @@ class StoredConversation:
     length: int
     created_at: datetime
     updated_at: datetime
+    shared_by: str | None
+    shared_with: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,9 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     )
 
 
-def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
-    withheld = is_withheld_from(caller).label("withheld")
-    return select(*columns_of(turns, StoredTurn, as_member(turns.c.feedback, Verdict), withheld))
+def _select_turns(caller: Caller, withheld: ColumnElement[bool] | None = None) -> Select[*tuple[Any, ...]]:
+    withheld = is_withheld_from(caller) if withheld is None else withheld
+    return select(*columns_of(turns, StoredTurn, as_member(turns.c.feedback, Verdict), withheld.label("withheld")))
 
 
 async def find_turn(
@@ -134,11 +137,13 @@ async def status_of(connection: Connection, organization_id: UUID, *, turn_id: U
 async def list_turns(
     connection: Connection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> list[StoredTurn]:
+    """List a conversation's turns, if it is the caller's own or shared with the caller."""
+    withheld = is_withheld_from(caller) | ~_may_see_agent(caller)
     statement = (
-        _select_turns(caller)
+        _select_turns(caller, withheld)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
-            is_own(caller, None),
+            is_own(caller, None) | is_shared_with(caller, None),
             matches(turns, caller.organization_id, conversation_id=conversation_id),
             turns.c.turn_no > after,
         )
@@ -199,9 +204,18 @@ async def list_names(connection: Connection, caller: Caller, *, document_ids: Co
 
 
 async def find_conversation(
-    connection: Connection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
+    connection: Connection,
+    caller: Caller,
+    *,
+    conversation_id: UUID,
+    agent_ids: Collection[UUID] | None,
+    or_shared: bool = False,
 ) -> StoredConversation | None:
-    statement = _conversations(caller, agent_ids).where(conversations.c.conversation_id == conversation_id)
+    """Find a conversation of the caller, or with `or_shared` also a conversation shared with the caller."""
+    visible = is_own(caller, agent_ids)
+    if or_shared:
+        visible |= is_shared_with(caller, agent_ids)
+    statement = _conversations(caller, visible).where(conversations.c.conversation_id == conversation_id)
     return await find_row(connection, statement, StoredConversation)
 
 
@@ -223,7 +237,7 @@ async def list_conversations(
             else_=_latest_message_before(caller, position.began),
         )
     statement = (
-        _conversations(caller, agent_ids)
+        _conversations(caller, is_own(caller, agent_ids))
         .where(is_by_hand(conversations.c.origin, caller.organization_id), *(_has_word(caller, word) for word in words))
         .add_columns(touched.label("touched"))
         .order_by(touched.desc(), conversations.c.conversation_id.desc())
@@ -234,6 +248,18 @@ async def list_conversations(
             tuple_(touched, conversations.c.conversation_id) < (position.touched, position.last_id)
         )
     return await find_rows(connection, statement, ListedConversation)
+
+
+async def list_shared(
+    connection: Connection, caller: Caller, *, agent_ids: Collection[UUID] | None, before: UUID | None, limit: int
+) -> list[StoredConversation]:
+    """List the conversations shared with the caller, those begun last first."""
+    statement = _conversations(caller, is_shared_with(caller, agent_ids))
+    if before is not None:
+        statement = statement.where(conversations.c.conversation_id < before)
+    return await find_rows(
+        connection, statement.order_by(conversations.c.conversation_id.desc()).limit(limit), StoredConversation
+    )
 
 
 def _has_word(caller: Caller, word: str) -> ColumnElement[bool]:
@@ -263,13 +289,29 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
     )
 
 
-def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select[*tuple[Any, ...]]:
+def _conversations(caller: Caller, visible: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     of_conversation = matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id)
     first = (
         select(func.left(turns.c.message, TITLE_CHARACTERS))
         .where(of_conversation)
         .order_by(turns.c.turn_no)
         .limit(1)
+        .correlate(conversations)
+        .scalar_subquery()
+    )
+    own, owner = is_own(caller, None), principals.alias("owner")
+    shared_by = (
+        select(owner.c.name)
+        .where(matches(owner, caller.organization_id, principal_id=conversations.c.principal_id), ~own)
+        .correlate(conversations)
+        .scalar_subquery()
+    )
+    shared_with = (
+        select(func.array_agg(aggregate_order_by(principals.c.email, principals.c.email)))
+        .join(conversation_readers, conversation_readers.c.principal_id == principals.c.principal_id)
+        .where(
+            matches(conversation_readers, caller.organization_id, conversation_id=conversations.c.conversation_id), own
+        )
         .correlate(conversations)
         .scalar_subquery()
     )
@@ -280,15 +322,45 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
             conversations.c.agent_id,
             conversations.c.created_at,
             conversations.c.updated_at,
-            agents.c.name.label("agent_name"),
+            case((_may_see_agent(caller), agents.c.name), else_="").label("agent_name"),
             func.coalesce(conversations.c.title, first).label("beginning"),
             length.label("length"),
+            shared_by.label("shared_by"),
+            shared_with.label("shared_with"),
         )
         .join(agents, agents.c.agent_id == conversations.c.agent_id)
-        .where(
-            is_own(caller, agent_ids), select(turns.c.turn_id).where(of_conversation).correlate(conversations).exists()
-        )
+        .where(visible, select(turns.c.turn_id).where(of_conversation).correlate(conversations).exists())
     )
+
+
+def _may_see_agent(caller: Caller) -> ColumnElement[bool]:
+    """Build the condition that a conversation is the caller's own, or with an agent that the caller may use."""
+    deployed = (
+        select(agents.c.agent_id)
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(*is_deployed(caller), agents.c.agent_id == conversations.c.agent_id)
+        .correlate(conversations)
+        .exists()
+    )
+    return is_own(caller, None) | deployed
+
+
+def is_shared_with(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
+    """Build the condition that a person who hasn't left shares a conversation with the caller."""
+    readable = select(conversation_readers.c.conversation_id).where(
+        matches(conversation_readers, caller.organization_id, principal_id=caller.principal_id)
+    )
+    owner = (
+        select(principals.c.principal_id)
+        .where(
+            matches(principals, caller.organization_id, principal_id=conversations.c.principal_id), principals.c.active
+        )
+        .correlate(conversations)
+        .exists()
+    )
+    own = conversations.c.organization_id == caller.organization_id
+    shared = own & conversations.c.conversation_id.in_(readable) & owner
+    return shared if agent_ids is None else shared & in_array(conversations.c.agent_id, agent_ids)
 
 
 def is_own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:

@@ -25,6 +25,7 @@ WITHHELD_REPLY = (
     "This reply rests on documents that you may not read any more, or that are gone. Ask again to get an answer from "
     "what you may read now."
 )
+WITHHELD_FROM_READER = "This reply comes from an agent or from documents that you may not use or read."
 Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
 Sources = Mapping[int, Source]
 """The visible passages of a turn, by number."""
@@ -218,7 +219,7 @@ async def list_conversations(
 async def get_conversation(
     connection: Connection, caller: Caller, *, conversation_id: UUID, request: wire.GetConversationRequest
 ) -> wire.GetConversationResponse:
-    """Return a page of a conversation's messages; NotFound if the conversation isn't the caller's."""
+    """Return a page of a conversation's messages; NotFound unless it is the caller's or shared with the caller."""
     cursor = Cursor.of(
         caller,
         operation=wire.GET_CONVERSATION.path,
@@ -226,7 +227,7 @@ async def get_conversation(
         page_size=request.page_size,
         page_token=request.page_token,
     )
-    conversation = await require_own(connection, caller, conversation_id)
+    conversation = await _require(connection, caller, conversation_id, or_shared=True)
     after = int(cursor.after[0]) if cursor.after else 0
     rows = await queries.list_turns(
         connection, caller, conversation_id=conversation_id, after=after, limit=cursor.limit
@@ -234,15 +235,40 @@ async def get_conversation(
     page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
     return wire.GetConversationResponse(
         conversation=to_conversation(conversation),
-        messages=[_message(turn) for turn in await see_turns(connection, caller, rows=page.items)],
+        messages=[
+            _message(turn, is_own=conversation.shared_by is None)
+            for turn in await see_turns(connection, caller, rows=page.items)
+        ],
         next_page_token=page.next_page_token,
+    )
+
+
+async def list_shared(
+    connection: Connection, caller: Caller, *, request: wire.ListSharedConversationsRequest
+) -> wire.ListSharedConversationsResponse:
+    """List the conversations shared with the caller, those begun last first."""
+    cursor = Cursor.read(caller, operation=wire.LIST_SHARED_CONVERSATIONS.path, request=request)
+    before = UUID(cursor.after[0]) if cursor.after else None
+    rows = await queries.list_shared(
+        connection, caller, agent_ids=messageable_agents(caller), before=before, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.conversation_id)])
+    return wire.ListSharedConversationsResponse(
+        conversations=[to_conversation(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
 async def require_own(connection: Connection, caller: Caller, conversation_id: UUID) -> queries.StoredConversation:
     """Return the caller's conversation with an agent open to the caller; NotFound for any other."""
+    return await _require(connection, caller, conversation_id, or_shared=False)
+
+
+async def _require(
+    connection: Connection, caller: Caller, conversation_id: UUID, *, or_shared: bool
+) -> queries.StoredConversation:
+    allowed = messageable_agents(caller)
     conversation = await queries.find_conversation(
-        connection, caller, conversation_id=conversation_id, agent_ids=messageable_agents(caller)
+        connection, caller, conversation_id=conversation_id, agent_ids=allowed, or_shared=or_shared
     )
     if conversation is None:
         raise unknown_conversation()
@@ -270,9 +296,11 @@ def to_conversation(row: queries.StoredConversation) -> wire.Conversation:
     return wire.Conversation.model_validate(asdict(row) | more)
 
 
-def _message(turn: SeenTurn) -> wire.ConversationMessage:
+def _message(turn: SeenTurn, *, is_own: bool) -> wire.ConversationMessage:
     status = wire.MessageStatus(turn.status)
-    withheld = WITHHELD_REPLY if status is wire.MessageStatus.WITHHELD else None
+    withheld = None
+    if status is wire.MessageStatus.WITHHELD:
+        withheld = WITHHELD_REPLY if is_own else WITHHELD_FROM_READER
     return wire.ConversationMessage(
         message_id=turn.turn_id,
         created_at=turn.row.created_at,
@@ -282,7 +310,7 @@ def _message(turn: SeenTurn) -> wire.ConversationMessage:
         referenced_sources=list(turn.cited),
         warnings=turn.warnings,
         error_message=withheld or turn.row.error_message,
-        feedback=turn.row.feedback,
+        feedback=turn.row.feedback if is_own else None,
     )
 
 

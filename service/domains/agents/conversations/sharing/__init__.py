@@ -1,0 +1,1 @@
+"""Sharing a conversation: the people who may read it, besides the person it belongs to."""
