@@ -1,8 +1,7 @@
 """The page of a sync: the last run, config, buttons, and the form. The sync's address is a secret, never shown."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -23,57 +22,8 @@ from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.pickers import drop_choice, get_named_principal, pick_principals
 from app.ui.saving import keep_opened
 from app.ui.tables import forget, pages_of, show_text_pages, source_of
-from carrel.wire.docstore import DocstoreConfigInfo, DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
+from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text, waiting_text
-
-
-@dataclass(frozen=True)
-class Draft:
-    """The values of a sync's form."""
-
-    name: str = ""
-    source: str = ""
-    body: str = ""
-    title: str = ""
-    updated: str = ""
-    url: str = ""
-    filter: str = ""
-    users: Sequence[str] | None = None
-    groups: Sequence[str] | None = None
-    everybody: bool = False
-    delete_missing: bool = True
-    limit: int = 20
-    address: str = field(default="", repr=False)
-
-    def list_missing_fields(self, *, kept_address: bool) -> list[str]:
-        """Return the labels of empty required fields. The address counts as filled with `kept_address`."""
-        wanted = {
-            "syncName": self.name,
-            "docstoreURI": self.address or kept_address,
-            "collectionName": self.source,
-            "body": self.body,
-            "sourceName": self.title,
-        }
-        return [LABELS[name] for name, value in wanted.items() if not value]
-
-    def config(self) -> dict[str, Any]:
-        """Return the sync's config for requests. Raises ValueError if the filter isn't a JSON object."""
-        return {
-            "sync_name": self.name,
-            "collection_name": self.source,
-            "source_fields": {
-                "body": self.body,
-                "source_name": self.title,
-                "source_system_updated": self.updated or None,
-                "source_url": self.url or None,
-            },
-            "filter_expression": _filter_of(self.filter),
-            "allowed_users_email_addresses": list(self.users) if self.users is not None else None,
-            "allowed_group_ids": list(self.groups) if self.groups is not None else None,
-            "internal_public": True if self.everybody else None,
-            "delete_missing": self.delete_missing,
-            "delete_limit_percent": self.limit,
-        }
 
 
 def _filter_of(text: str) -> dict[str, Any]:
@@ -90,57 +40,65 @@ def _filter_of(text: str) -> dict[str, Any]:
     return found  # pyright: ignore[reportUnknownVariableType] - JSON's members have text for names
 
 
-def draft_of(config: DocstoreConfigInfo) -> Draft:
-    """Return a sync's config as form values. The address stays hidden."""
-    fields = config.source_fields
-    return Draft(
-        name=config.sync_name,
-        source=config.collection_name,
-        body=fields.body,
-        title=fields.source_name,
-        updated=fields.source_system_updated or "",
-        url=fields.source_url or "",
-        filter=json.dumps(config.filter_expression, ensure_ascii=False) if config.filter_expression else "",
-        users=config.allowed_users_email_addresses,
-        groups=None if config.allowed_group_ids is None else [str(one) for one in config.allowed_group_ids],
-        everybody=bool(config.internal_public),
-        delete_missing=config.delete_missing,
-        limit=config.delete_limit_percent,
-    )
-
+Save = Callable[[str, Mapping[str, Any]], object]
+"""What takes a form's address, empty if none was written, and its config as the service has it."""
 
 EVERYBODY = "Everybody in the organization"
 CHOSEN = "People and groups I choose"
 NOBODY = "Only the person who makes the sync"
 _READERS = "sync.readers"
 _ADDRESS = "sync.address"
+_NEEDED = ("syncName", "docstoreURI", "collectionName", "body", "sourceName")
+_NEEDED_FOR_A_TEST = ("docstoreURI", "collectionName")
+_FIELDS = {  # with an example of each
+    "body": "content.text",
+    "sourceName": "title",
+    "sourceSystemUpdated": "updatedAt",
+    "sourceUrl": "links.public",
+}
 
 
 def ask(
-    draft: Draft,
-    *,
-    doing: str,
-    known: list[Principal],
-    save: Callable[[Draft], object],
-    into: str,
-    saved: UUID | None = None,
+    config: Mapping[str, Any], *, doing: str, known: list[Principal], save: Save, into: str, saved: UUID | None = None
 ) -> None:
-    """Show the form with a draft for the collection `into`. A `saved` sync keeps its address if the field is empty."""
-    filled = _with_readers(_with_fields(draft), known)
+    """Show the form with a config for the collection `into`. A `saved` sync keeps its address if the field is empty."""
+    address, chosen, filled = _ask_for_fields(config)
+    readers = _ask_for_readers(known, everybody=bool(config.get("internalPublic")))
     # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
     said = st.container()
     with st.container(horizontal=True):
         saving = st.button(doing, type="primary", key="sync.save")
         testing = st.button("Test connection", key="sync.test", help="Shows the fields and the first documents")
-    if saving or testing:
-        with said:
-            _answer(filled, partial(_show_preview, into, saved) if testing else save, saved=saved, testing=testing)
+    if not (saving or testing):
+        return
+    needed = _NEEDED_FOR_A_TEST if testing else _NEEDED
+    values = {**filled, **filled["sourceFields"], "docstoreURI": address or saved}
+    with said:
+        if readers is None:
+            notices.show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
+        elif missing := [name for name in needed if not values[name]]:
+            # A test names both that it needs, so that nobody has to press it twice.
+            named = ", ".join(LABELS[name] for name in (needed if testing else missing))
+            notices.show_problem("Something is missing.", f"Fill in: {named}.")
+        else:
+            try:
+                done = partial(_show_preview, into, saved) if testing else save
+                done(address, {**filled, **readers, "filterExpression": _filter_of(chosen)})
+            except carrel.CarrelError as error:
+                refusal_in_words(error).show()
+            except ValueError as error:
+                notices.show_problem(str(error))
 
 
-def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
+def _show_preview(into: str, saved: UUID | None, address: str, config: Mapping[str, Any]) -> None:
     preview = api.client().document_collections.docstore.preview_docstore_sync
-    named = replace(draft, name=draft.name or "_", body=draft.body or "_id", title=draft.title or "_id")
-    found = preview(into, docstore_credential_id=saved, docstore_uri=draft.address or None, config=named.config())
+    fields = config["sourceFields"]
+    named = {
+        **config,
+        "syncName": config["syncName"] or "_",
+        "sourceFields": {**fields, "body": fields["body"] or "_id", "sourceName": fields["sourceName"] or "_id"},
+    }
+    found = preview(into, docstore_credential_id=saved, docstore_uri=address or None, config=named)
     if found.problem is not None:
         notices.show_problem("The database can't be read.", found.problem.message, hint_for(found.problem.code))
         return
@@ -148,7 +106,7 @@ def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
     said = slow if number is None else f"The filter chooses {count_text(number, 'document')}."
     notices.show_text(f"The database answers. {said}")
     notices.show_text(f"Fields: {', '.join(map(one_line, found.fields)) or 'none'}")
-    if not (draft.body and draft.title):
+    if not (fields["body"] and fields["sourceName"]):
         notices.show_text("To see the first documents, name the fields with the text and the title, and test again.")
         return
     rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
@@ -158,84 +116,70 @@ def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
     )
 
 
-def _answer(filled: Draft | None, save: Callable[[Draft], object], *, saved: UUID | None, testing: bool) -> None:
-    if filled is None:
-        notices.show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
-    elif testing and not (filled.source and (filled.address or saved)):
-        notices.show_problem("Something is missing.", f"Fill in: {LABELS['docstoreURI']}, {LABELS['collectionName']}.")
-    elif not testing and (missing := filled.list_missing_fields(kept_address=saved is not None)):
-        notices.show_problem("Something is missing.", f"Fill in: {', '.join(missing)}.")
-    else:
-        try:
-            save(filled)
-        except carrel.CarrelError as error:
-            refusal_in_words(error).show()
-        except ValueError as error:
-            notices.show_problem(str(error))
-
-
 def forget_form() -> None:
     st.session_state.pop(_ADDRESS, None)
     drop_choice(_READERS)
 
 
-def _with_fields(draft: Draft) -> Draft:
+def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Return the address, the filter as it is written, and the other values by the names of the config."""
     left, right = st.columns(2)
     with left:
-        draft = replace(
-            draft,
-            name=_text("syncName", draft.name, "Articles"),
-            address=st.text_input(
-                LABELS["docstoreURI"],
-                type="password",
-                key=_ADDRESS,
-                # A password's field says nothing when Tab leads from it to its own button.
-                live="250ms",
-                autocomplete="off",
-                placeholder="mongodb://reader:password@mongo.example.com/shop",
-                help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
-            ).strip(),
-            source=_text("collectionName", draft.source, "articles"),
-            filter=st.text_area(
-                LABELS["filterExpression"],
-                draft.filter,
-                key="sync.filter",
-                placeholder='{"state": "published"}',
-                help="A query in JSON, as MongoDB has them; without one, all.",
-            ),
+        filled: dict[str, Any] = {"syncName": _text(config, "syncName", "Articles")}
+        address = st.text_input(
+            LABELS["docstoreURI"],
+            type="password",
+            key=_ADDRESS,
+            # A password's field says nothing when Tab leads from it to its own button.
+            live="250ms",
+            autocomplete="off",
+            placeholder="mongodb://reader:password@mongo.example.com/shop",
+            help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
+        ).strip()
+        filled["collectionName"] = _text(config, "collectionName", "articles")
+        kept = config.get("filterExpression")
+        chosen = st.text_area(
+            LABELS["filterExpression"],
+            json.dumps(kept, ensure_ascii=False) if kept else "",
+            key="sync.filter",
+            placeholder='{"state": "published"}',
+            help="A query in JSON, as MongoDB has them; without one, all.",
         )
     with right:
-        draft = replace(
-            draft,
-            body=_text("body", draft.body, "content.text"),
-            title=_text("sourceName", draft.title, "title"),
-            updated=_text("sourceSystemUpdated", draft.updated, "updatedAt"),
-            url=_text("sourceUrl", draft.url, "links.public"),
-        )
+        fields = config.get("sourceFields", {})
+        filled["sourceFields"] = {member: _text(fields, member, example) for member, example in _FIELDS.items()}
         notices.show_note(
             "Fields in fields are joined by dots. Without a time of the last change, every run reads everything."
         )
-    delete = st.toggle("Remove documents that are deleted in the database", draft.delete_missing, key="sync.delete")
-    limit = st.number_input(
-        "The most that may be removed at once, in percent", 0, 100, draft.limit, key="sync.limit", disabled=not delete
+    delete = st.toggle(
+        "Remove documents that are deleted in the database", config.get("deleteMissing", True), key="sync.delete"
     )
-    return replace(draft, delete_missing=delete, limit=limit)
+    limit = st.number_input(
+        "The most that may be removed at once, in percent",
+        0,
+        100,
+        int(config.get("deleteLimitPercent", 20)),
+        key="sync.limit",
+        disabled=not delete,
+    )
+    return address, chosen, {**filled, "deleteMissing": delete, "deleteLimitPercent": limit}
 
 
-def _text(member: str, value: str, example: str) -> str:
-    return st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example).strip()
+def _text(values: Mapping[str, Any], member: str, example: str) -> str | None:
+    value = values.get(member) or ""
+    return st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example).strip() or None
 
 
-def _with_readers(draft: Draft, known: list[Principal]) -> Draft | None:
+def _ask_for_readers(known: list[Principal], *, everybody: bool) -> dict[str, Any] | None:
+    """Return who may read the documents, by the names of the config. None: people are to be chosen, and nobody is."""
     kinds = [EVERYBODY, CHOSEN, NOBODY]
-    now = EVERYBODY if draft.everybody else CHOSEN if known else NOBODY
+    now = EVERYBODY if everybody else CHOSEN if known else NOBODY
     readers = st.radio("Who may read them", kinds, index=kinds.index(now), key="sync.kind")
-    picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP)) if readers == CHOSEN else []
-    if readers == CHOSEN and not picked:
-        return None
+    if readers != CHOSEN:
+        return {"internalPublic": readers == EVERYBODY or None}
+    picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP))
     users, groups = ([one.id for one in picked if one.kind == kind] for kind in (PERSON, GROUP))
-    chosen = {"users": users, "groups": groups} if readers == CHOSEN else {"users": None, "groups": None}
-    return replace(draft, **chosen, everybody=readers == EVERYBODY)
+    return {"allowedUsersEmailAddresses": users, "allowedGroupIds": groups} if picked else None
 
 
 REFRESH_SECONDS = 1.0
@@ -374,10 +318,11 @@ def show_sync_page(name: str) -> None:
             "and begins one; who may read the documents becomes what you say here."
         )
         opened_at = keep_opened("sync.change", sync, field="sync.address")
-        save: Callable[[Draft], None] = partial(_change, opened_at)
+        save: Save = partial(_change, opened_at)
         into, saved = str(sync.document_collection_id), sync.docstore_credential_id
         doing = "Save, and start a run"
-        ask(draft_of(sync.config), doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
+        config = sync.config.model_dump(mode="json")
+        ask(config, doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
         return
     _offer_actions(sync)
     if labels.is_running(sync):
@@ -442,9 +387,9 @@ def readers_of(sync: DocstoreSync) -> list[Principal]:
     return [get_named_principal(kind, one) for kind, one in users + groups]
 
 
-def _change(sync: DocstoreSync, draft: Draft) -> None:
+def _change(sync: DocstoreSync, address: str, config: Mapping[str, Any]) -> None:
     api.client().document_collections.docstore.update_docstore_sync(
-        sync.docstore_credential_id, docstore_uri=draft.address or None, config=draft.config(), version=sync.version
+        sync.docstore_credential_id, docstore_uri=address or None, config=config, version=sync.version
     )
     forget(LIST)
     st.query_params.pop("change", None)

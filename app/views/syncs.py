@@ -1,5 +1,6 @@
 """The page of syncs: collections kept up to date with document databases."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import streamlit as st
 from app import api
 from app.formatting import one_line
 from app.syncs.labels import collection_name, state_in_words, targets
-from app.syncs.page import LIST, Draft, ask, forget_form, show_sync_page
+from app.syncs.page import LIST, ask, forget_form, show_sync_page
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
@@ -65,14 +66,14 @@ def _show_new() -> None:
         show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
         return
     into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])
-    ask(Draft(), doing="Create, and start the first run", known=[], save=partial(make, into, made), into=into)
+    ask({}, doing="Create, and start the first run", known=[], save=partial(make, into, made), into=into)
 
 
-def make(into: str, made: str | None, draft: Draft) -> None:
+def make(into: str, made: str | None, address: str, config: Mapping[str, Any]) -> None:
     """Create a sync and open it. A second click before the page is redrawn opens the sync already created."""
     if made is None:
         docstore = api.client().document_collections.docstore
-        answer = docstore.create_docstore_sync(into, docstore_uri=draft.address, config=draft.config())
+        answer = docstore.create_docstore_sync(into, docstore_uri=address, config=config)
         made = str(answer.docstore_credential_id)
     st.session_state[_MADE] = made
     forget(LIST)
