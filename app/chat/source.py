@@ -11,8 +11,9 @@ import carrel
 from app.auth.current import person_client
 from app.chat import conversations
 from app.formatting import escape, isolate
-from app.search.preview import WAITING, passage_html, read_around
+from app.search.preview import passage_html, read_around
 from app.ui.errors import error_boundary
+from app.ui.preview import WAITING
 from app.ui.tables import draw_component
 from carrel.wire.replies import ReferencedSource
 from carrel.wire.search import TextSpan

@@ -57,11 +57,11 @@ def show_original(document: GetDocumentResponse) -> None:
     boxes = [box for box, _ in sorted(weights, key=lambda each: -each[1]) if box.page == number]
     is_there = (place.page or opened or 0) <= number <= (place.last_page or place.page or opened or 0)
     if passage is None or not is_there:
-        _draw(page, document.document_name, boxes=boxes)
+        st.html(page_html(page, document.document_name, boxes=boxes))
         return
     left, right = st.columns([3, 2])
     with left:
-        _draw(page, document.document_name, boxes=boxes)
+        st.html(page_html(page, document.document_name, boxes=boxes))
     with right, st.container(key="original-passage"):
         st.subheader("The passage", anchor=False)
         show_note(describe_place(place))
@@ -130,8 +130,7 @@ def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | 
 def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | None:
     with error_boundary():
         try:
-            with api.client().catalog.download_document_page(document_id, number, document_version=version) as download:
-                return _Page(download.read(), number, download.page_count or number)
+            return fetch_page(document_id, number, version=version)
         except carrel.NotFoundError as error:
             if error.code != "page_not_found":
                 show_empty("Its pages are for those who may read it.", "You may see that there is this document.")
@@ -139,6 +138,11 @@ def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | No
             show_empty(f"There is no page {number:,}.", error.message)
             show_link("The first page", "documents", document=str(document_id), part="original")
             return None
+
+
+def fetch_page(document_id: UUID, number: int, *, version: int | None = None) -> _Page:
+    with api.client().catalog.download_document_page(document_id, number, document_version=version) as download:
+        return _Page(download.read(), number, download.page_count or number)
 
 
 def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
@@ -155,12 +159,12 @@ def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
             offer_action("Back to the passage", go, passage_at, key="original.passage", kind="tertiary")
 
 
-def _draw(page: _Page, name: str, *, boxes: Sequence[Box]) -> None:
+def page_html(page: _Page, name: str, *, boxes: Sequence[Box] = ()) -> str:
     marked = "; the passage is marked" if boxes else ""
     says = html.escape(f"Page {page.number:,} of {name}{marked}")
     picture = f"data:image/jpeg;base64,{base64.b64encode(page.jpeg).decode()}"
     marks = (f'<span class="carrel-page-mark" style="{_style(box)}" aria-hidden="true"></span>' for box in boxes)
-    st.html(f'<div class="carrel-page"><img src="{picture}" alt="{says}">{"".join(marks)}</div>')
+    return f'<div class="carrel-page"><img src="{picture}" alt="{says}">{"".join(marks)}</div>'
 
 
 def _style(box: Box) -> str:

@@ -56,14 +56,15 @@ def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> 
 
 def readers_of(document: GetDocumentResponse) -> str:
     """Return the holders of grants on a document in a line. Members of groups are not listed."""
-    if not api.me().is_admin:
-        return "Only an admin sees this."
+    return ", ".join(names_of_readers(document)) if api.me().is_admin else "Only an admin sees this."
+
+
+def names_of_readers(document: GetDocumentResponse) -> list[str]:
     page = next(api.client().admin.grants.list(document.resource).pages())
     names = ["Everybody in the organization"] if page.organization_wide else []
     holders = [grant.principal for grant in page.grants]
     names += [f"{one.name} (group)" if one.type == "group" else one.name for one in holders]
-    more = ", and more" if page.next_page_token else ""
-    return f"{', '.join([f'{document.owner.name} (owner)', *names])}{more}"
+    return [f"{document.owner.name} (owner)", *names, *(["more"] if page.next_page_token else [])]
 
 
 CHUNKS = 20

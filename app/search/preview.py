@@ -1,8 +1,7 @@
-"""The preview next to results: facts and passages of the chosen result, fetched only if the screen has room."""
+"""The preview of a result: its facts, and its passages with the text around them."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
 from uuid import UUID
 
 import streamlit as st
@@ -10,58 +9,32 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.rows import rows_html
-from app.formatting import escape, isolate, moment, shorten
+from app.formatting import escape, moment, shorten
 from app.search.queries import Answer, SearchQuery
 from app.search.results import Documents, Result, locations_of, passages_of
-from app.ui.errors import error_boundary
 from app.ui.passages import PassageLocation, highlight, open_html, paragraph, place_html
-from app.ui.tables import draw_component
+from app.ui.preview import document_html, note_html
 from carrel.wire.search import TextSpan
 
-_MOST_PASSAGES, _AROUND, _LONGEST_FACT = 3, 600, 200
-WAITING = (
-    '<p class="carrel-unseen" role="status">Reading the passages …</p>'
-    '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span><span></span></div>'
-)
+_MOST_PASSAGES, _AROUND = 3, 600
 _NO_DOCUMENT = "This document is gone, or you may not read it any more. Search again to see what there is now."
 _NO_PASSAGE = "The document has changed since: this passage is not in its text any more."
 
 
-@st.fragment
-def show_preview(found: Answer, question: SearchQuery, documents: Documents, *, first: UUID | None, place: str) -> None:
-    """Show the preview of the chosen result, at first of `first`. `place` is the collection's name (catalog: empty)."""
-    data = {"first": str(first or "")}
-    told = draw_component("preview", key=f"preview-{found.search_id}", data=data, on_chosen_change=lambda: None)
-    chosen = cast("Mapping[str, Any]", told or {}).get("chosen")
+def preview_result(found: Answer, question: SearchQuery, documents: Documents, place: str, chosen: str) -> str:
+    """Return the preview of the chosen result; `place` is the collection's name (catalog: empty)."""
     result = next((each for each in found.results if str(each.document_id) == chosen), None)
     if result is None:
-        return
-    heading, shown = _heading(result, question, documents, place), st.empty()
-    label = f"Preview of {escape(result.document_name)}"
-
-    def show(body: str) -> None:
-        shown.html(f'<section class="carrel-preview" tabindex="0" aria-label="{label}">{heading}{body}</section>')
-
-    show(WAITING)
-    body = ""
-    with error_boundary():
-        try:
-            body = _read_passages(found, result, question)
-        except carrel.NotFoundError:
-            body = f'<p class="carrel-text" role="status">{_NO_DOCUMENT}</p>'
-        finally:
-            show(body)
-
-
-def _heading(result: Result, question: SearchQuery, documents: Documents, place: str) -> str:
+        return ""
     address, document = locations_of(result, question)[0].address, documents.get(result.document_id)
     facts = {"Path": result.document_external_id, "Collection": place}
     if document is not None:
         facts |= {"Owner": document.owner.name, "Changed": moment(document.updated_at)}
-    listed = "".join(
-        f"<dt>{name}</dt><dd>{isolate(shorten(fact, _LONGEST_FACT))}</dd>" for name, fact in facts.items() if fact
-    )
-    return f'<h2><a href="{escape(address)}" target="_self">{escape(result.document_name)}</a></h2><dl>{listed}</dl>'
+    try:
+        body = _read_passages(found, result, question)
+    except carrel.NotFoundError:
+        body = note_html(_NO_DOCUMENT)
+    return document_html(result.document_name, address, facts, body)
 
 
 def _read_passages(found: Answer, result: Result, question: SearchQuery) -> str:

@@ -43,6 +43,8 @@ Row = TypeVar("Row", bound=ResponseModel)
 Answer = TypeVar("Answer", bound=PagedResponse)
 
 PAGE_ROWS = 50
+DOCUMENT = "document"
+"""A row's entry for the preview (`app.ui.preview`), which is no column."""
 _FRESH_SECONDS = 10.0
 
 Mode = Literal["open", "one", "many"]
@@ -214,8 +216,14 @@ def _draw(
     _offer_pages(key, place, page)
 
 
+def shown_items(key: str) -> Sequence[Any]:
+    """Return the items of a list's current page; none before it is drawn."""
+    place: _Cursor | None = st.session_state.get(_place_key(key))
+    return place.page.items if place is not None and place.page is not None else ()
+
+
 def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
-    names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None]
+    names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None and name != DOCUMENT]
     configs: dict[str, Mapping[str, Any]] = {name: columns.get(name) or {} for name in names}
     wide = [name for name in names if configs[name].get("width") == "large"] or names[:1]
     return {
@@ -224,6 +232,7 @@ def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict
             for name in names
         ],
         "rows": [[_value(row[name]) for name in names] for row in rows],
+        "documents": [str(row.get(DOCUMENT, "")) for row in rows],
     }
 
 

@@ -15,6 +15,7 @@ from app.documents.chosen import offer_actions
 from app.documents.facts import kind_of, name_of_place, state_of
 from app.documents.listing import ALL, CHOSEN, LIST, Wanted, offer_python, read_wanted, show_folders, tell_undoing
 from app.documents.original import has_original, show_original
+from app.documents.preview import preview_document
 from app.documents.trash import show_trash
 from app.documents.uploading import offer_upload
 from app.formatting import ago
@@ -24,8 +25,20 @@ from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import part_of
+from app.ui.preview import show_preview
 from app.ui.saving import keep_opened, send_changes
-from app.ui.tables import PAGE_ROWS, ItemsPage, Source, choose_rows, forget, pages_of, show_pages, time_cell
+from app.ui.tables import (
+    DOCUMENT,
+    PAGE_ROWS,
+    ItemsPage,
+    Source,
+    choose_rows,
+    forget,
+    pages_of,
+    show_pages,
+    shown_items,
+    time_cell,
+)
 from carrel.wire.catalog import Document, GetDocumentResponse
 from flows.operations.formatting import count_text
 
@@ -48,6 +61,7 @@ def _row(document: Document) -> dict[str, object]:
         "Type": f"{kind_of(document.media_type)}{files}",
         "Changed": time_cell(document.updated_at),
         "Owner": document.owner.name,
+        DOCUMENT: document.document_id,
     }
 
 
@@ -77,12 +91,19 @@ def _show_list() -> None:
     show_folders(wanted)
     listed = pages_of(lambda at: api.client().catalog.list_documents(**wanted.arguments(), **at), about=wanted)
     parts = partial(dict[str, Any], row=_row, empty=partial(_show_no_documents, wanted), count_at=count)
-    if part_of("rows", ROWS, default=OPEN) == OPEN:
-        show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
-    else:
-        offer_actions(choose_rows(CHOSEN, listed, **parts()))
-    offer_python(wanted.arguments())
-    notices.show_link("Trash", "documents", trash="open")
+    opens = part_of("rows", ROWS, default=OPEN) == OPEN
+    # On a wide screen, the list and the preview stand side by side; elsewhere there is no preview.
+    left, beside = st.columns([3, 2], gap="medium")
+    with left:
+        if opens:
+            show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
+        else:
+            offer_actions(choose_rows(CHOSEN, listed, **parts()))
+        offer_python(wanted.arguments())
+        notices.show_link("Trash", "documents", trash="open")
+    with beside, st.container(key="preview"):
+        shown = shown_items(LIST if opens else CHOSEN)
+        show_preview("preview-documents", preview_document, first=shown[0].document_id if shown else None)
 
 
 def _show_of_run(run: str, count: DeltaGenerator) -> None:

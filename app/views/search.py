@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from typing import Any
 from uuid import UUID
@@ -14,12 +15,13 @@ from app.documents.sections import show_details
 from app.home import reads_something, show_home, show_nothing_to_find
 from app.search import queries
 from app.search.own import offer_saving, show_own_searches
-from app.search.preview import show_preview
+from app.search.preview import preview_result
 from app.search.results import Documents, Result, documents_of, matched_in, relevance_of, show_result
 from app.search.signs import offer_order, show_facets, show_reading
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import offer_action, show_help, show_note, show_problem, show_title, show_warning
+from app.ui.preview import show_preview
 from app.ui.progress import show_skeletons
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, ResultOrder, SearchDocumentCatalogResponse, SearchMode, count_strong
@@ -274,7 +276,8 @@ def page() -> None:
         with listed:
             first = _show_results(found)
     with beside, st.container(key="preview"):
-        show_preview(answer, question, found.documents, first=first, place=place)
+        read = partial(preview_result, answer, question, found.documents, place)
+        show_preview(f"preview-{answer.search_id}", read, first=first)
     show_answer()
 
 

@@ -101,6 +101,12 @@ class Page(AppTest):
         self.session_state[self.dataframe[table].key] = {"selection": chosen}
         return self.run()
 
+    def preview(self, document: str) -> str:
+        """Return the preview of a document that the person goes to in the browser."""
+        [key] = {one.proto.id.split("-", 2)[-1] for one in self.get("bidi_component") if "preview" in one.proto.id}
+        self.session_state[key] = {"chosen": document}
+        return self.run().shown.partition('class="carrel-preview"')[2]
+
     def field(self, label: str) -> Any:
         fields = [one for kind in FIELDS for one in self.get(kind)]
         found = [one for one in fields if one.label.startswith(label)]

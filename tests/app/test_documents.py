@@ -94,6 +94,24 @@ def test_the_address_keeps_filters_order_and_folder_of_the_list(house: House) ->
     assert names(house.open("documents", reader=MEMBER, name=word)) == []
 
 
+def test_the_preview_shows_a_document_beside_the_list_and_what_is_gone(house: House) -> None:
+    word = new_word()
+    text = house.load(f"{word} <b>", f"The {word} <i> sails.", allowed_users_email_addresses=[MEMBER])
+    pages = house.load(f"{word} pages", made_files.pdf([("One", 12)], [("Two", 12)]), file_name="a.pdf")
+    page = house.open("documents", name=word)
+    assert 'class="carrel-preview"' not in page.shown
+    shown = page.preview(text)
+    assert f'<a href="documents?document={text}" target="_self">{word} &lt;b&gt;</a></h2>' in shown
+    assert "<dt>Access</dt><dd>admin (owner) and Jonas may read it.</dd>" in shown
+    assert f"The {word} &lt;i&gt; sails." in shown
+    assert f'alt="Page 1 of {word} pages"' in page.preview(pages)
+    house.client.catalog.delete_document(pages)
+    assert "This document is gone" in (shown := page.preview(pages))
+    assert "<img" not in shown
+    shown = house.open("documents", signed_in_as=MEMBER, of="all", name=word).preview(text)
+    assert ("sails" in shown, "Access" in shown) == (True, False)
+
+
 def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(house: House) -> None:
     word = new_word()
     first, second, third = [house.load(f"{word} {number}") for number in range(3)]

@@ -570,7 +570,7 @@ def test_the_preview_shows_the_chosen_result_in_its_text_and_says_what_is_gone(h
     page = house.open("search", q=mark, by="lexical", **{"in": collection})
     assert (page.shown.count("<article"), page.shown.count('class="carrel-preview"')) == (3, 0)
     before = searches(house)
-    shown = preview(page, documents[0])
+    shown = page.preview(documents[0])
     assert searches(house) == before
     assert (
         f">Kept &lt;b&gt;</a></h2><dl><dt>Path</dt><dd>{mark}/Kept</dd><dt>Collection</dt><dd>Bridge &lt;b&gt;" in shown
@@ -578,16 +578,10 @@ def test_the_preview_shows_the_chosen_result_in_its_text_and_says_what_is_gone(h
     assert f'Before &lt;i&gt;.</p></div><p class="carrel-passage">A <mark>{mark}</mark> &lt;i&gt; on deck.</p>' in shown
     assert ("After it." in shown, "Far away." in shown, "Open in the text" in shown) == (True, False, True)
     add_chunks(house, collection, documents[1], "Other words.")
-    assert "this passage is not in its text any more" in preview(page, documents[1])
+    assert "this passage is not in its text any more" in page.preview(documents[1])
     house.client.catalog.delete_document(documents[2])
-    assert "This document is gone" in (shown := preview(page, documents[2]))
+    assert "This document is gone" in (shown := page.preview(documents[2]))
     assert "on deck" not in shown
-
-
-def preview(page: Page, document: str) -> str:
-    page.session_state[page.get("bidi_component")[0].proto.id.split("-", 2)[-1]] = {"chosen": document}
-    page.run()
-    return page.shown.partition('class="carrel-preview"')[2]
 
 
 def add_chunks(house: House, collection: str, document: str, *chunks: str) -> None:

@@ -316,6 +316,24 @@ def test_chosen_documents_are_changed_with_the_keyboard_alone(stack: Stack, page
         expect(dialog).to_have_count(0)
 
 
+def test_documents_are_previewed_beside_the_list_by_keyboard_and_mouse(stack: Stack, page: Page) -> None:
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.goto(f"{stack.workbench}/documents?of=all")
+    rows, preview = page.locator("tr[data-document] .carrel-row"), page.locator(".carrel-preview")
+    expect(preview.locator("h2")).to_have_text(rows.first.inner_text())
+    rows.first.press("ArrowDown")
+    expect(preview.locator("h2")).to_have_text(rows.nth(1).inner_text())
+    page.keyboard.press("ArrowRight")
+    expect(preview).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(rows.nth(1)).to_be_focused()
+    rows.nth(2).hover()
+    expect(preview.locator("h2")).to_have_text(rows.nth(2).inner_text())
+    assert findings(page, within=".carrel-preview") == []
+    page.set_viewport_size(PHONE)
+    expect(preview.filter(visible=True)).to_have_count(0)
+
+
 def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
     text = f"Wombats {HOSTILE} dig.".encode()
     made = client.catalog.upload_file(

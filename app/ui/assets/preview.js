@@ -1,13 +1,13 @@
-// Tells which result's preview is drawn: the first one, then the result that the person goes to or presses. → goes from
-// a result into its preview, and ← back. In a window that has no room for the preview nothing is told, and so nothing of
-// it is fetched; style.css has the same width.
+// Tells which result's or row's preview is drawn: the first, then the entry that the person goes to, presses or, in a
+// table, points at. → goes from an entry into its preview, and ← back. In a window that has no room for the preview
+// nothing is told, and so nothing of it is fetched; style.css has the same width.
 
 const WIDE = matchMedia("(min-width: 1400px)");
-const SETTLED = 150; // whoever goes through the results with a key held down looks at the last one
+const SETTLED = 150; // whoever goes through the entries with a key held down looks at the last one
 let last = { address: "", chosen: "" }; // more results of the same search leave it chosen
 
 function isThere(chosen) {
-  return last.address === location.href && document.querySelector(`article[data-document="${chosen}"]`);
+  return last.address === location.href && document.querySelector(`[data-document="${chosen}"]`);
 }
 
 export default function ({ data, parentElement, setStateValue }) {
@@ -30,7 +30,7 @@ export default function ({ data, parentElement, setStateValue }) {
   }
 
   function choose({ target }) {
-    const chosen = target.closest?.("article[data-document]")?.dataset.document;
+    const chosen = target.closest?.("[data-document]")?.dataset.document;
     const isPressed = target.closest(".carrel-previews"); // of a preview that failed, once more
     if (!chosen || (chosen === parentElement.chosen && !isPressed)) return;
     if (isPressed) parentElement.told = "";
@@ -45,17 +45,22 @@ export default function ({ data, parentElement, setStateValue }) {
     const { target, key } = event;
     if (!WIDE.matches || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     let next = null;
-    if (key === "ArrowRight" && target.matches?.("article[data-document] :is(a, button)")) {
+    if (key === "ArrowRight" && target.matches?.("[data-document] :is(a, button, input)")) {
       next = document.querySelector(".carrel-preview");
     } else if (key === "ArrowLeft" && target.closest?.(".carrel-preview")) {
-      next = document.querySelector(`article[data-document="${parentElement.chosen}"] h2 a`);
+      next = document.querySelector(`[data-document="${parentElement.chosen}"] :is(h2 a, .carrel-row)`);
     }
     if (!next) return;
     event.preventDefault();
     next.focus();
   }
 
+  function point(event) {
+    if (event.target.closest?.("tr[data-document]")) choose(event);
+  }
+
   for (const kind of ["click", "focusin"]) document.addEventListener(kind, choose, { signal });
+  document.addEventListener("pointerover", point, { signal });
   document.addEventListener("keydown", go, { signal });
   WIDE.addEventListener("change", tell, { signal });
   mark();

@@ -41,10 +41,11 @@ function kindOf(column) {
   return `${column.width ? `is-${column.width}` : ""} ${column.end ? "is-number" : ""}`.trim();
 }
 
-function drawRow(body, values, number, { columns, mode }) {
+function drawRow(body, values, number, { columns, mode, documents }) {
   const row = make("tr", "", body);
   row.setAttribute("role", "row");
   row.dataset.row = number;
+  if (documents[number]) row.dataset.document = documents[number];
   if (mode === "many") {
     const box = make("input", "carrel-row", make("td", "is-box", row));
     box.type = "checkbox";
@@ -80,7 +81,7 @@ function draw(root, data) {
 
 export default function ({ data, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".carrel-rows") ?? make("div", "carrel-rows", parentElement);
-  const drawn = JSON.stringify([data.columns, data.rows, data.mode]);
+  const drawn = JSON.stringify([data.columns, data.rows, data.mode, data.documents]);
   const hadFocus = root.contains(document.activeElement);
   if (root.drawn !== drawn) {
     draw(root, data);
