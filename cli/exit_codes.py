@@ -26,11 +26,11 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.USAGE: "wrong usage: an argument or a setting that is missing, isn't valid, or names what isn't there; or "
     "a source that can't be read",
     ExitCode.REFUSED: "the service refuses the key, or the key may not do this",
-    ExitCode.AWAY: "the service is away",
+    ExitCode.AWAY: "the service is away, or an agent's model gave no reply",
     ExitCode.BUSY: "another run has the source",
     ExitCode.LEDGER: "the ledger can't be used",
     ExitCode.FULL: "the service has no room",
-    ExitCode.UNEXPECTED: "an error that nothing foresees",
+    ExitCode.UNEXPECTED: "an unexpected error",
     ExitCode.INTERRUPTED: "interrupted",
 }
 EXIT_CODES = f"Exit codes: {'; '.join(f'{code.value} {meaning}' for code, meaning in MEANINGS.items())}."

@@ -1,7 +1,7 @@
 """`python -m scripts.endpoints_reference`: write docs/endpoints.md from the routes and their operations."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -20,35 +20,28 @@ and its name, with an API key or a service-account token, and the same to `/api/
 `make docs` writes this page. A running service has bodies and errors at `/docs` and `/openapi.json`, or for one version
 at `/api/v0/openapi.json` and `/api/v1/openapi.json`. Some requests have [older forms](existing-clients.md).
 
-*needs* is the scope of a service-account token, or `{ADMIN_ROLE}`: the API key of an admin, and no service-account
-token. API keys need no scope. On v1, an access token needs the same scope with `api:` before it, unless the table says
-another; for `{ApiScope.ADMIN}` its person must be an admin, too. Grants decide what the caller may then reach, whatever
-the credential.
+Headings name the scope that a service-account token needs, or `{ADMIN_ROLE}`: the API key of an admin, and no
+service-account token. API keys need no scope. On v1, an access token needs the same scope with `api:` before it,
+unless the heading says another; for `{ApiScope.ADMIN}` its person must be an admin, too. Grants decide what the caller
+may then reach, whatever the credential.
 
 *Shared* operations are part of the original API. All others are extensions.
-
-| operation | needs | what it does |
-|---|---|---|
-"""
-V0_OPENING = """
-## On v0 alone
-
-| operation | needs | what it does |
-|---|---|---|
-"""
-V1_OPENING = """
-## On v1 alone
-
-| operation | method | needs | what it does |
-|---|---|---|---|
 """
 
 
 def reference() -> str:
-    """Return the page: a row an operation, in the order the service declares them."""
-    parts = ((OPENING, DOMAINS, _row), (V0_OPENING, V0_DOMAINS, _v0_row), (V1_OPENING, V1_DOMAINS, _v1_row))
+    """Return the page: a table for each requirement, with the operations in the order of declaration."""
+    parts = (("", DOMAINS, _needs), ("On v0 alone: ", V0_DOMAINS, _role), ("On v1 alone: ", V1_DOMAINS, _api_scope))
+    return OPENING + "".join(_tables(version, _routes(domains), needs) for version, domains, needs in parts)
+
+
+def _tables(version: str, routes: Iterable[CheckedRoute], needs: Callable[[Requirement], str]) -> str:
+    rows: dict[str, list[str]] = {}
+    for route in routes:
+        rows.setdefault(needs(route.operation.requires), []).append(_row(route))
     return "".join(
-        opening + "".join(f"{row(route)}\n" for route in _routes(domains)) for opening, domains, row in parts
+        f"\n## {version}{needed}\n\n| operation | what it does |\n|---|---|\n{''.join(found)}"
+        for needed, found in rows.items()
     )
 
 
@@ -57,19 +50,13 @@ def _routes(domains: Iterable[ModuleType]) -> list[CheckedRoute]:
 
 
 def _row(route: CheckedRoute) -> str:
-    operation = route.operation
-    role, scope = _role(operation.requires), _api_scope(operation.requires)
-    needs = role if scope == f"`api:{role.strip('`')}`" else f"{role}; on v1 {scope}"
-    return f"| `{operation.path}` | {needs} | {_summary(route)} |"
+    method = "" if route.operation.method == "POST" else f"{route.operation.method}: "
+    return f"| `{route.operation.path}` | {method}{_summary(route)} |\n"
 
 
-def _v0_row(route: CheckedRoute) -> str:
-    return f"| `{route.operation.path}` | {_role(route.operation.requires)} | {_summary(route)} |"
-
-
-def _v1_row(route: CheckedRoute) -> str:
-    operation = route.operation
-    return f"| `{operation.path}` | {operation.method} | {_api_scope(operation.requires)} | {_summary(route)} |"
+def _needs(requirement: Requirement) -> str:
+    role, scope = _role(requirement), _api_scope(requirement)
+    return role if scope == f"`api:{role.strip('`')}`" else f"{role}; on v1 {scope}"
 
 
 def _role(requirement: Requirement) -> str:

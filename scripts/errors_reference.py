@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
+from typing import get_args
 
 from carrel.errors import ERRORS_BY_STATUS, APIError, ServerError
 from cli.exit_codes import MEANINGS
 from scripts.refusals import GAP, Refusal, Source
 from service.domains.agents.answering import failures
+from service.text.extraction.failures import FailureCode
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 
@@ -38,7 +40,9 @@ SAID = {
     "invalid_metadata": "Which key is no field of the collection's schema, or which value isn't of its field's type.",
     "invalid_request": "Which member of the request, or of its query or body, is wrong, and why.",
 }
-# Not found by an id: `message` says no more.
+# What several codes say: not found by an id, or a file that can't be read, about which troubleshooting says more.
+_NONE = "There is none in this organization."
+_UNREADABLE = "The file can't be read: see [what to do](troubleshooting.md#why-a-document-was-not-loaded)."
 _ABSENT = re.compile(r"There is no such .* in this organization\.")
 
 
@@ -114,9 +118,11 @@ def _rows(refusals: Iterable[Refusal]) -> list[str]:
     said: dict[str, dict[str, None]] = {}
     for one in refusals:
         said.setdefault(one.code, {})[SAID.get(one.code, one.message)] = None
-    absent = sorted(code for code, messages in said.items() if all(map(_ABSENT.fullmatch, messages)))
-    rows = [_row(code, messages) for code, messages in sorted(said.items()) if code not in absent]
-    return [*rows, *([_row("`, `".join(absent), ["There is none in this organization."])] if absent else [])]
+    absent = {code for code, messages in said.items() if all(map(_ABSENT.fullmatch, messages))}
+    together = {_NONE: absent, _UNREADABLE: said.keys() & set(get_args(FailureCode))}
+    alone = sorted(said.keys() - set().union(*together.values()))
+    rows = [_row("`, `".join(sorted(codes)), [text]) for text, codes in together.items() if codes]
+    return [*(_row(code, said[code]) for code in alone), *rows]
 
 
 def _row(code: str, messages: Iterable[str]) -> str:

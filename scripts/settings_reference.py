@@ -22,26 +22,26 @@ def reference() -> str:
     """Return the page: a table a room, a row a setting."""
     parts = [
         "# Settings\n",
-        "Every setting is an environment variable. This page is made from the code by `make docs`.\n",
+        "After this page you know every setting: an environment variable. `make docs` writes this page.\n",
     ]
     for title, room in ROOMS.items():
         described = descriptions_of(room)
         rows = [_row(name, field, described[name]) for name, field in room.model_fields.items()]
-        parts.append("\n".join([f"## {title}\n", "| variable | default | what it is |", "|---|---|---|", *rows]) + "\n")
+        parts.append("\n".join([f"## {title}\n", "| variable | what it is |", "|---|---|", *rows]) + "\n")
     return "\n".join(parts)
 
 
 def _row(name: str, field: FieldInfo, description: str) -> str:
     variable = field.validation_alias if isinstance(field.validation_alias, str) else f"CARREL_{name.upper()}"
-    return f"| `{variable}` | {_default(field)} | {description} |"
+    return f"| `{variable}` | {description}{_default(field)} |"
 
 
 def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
-        return "depends on the machine"
-    if field.default in (None, (), {}) or "Secret" in str(field.annotation):
-        return "none"
-    return f"`{field.default}`"
+        return " The default depends on the machine."
+    if field.default in (None, (), {}, "") or "Secret" in str(field.annotation):
+        return ""
+    return f" Default: `{field.default}`."
 
 
 if __name__ == "__main__":
