@@ -46,6 +46,10 @@ class ServiceError(Exception):
     default_status = 500
     default_code = "internal"
 
+    def __init_subclass__(cls, *, status: int | None = None, code: str | None = None) -> None:
+        cls.default_status = status or cls.default_status
+        cls.default_code = code or cls.default_code
+
     def __init__(
         self,
         message: str,
@@ -65,56 +69,35 @@ class ServiceError(Exception):
         self.meanwhile: Mapping[str, Any] | None = None
 
 
-class BadRequest(ServiceError):
+class BadRequest(ServiceError, status=400, code="invalid_request"):
     """400: the request is wrong; an unchanged retry can't help."""
 
-    default_status = 400
-    default_code = "invalid_request"
 
-
-class Unauthenticated(ServiceError):
+class Unauthenticated(ServiceError, status=401, code="unauthenticated"):
     """401: no usable credential. Carries `WWW-Authenticate: Bearer`."""
-
-    default_status = 401
-    default_code = "unauthenticated"
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message, code=code, headers={"WWW-Authenticate": "Bearer"})
 
 
-class Forbidden(ServiceError):
+class Forbidden(ServiceError, status=403, code="forbidden"):
     """403: the caller is authenticated but not allowed."""
 
-    default_status = 403
-    default_code = "forbidden"
 
-
-class NotFound(ServiceError):
+class NotFound(ServiceError, status=404, code="not_found"):
     """404: unknown, or hidden from the caller; answers never tell the two cases apart."""
 
-    default_status = 404
-    default_code = "not_found"
 
-
-class Conflict(ServiceError):
+class Conflict(ServiceError, status=409, code="conflict"):
     """409: a taken name, or a concurrent change."""
 
-    default_status = 409
-    default_code = "conflict"
 
-
-class TooLarge(ServiceError):
+class TooLarge(ServiceError, status=413, code="too_large"):
     """413: over a size limit."""
 
-    default_status = 413
-    default_code = "too_large"
 
-
-class UnsupportedMedia(ServiceError):
+class UnsupportedMedia(ServiceError, status=415, code="unsupported_media_type"):
     """415: an unsupported content type or file type."""
-
-    default_status = 415
-    default_code = "unsupported_media_type"
 
 
 class _Later(ServiceError):
@@ -125,25 +108,17 @@ class _Later(ServiceError):
         super().__init__(message, code=code, headers={"Retry-After": str(self.retry_after)})
 
 
-class TooMany(_Later):
+class TooMany(_Later, status=429, code="too_many_requests"):
     """429 with `Retry-After` in seconds."""
 
-    default_status = 429
-    default_code = "too_many_requests"
 
-
-class Unavailable(_Later):
+class Unavailable(_Later, status=503, code="unavailable"):
     """503 with `Retry-After` in seconds: saturated, or the database is briefly unavailable."""
 
-    default_status = 503
-    default_code = "unavailable"
 
-
-class InsufficientStorage(_Later):
+class InsufficientStorage(_Later, status=507, code="storage_full"):
     """507 with `Retry-After` in seconds: a disk or bucket is full (RFC 4918, section 11.5)."""
 
-    default_status = 507
-    default_code = "storage_full"
     default_wait = 60  # room comes when somebody makes it
 
 

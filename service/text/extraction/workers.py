@@ -49,8 +49,6 @@ _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file
 class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in service.platform.errors
     """A file that can't or mustn't be read: 415 because of the type, otherwise 400."""
 
-    default_status = 400
-
     def __init__(self, refusal: Unreadable) -> None:
         status = 415 if refusal.code in _UNSUPPORTED else 400
         super().__init__(refusal.message, code=refusal.code, status=status)

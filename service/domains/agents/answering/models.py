@@ -74,7 +74,5 @@ Progress = Callable[[str, Sequence[Passage]], Awaitable[None]]
 """Receives the text so far again and again, with all passages behind the text."""
 
 
-class ModelFailure(Unavailable):
+class ModelFailure(Unavailable, code="model_unavailable"):
     """503: the model gave no reply. The message gives cause and remedy, and repeats no provider text."""
-
-    default_code = "model_unavailable"
