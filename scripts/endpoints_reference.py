@@ -12,7 +12,7 @@ from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.web.routing import CheckedRoute
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
-_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z0-9`])")
+_END = re.compile(r"; |(?<=\.) (?=[A-Z0-9`])")
 OPENING = f"""# Endpoints
 
 After this page you know every operation of the API and what a caller needs for it. An operation is a POST to `/api/v0/`
@@ -71,10 +71,10 @@ def _api_scope(requirement: Requirement) -> str:
 
 
 def _summary(route: CheckedRoute) -> str:
-    """Return the first sentence of an operation's description, for a deprecated operation all of it."""
+    """Return the start of an operation's description, up to a semicolon, for a deprecated operation all of it."""
     operation = route.operation
     told = " ".join(route.description.partition("\n\n")[0].split())
-    first = told if operation.is_deprecated else _SENTENCE.split(told)[0]
+    first = told if operation.is_deprecated else f"{_END.split(told)[0].removesuffix('.')}."
     known = (("shared", operation.has(SHARED)), ("deprecated", operation.is_deprecated))
     marks = [mark for mark, holds in known if holds]
     note = f" *({', '.join(marks)})*" if marks else ""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import get_args
 
@@ -41,9 +41,11 @@ SAID = {
     "invalid_request": "Which member of the request, or of its query or body, is wrong, and why.",
 }
 # What several codes say: not found by an id, or a file that can't be read, about which troubleshooting says more.
-_NONE = "There is none in this organization."
+_NONE = "There is none with this id, or you may not see it. `message` says where ids are."
 _UNREADABLE = "The file can't be read: see [what to do](troubleshooting.md#why-a-document-was-not-loaded)."
-_ABSENT = re.compile(r"There is no such .* in this organization\.")
+_ABSENT = re.compile(r"(There is|You have|You made) no such [^.:]*\.( (Check|Send|search/|admin/)[^;]*)?")
+_MOST_MESSAGES = 2
+"""Of a code, on the page."""
 
 
 OPENING = f"""# Errors
@@ -69,7 +71,8 @@ Repeat a request after 408, 429, 5xx and the 409 `concurrent_change`, after the 
 so by itself, except after a 507: make room first. Other errors stay until the request, or the state it is about,
 changes.
 
-`{GAP}` stands for a value. [OAuth's endpoints](oauth.md) and [syncs](docstore-sync.md) have their own errors.
+`{GAP}` stands for a value. A code has at most two of its messages here. [OAuth's endpoints](oauth.md) and
+[syncs](docstore-sync.md) have their own errors.
 """
 OF_REPLIES = """
 ## Replies of agents
@@ -126,7 +129,8 @@ def _rows(refusals: Iterable[Refusal]) -> list[str]:
 
 
 def _row(code: str, messages: Iterable[str]) -> str:
-    return f"| `{code}` | {'<br>'.join(message.replace('|', '&#124;') for message in messages)} |"
+    shown = islice(messages, _MOST_MESSAGES)
+    return f"| `{code}` | {'<br>'.join(message.replace('|', '&#124;') for message in shown)} |"
 
 
 def _lines(rows: Iterable[str]) -> str:
