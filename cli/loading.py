@@ -1,6 +1,7 @@
 """`carrel upload` and `carrel plan`: make the catalog match a source."""
 
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,29 +111,18 @@ def upload(
         raise typer.Exit(run_upload(source, options, screen=screen, direct=direct, names=names, yes=yes))
 
 
-def plan(
-    source: Source,
-    *,
-    collection: _Collection = None,
-    allow_user: _Users = None,
-    allow_group: _Groups = None,
-    internal_public: _Public = False,
-    metadata: Metadata = None,
-    hidden: Hidden = False,
-    include: Include = None,
-    exclude: Exclude = None,
-    read_pictures: _Pictures = None,
-    upload_as: _UploadAs = None,
-    retry_refused: _Retry = False,
-    delete_missing: _Delete = False,
-    delete_limit: _Limit = 20,
-    names: Names = None,
-    as_json: AsJson = False,
-) -> None:
+def plan(**given: Any) -> None:
     """Show the effect of `carrel upload` with the same options; nothing is sent or changed."""
-    options = _options(locals())
-    screen = Screen(as_json=as_json)
+    options = _options(given)
+    screen = Screen(as_json=given["as_json"])
     with show_errors(screen):
         from cli.runs import run_plan  # noqa: PLC0415 - as above
 
-        raise typer.Exit(run_plan(source, options, screen=screen, names=names))
+        raise typer.Exit(run_plan(given["source"], options, screen=screen, names=given["names"]))
+
+
+_OF_A_RUN_ALONE = {"no_wait", "direct", "yes"}
+_UPLOAD = signature(upload)
+plan.__signature__ = _UPLOAD.replace(  # pyright: ignore[reportFunctionMemberAccess] - typer asks for it
+    parameters=[one for name, one in _UPLOAD.parameters.items() if name not in _OF_A_RUN_ALONE]
+)
