@@ -1,6 +1,6 @@
-"""A person's conversations with agents. A reply is Markdown by a model that has read untrusted texts: HTML, links and
-loaded content are disabled, except links from source numbers. On another page, such as above search results, an answer
-is requested after the page is drawn, so the page never waits; the answer's box keeps its height."""
+"""Conversations with agents. A reply is Markdown by a model that has read untrusted texts: HTML, links and loaded
+content are disabled, except links from source numbers. On another page, such as above search results, an answer is
+requested after the page is drawn, so the page never waits; the answer's box keeps its height."""
 
 import html
 import re
@@ -23,7 +23,7 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import formatting
 from app.auth.current import person_client
-from app.formatting import escape, isolate
+from app.formatting import escape, isolate, one_line
 from app.ui.dialogs import dialog, offer_submit, text_in
 from app.ui.errors import Problem, problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
@@ -260,15 +260,17 @@ def show_message(text: str, *, at: datetime | None = None) -> None:
 
 
 def show_exchange(
-    place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None
+    place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None, is_own: bool = True
 ) -> None:
     """Show a message and the reply or error. `ask_again` sends the text once more; None if impossible."""
     show_message(message.message, at=message.created_at)
     with _reply():
-        show_reply(place, message, ask_again=ask_again)
+        show_reply(place, message, ask_again=ask_again, is_own=is_own)
 
 
-def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
+def show_reply(
+    place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None, is_own: bool = True
+) -> None:
     match message.status:
         case MessageStatus.COMPLETED:
             text, chat = message.agent_response_text or "", urlencode(place.address())
@@ -278,7 +280,8 @@ def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: 
             about = about_reply(UUID(place.agent), message.message_id)
             given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
             with st.container(horizontal=True, vertical_alignment="center"):
-                offer_feedback(about, given=given)
+                if is_own:
+                    offer_feedback(about, given=given)
                 with st.popover("Copy", icon=":material/content_copy:", type="tertiary"):
                     st.code(reply_markdown(text, message.referenced_sources), language="markdown", wrap_lines=True)
             show_failure(about)
@@ -289,7 +292,8 @@ def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: 
             show_problem(message.error_message or "There is no reply.")
             _offer_again(message, ask_again)
         case MessageStatus.RUNNING:
-            st.html('<p class="carrel-facts" role="status">Waits until the reply above is there.</p>')
+            waits = "Waits until the reply above is there." if is_own else "The reply isn't there yet. Reload the page."
+            st.html(f'<p class="carrel-facts" role="status">{waits}</p>')
 
 
 def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
@@ -335,19 +339,34 @@ def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] 
         offer_action("Ask again", ask_again, message.message, key=key)
 
 
-_KEY, RENAME = "chat.conversations", "chat.rename"
+_KEY, RENAME, SHARE = "chat.conversations", "chat.rename", "chat.share"
+_YOURS, _SHARED = "Yours", "Shared with me"
 _LISTED = 12
 
 
 def show_conversations(current: str, *, choose: Callable[[Conversation], None]) -> None:
-    """Show the person's conversations, or the matches for a search. The conversation `current` is marked."""
-    label, empty = "Search your conversations", "Your conversations will be listed here."
+    """Show the person's conversations, or those shared with the person; all, or the matches for a search. The
+    conversation `current` is marked."""
+    which = st.segmented_control(
+        "Conversations",
+        [_YOURS, _SHARED],
+        default=_YOURS,
+        required=True,
+        key="chat.whose",
+        label_visibility="collapsed",
+    )
+    shared, label = which == _SHARED or None, "Search conversations"
+    empty = "No conversation is shared with you." if shared else "Your conversations will be listed here."
     words = st.text_input(
         label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
     ).strip()
     show_each(
         _KEY,
-        pages_of(lambda at: person_client().conversations.list(query=words or None, **at), about=words, size=_LISTED),
+        pages_of(
+            lambda at: person_client().conversations.list(query=words or None, shared=shared, **at),
+            about=(words, which),
+            size=_LISTED,
+        ),
         each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
         empty=lambda: show_text("No conversation has all of these words." if words else empty),
     )
@@ -362,6 +381,28 @@ def show_rename(conversation: Conversation) -> None:
 def _rename(conversation: Conversation) -> None:
     title = text_in("chat.title", missing="Give the conversation a title.")
     person_client().conversations.rename(conversation.conversation_id, title)
+    forget_conversations()
+
+
+@dialog("Share", SHARE)
+def show_share(conversation: Conversation) -> None:
+    readers = st.multiselect(
+        "People who may read it",
+        conversation.shared_with or [],
+        default=conversation.shared_with,
+        key="chat.readers",
+        accept_new_options=True,
+        placeholder="name@example.com",
+    )
+    show_text(
+        f"They see all questions, and the replies whose sources they may read. Only people who may use "
+        f"{one_line(conversation.agent_name)} can open it."
+    )
+    offer_submit(SHARE, "Save", action=partial(_share, conversation, readers))
+
+
+def _share(conversation: Conversation, readers: Sequence[str]) -> None:
+    person_client().conversations.share(conversation.conversation_id, [one.strip() for one in readers])
     forget_conversations()
 
 
@@ -381,7 +422,8 @@ def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation
             args=(one,),
         )
         when = f'<span title="{formatting.moment(one.updated_at)}">{formatting.ago(one.updated_at)}</span>'
-        st.html(f'<p class="carrel-facts">{isolate(one.agent_name)} · {when}</p>')
+        names = " · ".join(isolate(name) for name in (one.shared_by, one.agent_name) if name)
+        st.html(f'<p class="carrel-facts">{names} · {when}</p>')
 
 
 _ASKED, _AGENT = "agent_answer.asked", "agent_answer.agent"

@@ -11,13 +11,14 @@ from app import api
 from app.auth.current import person_client
 from app.chat import conversations
 from app.chat.source import show_source
+from app.formatting import one_line
 from app.ui import notices
 from app.ui.dialogs import confirm, is_open, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, list_text
 
 SHOWN = 20
 
@@ -107,13 +108,14 @@ def _show_transcript(
     if hidden:
         more = len(transcript.messages) - hidden + SHOWN
         notices.offer_action("Show earlier messages", lambda: st.session_state.update({MORE: more}))
-    running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
+    is_own = transcript.conversation.shared_by is None
+    running = next((one for one in transcript.messages if is_own and one.status is MessageStatus.RUNNING), None)
     ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
         if message is running:
             conversations.show_growing(message, get_reply_reader(message), ended=refresh_conversation)
         else:
-            conversations.show_exchange(place, message, ask_again=ask_again)
+            conversations.show_exchange(place, message, ask_again=ask_again, is_own=is_own)
     forget_sent(transcript)
 
 
@@ -192,14 +194,19 @@ def show_conversation(
     """Show a conversation; return the location to send messages from, None if it can't be continued."""
     transcript = show_errors(lambda: conversations.read(place.conversation))
     if transcript is None:
+        conversations.forget_conversations()  # the list may still have it
         notices.show_warning(
             "You have no such conversation.",
-            "It may be another person's, or it was deleted because it has not been used for long.",
+            "It may be another person's or not shared with you any more, or it was deleted after long disuse.",
         )
         return None
     agent_id = str(transcript.conversation.agent_id)
     here = conversations.ChatLocation(agent_id, place.conversation)
     notices.show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
+    if (sharer := transcript.conversation.shared_by) is not None:
+        notices.show_warning(f"Shared by {one_line(sharer)}. Replies whose sources you may not read are hidden.")
+        _show_transcript(transcript, here, can_continue=False)
+        return None
     _offer_changes(transcript.conversation)
     _show_transcript(transcript, here, can_continue=agent_id in agents)
     _show_unsent(here)
@@ -210,9 +217,10 @@ def show_conversation(
 
 
 def _offer_changes(conversation: Conversation) -> None:
-    rename, about = conversations.RENAME, str(conversation.conversation_id)
+    rename, share, about = conversations.RENAME, conversations.SHARE, str(conversation.conversation_id)
     with st.container(horizontal=True):
         notices.offer_action("Rename", open_dialog, rename, about, key="chat.rename", icon="edit", kind="tertiary")
+        notices.offer_action("Share", open_dialog, share, about, key="chat.share", icon="group_add", kind="tertiary")
         if st.button("Delete …", key="chat.delete", icon=":material/delete:", type="tertiary"):
             confirm(
                 "Delete this conversation?",
@@ -224,6 +232,10 @@ def _offer_changes(conversation: Conversation) -> None:
             )
     if is_open(rename, about):
         conversations.show_rename(conversation)
+    if is_open(share, about):
+        conversations.show_share(conversation)
+    if conversation.shared_with:
+        notices.show_note(f"Shared with {list_text(conversation.shared_with)}.")
 
 
 def page() -> None:

@@ -338,6 +338,39 @@ def test_anothers_conversation_is_none(guest: Visit, house) -> None:
     assert "A secret of mine" not in other.shown
 
 
+def test_a_shared_conversation_is_read_and_no_more(visit: Visit, script: Script) -> None:
+    friend, page = f"friend-{visit.email}", visit.ask("When is it?")
+    visit.house.add_people(friend)
+    visit.desk.deploy(visit.email, friend)
+    secret = visit.house.load("Night boats", "The night boat is secret.")
+    visit.desk.share(visit.email, document_id=secret)
+    script.end(a_reply("At noon [1].", passage(visit.desk.document_id), cited=[0]))
+    until_replied(page, "At noon")
+    page.press("Share").multiselect(key="chat.readers").set_value([friend, "nobody@example.test"]).run()
+    page.press_key("chat.share.submit")
+    assert "nobody@example.test is unknown in this organization" in page.shown
+    page.multiselect(key="chat.readers").set_value([friend]).run().press_key("chat.share.submit")
+    assert f"Shared with {friend}." in page.shown
+    say(page, "And at night?")
+    script.end(a_reply("At midnight [1].", passage(secret), cited=[0]), number=1)
+    until_replied(page, "At midnight")
+    say(page, "And then?")
+    theirs = visit.house.open("chat", signed_in_as=friend)
+    assert "Your conversations will be listed here." in theirs.shown
+    theirs.segmented_control(key="chat.whose").set_value("Shared with me").run().press("` When is it? `")
+    assert "Replies whose sources you may not read are hidden." in theirs.shown
+    assert ("At noon" in theirs.shown, "midnight" in theirs.shown) == (True, False)
+    assert theirs.shown.count("This reply rests on documents that you may not read.") == 1
+    assert "The reply isn't there yet." in theirs.shown
+    assert {"Rename", "Share", "Delete …", "Helpful", "Ask again", "Stop"}.isdisjoint(theirs.labels)
+    assert not theirs.chat_input
+    page.press("Share").multiselect(key="chat.readers").set_value([]).run().press_key("chat.share.submit")
+    assert "You have no such conversation." in theirs.run().shown
+    theirs.press("New conversation")
+    assert "No conversation is shared with you." in theirs.shown
+    script.end(a_reply("Later."), number=2)
+
+
 def test_a_conversation_with_an_agent_that_is_gone_is_read_on(visit: Visit) -> None:
     page = visit.ask()
     until_replied(page, "carrel-sources")
