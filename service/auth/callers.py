@@ -21,7 +21,7 @@ from service.identity.queries import get_organization
 from service.platform import secrets
 from service.platform.batches import Answer, Batch
 from service.platform.database import leave_out_when_full
-from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated
+from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated, required
 from service.platform.secrets import Keys
 
 Version = Literal["v0", "v1", "mcp"]
@@ -205,10 +205,7 @@ async def acting_for(
 ) -> Caller:
     """Return the user for whom the caller's key acts, or the caller if `field` names no user. Raises Forbidden if the
     key may not act, BadRequest for service accounts, access tokens, and without an active user of the address."""
-    acting = await find_acting(connection, caller, user_email, field=field)
-    if acting is None:
-        raise unknown_user(field)
-    return acting
+    return required(await find_acting(connection, caller, user_email, field=field), unknown_user(field))
 
 
 async def find_acting(

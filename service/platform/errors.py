@@ -5,7 +5,7 @@ only names of fields, people and groups, and never credentials, even within name
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.platform.logs import logger, redact_credentials, request_id
 
+Found = TypeVar("Found")
 LONGEST_FIELD_NAME = 200
 RETRY_SECONDS = 1
 SATURATED_SECONDS = 5
@@ -120,6 +121,12 @@ class InsufficientStorage(_Later, status=507, code="storage_full"):
     """507 with `Retry-After` in seconds: a disk or bucket is full (RFC 4918, section 11.5)."""
 
     default_wait = 60  # room comes when somebody makes it
+
+
+def required(found: Found | None, error: Exception) -> Found:
+    if found is None:
+        raise error
+    return found
 
 
 def error_response(error: ServiceError) -> JSONResponse:

@@ -23,7 +23,7 @@ from service.permissions.access import Access, roles_by_id
 from service.permissions.agents.queries import list_deployed_agents as list_agents_of
 from service.permissions.queries import get_resource, list_grants, lock_resource
 from service.permissions.service import access_of, register_resource, set_access, unregister_resources
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -41,10 +41,7 @@ def unknown_agent() -> NotFound:
 
 async def require_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
     """Return an agent of the organization, for admins; NotFound when it doesn't exist or is deleted."""
-    agent = await queries.get_agent(connection, organization_id, agent_id=agent_id)
-    if agent is None:
-        raise unknown_agent()
-    return agent
+    return required(await queries.get_agent(connection, organization_id, agent_id=agent_id), unknown_agent())
 
 
 async def create_agent(
@@ -291,9 +288,7 @@ async def _desired_access(
 async def _show(
     connection: Connection, caller: Caller, agent_id: UUID, access: Access
 ) -> wire.AdminAgentsDeployResponse:
-    resource = await get_resource(connection, caller.organization_id, object_id=agent_id)
-    if resource is None:
-        raise unknown_agent()
+    resource = required(await get_resource(connection, caller.organization_id, object_id=agent_id), unknown_agent())
     rows = await list_grants(connection, caller.organization_id, access_class=resource.access_class)
     return wire.AdminAgentsDeployResponse(
         agent_id=agent_id,

@@ -15,7 +15,7 @@ from service.domains.agents.evaluation import queries
 from service.domains.agents.evaluation.queries import StoredCase
 from service.domains.documents.collections.service import unknown_collection
 from service.identity.queries import lock_organization
-from service.platform.errors import Conflict, NotFound
+from service.platform.errors import Conflict, NotFound, required
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -186,10 +186,7 @@ async def lock_set(connection: Connection, caller: Caller, set_id: UUID) -> None
 
 async def require_set(connection: Connection, caller: Caller, set_id: UUID) -> evaluation.EvaluationSet:
     """Return a set of the organization; raises NotFound."""
-    found = await queries.find_set(connection, caller.organization_id, set_id=set_id)
-    if found is None:
-        raise _unknown_set()
-    return found
+    return required(await queries.find_set(connection, caller.organization_id, set_id=set_id), _unknown_set())
 
 
 async def record_change(

@@ -18,7 +18,7 @@ from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
 from service.index.service import find_catalog
 from service.index.spaces.queries import SearchedSpace, lock_space, retire_replacement
-from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden
+from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden, required
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
 from service.runtime import Runtime
@@ -169,20 +169,16 @@ async def _lock(connection: Connection, caller: Caller, collection_id: UUID | No
 async def _space_id(connection: Connection, caller: Caller, collection_id: UUID | None) -> int:
     if collection_id is not None:
         collection = await read_collection(connection, caller, collection_id=collection_id)
-        if collection is None:
-            raise unknown_collection()
-        return collection.space_id
-    catalog = await find_catalog(connection, caller.organization_id)
-    if catalog is None:
-        raise Conflict("There is no catalog yet. The first upload makes it.", code="no_catalog")
-    return catalog.space_id
+        return required(collection, unknown_collection()).space_id
+    no_catalog = Conflict("There is no catalog yet. The first upload makes it.", code="no_catalog")
+    return required(await find_catalog(connection, caller.organization_id), no_catalog).space_id
 
 
 async def _newest(connection: Connection, caller: Caller, collection_id: UUID | None) -> Rebuild:
-    rebuild = await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id)
-    if rebuild is None:
-        raise Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild")
-    return rebuild
+    return required(
+        await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id),
+        Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild"),
+    )
 
 
 async def _record(connection: Connection, caller: Caller, action: str, rebuild: Rebuild) -> None:

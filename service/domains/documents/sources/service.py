@@ -12,7 +12,7 @@ from service.alerting.telling import Telling
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.documents.sources import queries
-from service.platform.errors import Conflict, NotFound
+from service.platform.errors import Conflict, NotFound, required
 from service.platform.identifiers import NIL, uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -185,10 +185,7 @@ async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> 
 
 
 async def _lock(connection: Connection, caller: Caller, source_id: UUID) -> queries.Source:
-    source = await queries.find_source(connection, caller, source_id=source_id, lock=True)
-    if source is None:
-        raise unknown_source()
-    return source
+    return required(await queries.find_source(connection, caller, source_id=source_id, lock=True), unknown_source())
 
 
 async def _is_unchanged(

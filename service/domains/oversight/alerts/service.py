@@ -24,7 +24,7 @@ from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.identity.principals import find_people
 from service.identity.queries import lock_organization
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.secrets import seal
@@ -229,9 +229,7 @@ def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
 
 async def _require_rule(connection: Connection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
     rule = await queries.find_rule(connection, caller.organization_id, rule_id=rule_id, lock=lock)
-    if rule is None:
-        raise NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found")
-    return rule
+    return required(rule, NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found"))
 
 
 async def _recipient_ids(

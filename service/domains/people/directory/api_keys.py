@@ -12,7 +12,7 @@ from service.auth.queries import find_acting_user
 from service.identity import queries
 from service.identity.credentials import refuse_past
 from service.platform import secrets
-from service.platform.errors import NotFound
+from service.platform.errors import NotFound, required
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -68,13 +68,9 @@ async def _owner(connection: Connection, caller: Caller, email: str | None) -> U
     if email is None:
         return caller.principal_id
     found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
-    if found is None:
-        raise unknown_user("ownerEmail")
-    return found.principal_id
+    return required(found, unknown_user("ownerEmail")).principal_id
 
 
 async def _get(connection: Connection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
-    if row is None:
-        raise NotFound("There is no such API key in this organization.", code="api_key_not_found")
-    return row
+    return required(row, NotFound("There is no such API key in this organization.", code="api_key_not_found"))

@@ -18,7 +18,7 @@ from service.domains.people.service_accounts import queries
 from service.identity.credentials import refuse_past
 from service.identity.queries import get_organization, lock_organization
 from service.platform import secrets
-from service.platform.errors import FieldError, NotFound
+from service.platform.errors import FieldError, NotFound, required
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -174,6 +174,4 @@ async def revoke_token(
 async def get_token(connection: Connection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
     """Return a token's current state; for admins. NotFound when unknown, or another organization's."""
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
-    if token is None:
-        raise NotFound("There is no such token in this organization.", code="token_not_found")
-    return token
+    return required(token, NotFound("There is no such token in this organization.", code="token_not_found"))

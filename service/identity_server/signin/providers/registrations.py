@@ -13,7 +13,7 @@ from service.identity_server.signin.provider import Registration, SignedInThere,
 from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.queries import ChosenProvider, StoredProvider
 from service.identity_server.signin.sessions import ProviderSession
-from service.platform.errors import BadRequest, NotFound
+from service.platform.errors import BadRequest, NotFound, required
 from service.platform.identifiers import NIL
 from service.platform.secrets import SealError, unseal
 from service.platform.settings import Settings
@@ -59,10 +59,8 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
     """Return the registration at a provider; None means the provider of the settings. Raises NotFound
     `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`."""
     if chosen is None:
-        registration = registration_of(runtime.settings)
-        if registration is None:
-            raise BadRequest("Nobody signs in with another provider here.", code="no_upstream_provider")
-        return Registered(registration, None)
+        nobody = BadRequest("Nobody signs in with another provider here.", code="no_upstream_provider")
+        return Registered(required(registration_of(runtime.settings), nobody), None)
     async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
         stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
     return Registered(_unseal_registration(runtime, stored), stored)
@@ -73,9 +71,7 @@ async def require_provider(
 ) -> StoredProvider:
     """Return a provider of an organization. Raises NotFound `sign_in_provider_not_found`."""
     found = await queries.find_provider(connection, organization_id, provider_id=provider_id, lock=lock)
-    if found is None:
-        raise unknown_provider()
-    return found
+    return required(found, unknown_provider())
 
 
 def unknown_provider() -> NotFound:
