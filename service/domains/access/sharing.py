@@ -18,17 +18,10 @@ from service.auth.queries import get_acting_principal
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import Principal, get_organization, list_principals, lock_organization
 from service.permissions import queries
+from service.permissions import service as permissions
 from service.permissions.access import RANKED, Access, best_roles, roles_by_id
 from service.permissions.rights import role_in
-from service.permissions.service import (
-    access_of,
-    identity_of,
-    refuse_contained,
-    set_access,
-    share_change,
-    unknown_resource,
-)
-from service.platform.errors import Forbidden
+from service.platform.errors import Forbidden, required
 
 
 async def get_shares(connection: Connection, caller: Caller, *, request: wire.GetSharesRequest) -> wire.ResourceShares:
@@ -60,8 +53,8 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
         raise Forbidden(message, code="owner_sharing_disabled")
     if after != before:
         shared = Access.of([*others.grants(), *after.items()])
-        await set_access(connection, organization_id, object_id=resource.object_id, access=shared)
-        await record_all(connection, caller, changes=[share_change(resource, before, after)])
+        await permissions.set_access(connection, organization_id, object_id=resource.object_id, access=shared)
+        await record_all(connection, caller, changes=[permissions.share_change(resource, before, after)])
         await queries.set_shares(connection, organization_id, replace(resource, shares=roles_by_id(after.items())))
     return await _show(connection, caller, resource, after)
 
@@ -71,7 +64,9 @@ async def _lock_owned(
 ) -> tuple[queries.Resource, Access]:
     """Lock a resource of the caller's, who is active still. Raises as `_require_owned`."""
     person = await get_acting_principal(connection, caller.organization_id, principal_id=caller.principal_id)
-    locked = await queries.lock_resources(connection, caller.organization_id, identities=[identity_of(reference)])
+    locked = await queries.lock_resources(
+        connection, caller.organization_id, identities=[permissions.identity_of(reference)]
+    )
     found = locked[0] if locked and person is not None and person.active else None
     return await _require_owned(connection, caller, found)
 
@@ -82,14 +77,12 @@ async def _require_owned(
     """Return a resource of the caller's with its access; 404 if they can't read it, 403 `owner_required` if they don't
     own it, 409 `document_in_container` for a file in a container."""
     if resource is None:
-        raise unknown_resource("resource")
-    access = await access_of(connection, caller.organization_id, resource.object_id)
-    role = role_in(access, caller)
-    if role is None:
-        raise unknown_resource("resource")
+        raise permissions.unknown_resource("resource")
+    access = await permissions.access_of(connection, caller.organization_id, resource.object_id)
+    role = required(role_in(access, caller), permissions.unknown_resource("resource"))
     if role is not Role.OWNER:
         raise Forbidden("Only its owner may share it. Ask the owner, or an admin.", code="owner_required")
-    refuse_contained([("resource", resource)])
+    permissions.refuse_contained([("resource", resource)])
     return resource, access
 
 

@@ -25,14 +25,7 @@ from sqlalchemy.engine import URL
 from service.platform.database import SERVICE_ROLE
 from service.platform.disk import make_room
 from service.platform.logs import logger
-from service.platform.postgres import host
-from service.platform.postgres.process import (
-    WORKING_FOLDER,
-    UnknownServerError,
-    find_server,
-    remove_stale_file,
-    socket_folder,
-)
+from service.platform.postgres import host, process
 
 FEWEST_CONNECTIONS = 200
 MEBIBYTE = 1024**2
@@ -179,12 +172,12 @@ class EmbeddedPostgres:
 
     def process(self) -> psutil.Process | None:
         """Return the server's main process; None if it is certainly not running. Raises UnknownServerError."""
-        return find_server(self._folder)
+        return process.find_server(self._folder)
 
     def _may_run(self) -> bool:
         try:
             return self.process() is not None
-        except UnknownServerError:
+        except process.UnknownServerError:
             return True
 
     def _ends(self) -> bool:
@@ -197,13 +190,13 @@ class EmbeddedPostgres:
     def url(self, *, user: str = SERVICE_ROLE, database: str = DATABASE) -> URL:
         """Return the address of a database as a user; authentication is by operating-system user, without a secret."""
         return URL.create(
-            "postgresql+psycopg", username=user, database=database, query={"host": socket_folder(self._folder)}
+            "postgresql+psycopg", username=user, database=database, query={"host": process.socket_folder(self._folder)}
         )
 
     def connect(self, database: str) -> psycopg.Connection[Any]:
         """Connect as the superuser, in autocommit mode."""
         return psycopg.connect(
-            host=socket_folder(self._folder),
+            host=process.socket_folder(self._folder),
             user=SUPERUSER,
             dbname=database,
             autocommit=True,
@@ -241,14 +234,14 @@ class EmbeddedPostgres:
         """Return a folder's name for programs that can't enter the parents, safe in pg_ctl's shell quotes."""
         folder = folder or self._folder
         is_plain = PLAIN_NAME.fullmatch(str(folder)) is not None
-        return str(folder) if is_plain and host.can_reach(folder, self._account) else WORKING_FOLDER
+        return str(folder) if is_plain and host.can_reach(folder, self._account) else process.WORKING_FOLDER
 
     def _bring_up(self) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 if self._answers() or self._launch():
                     break
-            except UnknownServerError:
+            except process.UnknownServerError:
                 if attempt == ATTEMPTS:
                     raise
             if attempt == ATTEMPTS:
@@ -276,7 +269,7 @@ class EmbeddedPostgres:
         """Start the server unless it runs or may be running; return whether it answers."""
         if self.process() is not None:
             return False
-        remove_stale_file(self._folder)
+        process.remove_stale_file(self._folder)
         make_room(self._folder)
         self._write_access_rules()
         log = self._folder / "log"

@@ -16,21 +16,13 @@ from docx.document import Document
 from pptx import Presentation
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import drawings, symbols
+from service.text.extraction import drawings, packages, symbols
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import Unreadable, too_complex
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.list_numbers import mark_list_items
-from service.text.extraction.packages import (
-    add_plain_texts,
-    check_archive,
-    note_entry,
-    open_archive,
-    open_document,
-    read_title,
-)
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.tabular import MOST_SPANNED, TableWriter
@@ -98,14 +90,14 @@ _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 
 def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0) -> str | None:
     """Add a document's text, changes accepted: notes and charts follow paragraphs; headers and footers come last."""
-    with open_archive(path) as archive:
+    with packages.open_archive(path) as archive:
         try:
-            document = open_document(archive, docx.Document, "a Word document", builder)
+            document = packages.open_document(archive, docx.Document, "a Word document", builder)
             body = document.element.body
         except Unreadable:
-            if not add_plain_texts(archive, builder):
+            if not packages.add_plain_texts(archive, builder):
                 raise
-            return read_title(archive)
+            return packages.read_title(archive)
         styles: dict[str, int] = {}
         with builder.refinement("styles of the document"):
             # A file without styles gets a part of them here, which changes what the document refers to.
@@ -123,7 +115,7 @@ def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0)
             for text in dict.fromkeys(headers):
                 builder.paragraph(text)
         drawings.leave_out_related(_targets(document.part), builder)
-        return read_title(archive)
+        return packages.read_title(archive)
 
 
 def _add_flow(
@@ -162,7 +154,7 @@ def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
     elif "word" in kind and (depth == _DEEPEST_CHUNK or next(builder.inserted) >= _MOST_CHUNKS):
         inner.leave_out(NotReadKind.EMBEDDED)
     elif "word" in kind:
-        check_archive(io.BytesIO(data), inner.limits, whole=False)
+        packages.check_archive(io.BytesIO(data), inner.limits, whole=False)
         inner.inserted = builder.inserted
         parse_docx(io.BytesIO(data), inner, depth=depth + 1)
     elif "rtf" in kind:
@@ -177,14 +169,14 @@ def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
 
 def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
     """Add slides, each under its title, with tables, charts, notes and comments; pages are slide numbers."""
-    with open_archive(path) as archive:
+    with packages.open_archive(path) as archive:
         try:
-            slides = open_document(archive, Presentation, "a presentation", builder)
+            slides = packages.open_document(archive, Presentation, "a presentation", builder)
             identities = [each.rId for each in slides.element.iter(_SLIDE + "sldId")]
         except Unreadable:
-            if not add_plain_texts(archive, builder):
+            if not packages.add_plain_texts(archive, builder):
                 raise
-            return read_title(archive)
+            return packages.read_title(archive)
         if len(identities) > builder.limits.pages:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
         repeated: set[str] = set()
@@ -197,7 +189,7 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
                 masters |= {id(each.part): each for each in (slide.slide_layout, slide.slide_layout.slide_master)}
         with builder.refinement("layouts of the presentation"):
             _add_masters(masters.values(), builder)
-        return read_title(archive)
+        return packages.read_title(archive)
 
 
 def _heading_levels(styles: Any) -> dict[str, int]:
@@ -337,7 +329,7 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
             slide.shapes.element, builder, where, archive=archive, names=names, known=known, page=number
         )
         for name in _previews(slide.part):
-            note_entry(archive, name, builder, where, page=number, is_preview=True)
+            packages.note_entry(archive, name, builder, where, page=number, is_preview=True)
         drawings.leave_out_related(_targets(slide.part), builder, where)
     with builder.refinement(f"notes of {where}"):
         for notes in [slide.notes_slide] if slide.has_notes_slide else []:

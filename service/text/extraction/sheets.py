@@ -25,7 +25,6 @@ from service.text.extraction import drawings, packages
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.cells import GENERAL, show_number, show_text
 from service.text.extraction.failures import corrupt_file
-from service.text.extraction.packages import DAMAGED, find_main_part, open_archive, read_title, read_undamaged, related
 from service.text.extraction.tabular import TableWriter
 
 # Excel allows 31; what a file claims is shortened.
@@ -52,7 +51,7 @@ class _Book:
 
 
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
-    with open_archive(path) as archive:
+    with packages.open_archive(path) as archive:
         main = packages.find_main_part(archive)
         root = packages.read_damaged(packages.read_undamaged(archive, main))
         relations = {identity: (kind, name) for identity, kind, name in packages.related(archive, main)}
@@ -218,7 +217,7 @@ def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, whe
 
 def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:
     tail = b""
-    with suppress(*DAMAGED, LookupError), archive.open(part) as file:
+    with suppress(*packages.DAMAGED, LookupError), archive.open(part) as file:
         while data := file.read(_TAIL):
             tail = (tail + data)[-_TAIL:]
     return [text for _, text in _PRINTED.findall(tail)]
@@ -232,13 +231,13 @@ _UNREAD = ("xlMacrosheet", "xlIntlMacrosheet", "dialogsheet")
 
 
 def parse_xlsb(path: Path, builder: BlockBuilder) -> str | None:
-    with open_archive(path) as archive:
-        main = find_main_part(archive)
-        parts = {identity: (kind, name) for identity, kind, name in related(archive, main)}
+    with packages.open_archive(path) as archive:
+        main = packages.find_main_part(archive)
+        parts = {identity: (kind, name) for identity, kind, name in packages.related(archive, main)}
         named = dict(parts.values())
 
         def read(part: str, what: str) -> bytes:
-            return read_undamaged(archive, part, tell=partial(builder.skip, what))
+            return packages.read_undamaged(archive, part, tell=partial(builder.skip, what))
 
         texts, forms = list[str](), list[str]()
         with builder.refinement("shared texts of the workbook"):
@@ -259,12 +258,12 @@ def parse_xlsb(path: Path, builder: BlockBuilder) -> str | None:
                 number += 1
                 with builder.refinement(f"rest of sheet {number}"):
                     damage = list[Exception]()
-                    content = read_undamaged(archive, part, tell=damage.append)
+                    content = packages.read_undamaged(archive, part, tell=damage.append)
                     add_sheet(_text(record, end)[0], _read_records(content, texts, forms, is_1904=is_1904), builder)
                     kinds = {kind for kind, _ in _records(content)}
                     if damage or (_BEGIN in kinds) != (_END in kinds) or kinds.isdisjoint({_BEGIN, _ROW}):
                         raise corrupt_file("a sheet") from next(iter(damage), None)
-        return read_title(archive)
+        return packages.read_title(archive)
 
 
 def _read_record_forms(data: bytes) -> list[str]:

@@ -7,14 +7,7 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.identity_server.signin.attempts import (
-    Attempt,
-    Refused,
-    count_attempt,
-    forgive,
-    refuse_waiting,
-    refuse_wrong,
-)
+from service.identity_server.signin import attempts
 from service.identity_server.signin.factors import queries, service
 from service.identity_server.signin.factors.passkeys import Ceremony, new_passkey_purpose
 from service.identity_server.signin.queries import Person, get_person
@@ -73,12 +66,12 @@ async def find_pending(connection: Connection, browser: Browser, *, now: datetim
     return Pending(row.organization_id, row.organization_name, person, factors)
 
 
-async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | Refused:
+async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | attempts.Refused:
     """Complete a pending sign-in; return the browser's new value or the refusal. Failures count as for passwords."""
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
     if pending is None or not pending.factors.factors:
-        return Refused(GONE, 403)
+        return attempts.Refused(GONE, 403)
     attempt = attempt_of(pending.person, address=address)
     if (refused := await count_or_refuse(runtime, attempt)) is not None:
         return refused
@@ -87,36 +80,36 @@ async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: s
         whose = {"principal_id": pending.person.principal_id}
         used = await service.use_code(connection, runtime.keys, pending.organization_id, **whose, code=code, now=now)
         if used is not None:
-            await forgive(connection, attempt, now=now)
+            await attempts.forgive(connection, attempt, now=now)
             return await _finish(connection, browser, pending, used=used, now=now)
     return refuse_code(runtime, attempt)
 
 
 async def set_up_app(
     runtime: Runtime, browser: Browser, *, secret: SecretStr, code: str
-) -> tuple[Browser, list[str]] | Refused:
+) -> tuple[Browser, list[str]] | attempts.Refused:
     """Set up the required app of a person and sign them in; return the browser and the recovery codes."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
         if pending is None or pending.factors.factors:
-            return Refused(GONE, 403)
+            return attempts.Refused(GONE, 403)
         organization_id, principal_id = pending.organization_id, pending.person.principal_id
         recovery = await service.add_app(
             connection, runtime.keys, organization_id, principal_id=principal_id, secret=secret, code=code, now=now
         )
         if recovery is None:
-            return Refused(UNFIT, 403)
+            return attempts.Refused(UNFIT, 403)
         return await _finish(connection, browser, pending, used="totp", now=now), recovery
 
 
-async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
+async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | attempts.Refused:
     """Complete a pending sign-in with a passkey. Failures cause no wait: a passkey's signature can't be guessed."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
         if pending is None:
-            return Refused(GONE, 403)
+            return attempts.Refused(GONE, 403)
         ceremony, principal_id = Ceremony(runtime, browser, pending.purpose), pending.person.principal_id
         used = await service.use_passkey(connection, ceremony, answer=answer, now=now, principal_id=principal_id)
         if not isinstance(used, service.Rejected):
@@ -126,20 +119,20 @@ async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, addre
 
 async def set_up_passkey(
     runtime: Runtime, browser: Browser, *, answer: str, name: str
-) -> tuple[Browser, list[str]] | Refused:
+) -> tuple[Browser, list[str]] | attempts.Refused:
     """Add the required passkey of a person and sign them in; return the browser and recovery codes, or the refusal."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
         if pending is None or pending.factors.factors:
-            return Refused(GONE, 403)
+            return attempts.Refused(GONE, 403)
         whose = {"principal_id": pending.person.principal_id}
         ceremony = Ceremony(runtime, browser, new_passkey_purpose(**whose))
         recovery = await service.add_passkey(
             connection, ceremony, pending.organization_id, **whose, answer=answer, name=name, now=now
         )
         if isinstance(recovery, service.Rejected):
-            return Refused(recovery.notice, 403)
+            return attempts.Refused(recovery.notice, 403)
         return await _finish(connection, browser, pending, used="passkey", now=now), recovery
 
 
@@ -150,30 +143,30 @@ async def abandon(runtime: Runtime, browser: Browser) -> None:
             await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash)
 
 
-def attempt_of(person: Person, *, address: str, in_session: bool = False) -> Attempt:
+def attempt_of(person: Person, *, address: str, in_session: bool = False) -> attempts.Attempt:
     """Return a person's attempt to give a second factor or, with `in_session`, to prove their identity again."""
-    return Attempt(
+    return attempts.Attempt(
         person.organization_id, person.email, SecretStr(""), address, step="secondFactor", in_session=in_session
     )
 
 
-async def count_or_refuse(runtime: Runtime, attempt: Attempt) -> Refused | None:
+async def count_or_refuse(runtime: Runtime, attempt: attempts.Attempt) -> attempts.Refused | None:
     try:
-        await count_attempt(runtime, attempt)
+        await attempts.count_attempt(runtime, attempt)
     except TooMany as error:
-        return refuse_waiting(runtime, attempt, error)
+        return attempts.refuse_waiting(runtime, attempt, error)
     return None
 
 
-def refuse_code(runtime: Runtime, attempt: Attempt) -> Refused:
-    return refuse_wrong(runtime, attempt, WRONG)
+def refuse_code(runtime: Runtime, attempt: attempts.Attempt) -> attempts.Refused:
+    return attempts.refuse_wrong(runtime, attempt, WRONG)
 
 
-def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: Attempt) -> Refused:
+def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: attempts.Attempt) -> attempts.Refused:
     """Refuse a passkey, and record the attempt unless the page was merely out of date."""
     if rejected.notice == service.STALE:
-        return Refused(rejected.notice, 403)
-    return refuse_wrong(runtime, attempt, rejected.notice)
+        return attempts.Refused(rejected.notice, 403)
+    return attempts.refuse_wrong(runtime, attempt, rejected.notice)
 
 
 async def _finish(
