@@ -148,7 +148,11 @@ async def open_runtime(
         url, reranked = prepared.url, settings.reranking_url
         primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
-        await _see_distribution(database)
+        # On a connection that stays open: `distribute-index` locks the key's row first, and is refused while a
+        # connection is open; otherwise the command ends before this read.
+        async with database.transaction(None) as connection:
+            await key_fingerprint(connection)
+            database.is_distributed = await connection.run_sync(is_distributed)
         embedders = embedders or _close_with(stack, await open_embedders(settings, arithmetic=arithmetic))
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
@@ -236,14 +240,6 @@ def _connect(
         primary=primary,
     )
     return _close_with(stack, database)
-
-
-async def _see_distribution(database: Database) -> None:
-    """Read whether the index is distributed, on a connection that stays open. `distribute-index` locks the key's row
-    first, and is refused while a connection is open; otherwise the command ends before this read."""
-    async with database.transaction(None) as connection:
-        await key_fingerprint(connection)
-        database.is_distributed = await connection.run_sync(is_distributed)
 
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:

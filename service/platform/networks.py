@@ -67,11 +67,10 @@ class AllowedHosts:
             address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
         except ValueError:
             name = host.lower().rstrip(".")
-            return name in self.names or not (name == "localhost" or name.endswith(".localhost")) or self._loopback()
+            if name in self.names or not (name == "localhost" or name.endswith(".localhost")):
+                return True
+            return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
         return self.allows(address)
-
-    def _loopback(self) -> bool:
-        return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
 
     def resolve(self) -> "AllowedHosts":
         """Return these hosts with the current addresses of the allowed names; blocks."""

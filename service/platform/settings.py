@@ -40,15 +40,12 @@ def quotas(groups: Path, mount: Path) -> Iterator[float]:
             # In a container, the folder of its group may be the mount itself.
             for each in (folder, *folder.parents):
                 with suppress(OSError, ValueError):
-                    limit = (each / "cpu.max").read_text().split() if not controllers else _read_v1(each)
+                    files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+                    limit = " ".join((each / name).read_text() for name in files).split()
                     if int(limit[0]) > 0:
                         yield int(limit[0]) / int(limit[1])
                 if each == mount:
                     break
-
-
-def _read_v1(folder: Path) -> list[str]:
-    return [(folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]
 
 
 # The lengths of vectors that there are index tables for.

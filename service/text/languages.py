@@ -61,7 +61,10 @@ class _Identifier(Protocol):
 
 def tell_language(chunks: Sequence[str]) -> str | None:
     """Return the chunks' language, or None if uncertain; the first text not in English may take a second."""
-    sample = _sample(chunks)
+    # Parts from all over the document, so that a preface in another language isn't decisive.
+    step = max(1, len(chunks) / _PLACES)
+    chosen = [chunks[int(place * step)] for place in range(min(_PLACES, len(chunks)))]
+    sample = "\n".join(chunk[: _AT_MOST // len(chosen)] for chunk in chosen)
     words = _WORD.findall(sample)
     if sum(map(len, words)) < _LEAST_LETTERS:
         return None
@@ -76,13 +79,6 @@ def tell_language(chunks: Sequence[str]) -> str | None:
 def is_loaded() -> bool:
     """Return whether the model is loaded; detection then takes less than half a millisecond."""
     return _load_identifier.cache_info().currsize > 0
-
-
-def _sample(chunks: Sequence[str]) -> str:
-    """Return parts of chunks from all over a document, so that a preface in another language isn't decisive."""
-    step = max(1, len(chunks) / _PLACES)
-    chosen = [chunks[int(place * step)] for place in range(min(_PLACES, len(chunks)))]
-    return "\n".join(chunk[: _AT_MOST // len(chosen)] for chunk in chosen)
 
 
 def keep_in(folder: Path) -> None:

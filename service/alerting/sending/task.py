@@ -137,12 +137,9 @@ def _to_json(attempt: Attempt, *, at: datetime) -> Mapping[str, Any]:
 
 async def send_mail(settings: Settings, message: Mapping[str, Any], *, to: str, delivery_id: UUID) -> Attempt:
     subject = one_line(subject_of(message), most=200)
-    error = await mail.send(settings, to=to, subject=subject, text=_mail_text(message), mail_id=delivery_id)
-    return Attempt(error=error, is_last=error == mail.UNFIT)
-
-
-def _mail_text(message: Mapping[str, Any]) -> str:
     data = message["data"]
     lines = [f"{label}: {one_line(str(data[name]), most=4096)}" for name, label in _LABELS.items() if name in data]
     why = f"An admin of {one_line(data['organization']['name'], most=200)} has chosen you to be told."
-    return "\n".join([text_of(message), "", *lines, "", why, ""])
+    text = "\n".join([text_of(message), "", *lines, "", why, ""])
+    error = await mail.send(settings, to=to, subject=subject, text=text, mail_id=delivery_id)
+    return Attempt(error=error, is_last=error == mail.UNFIT)

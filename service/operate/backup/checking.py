@@ -46,7 +46,11 @@ def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Chec
     named = snapshot.files()
     following = next(named, None)
     for first_byte in range(_PREFIXES):
-        stored = _list_sizes(files, first_byte)
+        try:
+            batches = list(files.list_stored(first_byte=first_byte))
+        except (BaseError, OSError) as exc:
+            raise BackupError("The file store can't be listed: " + str(exc).partition("\n")[0]) from exc
+        stored = {one.sha256: one.size for batch in batches for one in batch}
         while following is not None and following[0][0] == first_byte:
             sha256, size = following
             checked.files += 1
@@ -60,14 +64,6 @@ def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Chec
         checked.left_over_bytes += sum(stored.values())
     progress.end()
     return checked
-
-
-def _list_sizes(files: FileStore, first_byte: int) -> dict[bytes, int]:
-    try:
-        batches = list(files.list_stored(first_byte=first_byte))
-    except (BaseError, OSError) as exc:
-        raise BackupError("The file store can't be listed: " + str(exc).partition("\n")[0]) from exc
-    return {stored.sha256: stored.size for batch in batches for stored in batch}
 
 
 def _find_fault(files: FileStore, sha256: bytes, *, size: int, stored: int | None, contents: bool) -> Fault | None:

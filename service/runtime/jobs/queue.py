@@ -70,7 +70,9 @@ class Jobs:
             schedule_in=None if pause is None else {"seconds": int(pause.total_seconds())},
         )
         given = {ORGANIZATION_ID: organization_id, **ids}
-        await job.defer_async(**{name: str(value) for name, value in given.items()}, **{REQUEST_ID: _name_request()})
+        trace = traces.traceparent()
+        request = f"{request_id()}.{LINK if is_job.get() else TRACE}.{trace}" if trace else request_id()
+        await job.defer_async(**{name: str(value) for name, value in given.items()}, **{REQUEST_ID: request})
 
 
 def split_request(name: str) -> tuple[str, str, str]:
@@ -80,8 +82,3 @@ def split_request(name: str) -> tuple[str, str, str]:
         return name, "", ""
     request, kind, trace = found.group("request_id", "kind", "trace")
     return (request, trace, "") if kind == TRACE else (request, "", trace)
-
-
-def _name_request() -> str:
-    trace = traces.traceparent()
-    return f"{request_id()}.{LINK if is_job.get() else TRACE}.{trace}" if trace else request_id()

@@ -80,7 +80,10 @@ def _quantize_product(
     node: onnx.NodeProto, weight: _Floats, activations: _Floats
 ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     name = node.output[0]
-    factors = _factors(activations, np.abs(weight).max(axis=1))
+    # The factor of each channel, from the largest values of both sides; the factors' geometric mean is 1.
+    largest = np.maximum(np.abs(weight).max(axis=1), _SMALLEST)
+    shifted = np.maximum(activations, _SMALLEST) ** _SHIFT / largest ** (1 - _SHIFT)
+    factors = shifted / np.exp(np.log(shifted).mean())
     smoothed = weight * factors[:, None]
     alone, together = np.abs(smoothed).max(axis=0), np.abs(smoothed[:-1] + smoothed[1:]).max(axis=0)
     scales = np.maximum(alone, together) / np.float32(_LARGEST)
@@ -100,9 +103,3 @@ def _quantize_product(
         helper.make_node("Mul", [scale, weight_scales], [scaled], name=scaled),
         helper.make_node("Mul", [cast, scaled], list(node.output), name=name),
     ], constants
-
-
-def _factors(activations: _Floats, weights: _Floats) -> _Floats:
-    """Return the factor of each channel from the largest values of both sides; the factors' geometric mean is 1."""
-    shifted = np.maximum(activations, _SMALLEST) ** _SHIFT / np.maximum(weights, _SMALLEST) ** (1 - _SHIFT)
-    return shifted / np.exp(np.log(shifted).mean())

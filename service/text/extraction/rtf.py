@@ -150,7 +150,10 @@ class _Reader:
             place = token.end()
             word, number, code, symbol, brace, text = token.groups()
             if text or code:
-                self._add_bytes(text.encode("latin-1") if text else bytes.fromhex(code))
+                data = text.encode("latin-1") if text else bytes.fromhex(code)
+                skipped = min(self._to_skip, len(data))
+                self._to_skip -= skipped
+                self._bytes += data[skipped:]
                 continue
             self._flush()
             if word == "bin":
@@ -289,11 +292,6 @@ class _Reader:
             self._put(_SYMBOLS[symbol])
         elif symbol in "\r\n":
             self._mark("par")
-
-    def _add_bytes(self, data: bytes) -> None:
-        skipped = min(self._to_skip, len(data))
-        self._to_skip -= skipped
-        self._bytes += data[skipped:]
 
     def _flush(self) -> None:
         if self._bytes:

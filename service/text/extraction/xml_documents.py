@@ -23,7 +23,9 @@ def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
     """Add an XML document's texts and attributes, with internal entities replaced; return None: XML has no title."""
     refuse_size(data, builder)
     root = parse_markup(data)
-    entities = _entities(root)
+    dtd = root.getroottree().docinfo.internalDTD
+    defined = [each for each in dtd.iterentities() if each.content] if dtd is not None else []
+    entities = {f"&{each.name};": each.content for each in defined if not {"&", "<"} & {*each.content}}
     walk = etree.iterwalk(root, events=("start",))
     for _, element in walk:
         attributes = _attributes(element)
@@ -43,12 +45,6 @@ def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
             walk.skip_subtree()
         else:
             builder.table_row(_row(attributes))
-
-
-def _entities(root: Any) -> Mapping[str, str]:
-    dtd = root.getroottree().docinfo.internalDTD
-    defined = dtd.iterentities() if dtd is not None else ()
-    return {f"&{each.name};": each.content for each in defined if each.content and not {"&", "<"} & {*each.content}}
 
 
 def _is_container(element: Any) -> bool:

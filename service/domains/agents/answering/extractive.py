@@ -49,7 +49,8 @@ async def _write(
     embedders: Embedders, messages: list[ModelMessage], info: AgentInfo
 ) -> AsyncIterator[str | DeltaToolCalls]:
     """Search once, if possible, then reply. Small talk is answered without a search."""
-    written = _read_messages(messages)
+    prompts = [part for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
+    written = [each.content for each in prompts if isinstance(each.content, str)]
     if written and (reply := answer_small_talk(written[-1])):
         yield reply
         return
@@ -107,11 +108,6 @@ def _cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
     if 1 < len(short) <= MOST_QUESTIONS and all(short.values()):
         return short
     return {part: find_new_words(part) if follows else [] for part in extract_questions(message)}
-
-
-def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
-    parts = (part for message in messages for part in message.parts)
-    return [part.content for part in parts if isinstance(part, UserPromptPart) and isinstance(part.content, str)]
 
 
 def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:

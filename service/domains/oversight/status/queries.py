@@ -48,7 +48,7 @@ _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB
 
 async def read_state(connection: Connection, organization_id: UUID) -> dict[str, Any]:
     """Read the figures of `AdminStatusGetResponse`, keyed by the path to each member."""
-    figures: _Figures = {"renewing_count": _count_old(organization_id)}
+    figures = _Figures()
     for subject in (_of_index, _of_jobs, _of_syncs, _of_loading):
         figures |= subject(organization_id)
     figures |= {name: func.nullif(figures[name], 0) for name in _ABSENT}
@@ -59,7 +59,10 @@ async def read_state(connection: Connection, organization_id: UUID) -> dict[str,
 def _of_index(organization_id: UUID) -> _Figures:
     pending, of_rebuilds = _pending(organization_id), index_rebuilds.c.organization_id == organization_id
     has_failed, is_document = pending.c.attempts >= FAILED_AFTER, resources.c.resource_type.not_in(NO_DOCUMENTS)
+    own = space_documents.c.organization_id == organization_id
+    old = select(func.count(space_documents.c.document_id.distinct())).where(own, is_old())
     return {
+        "renewing_count": old.scalar_subquery(),
         "document_count": _number(resources, resources.c.organization_id == organization_id, is_document),
         "collection_count": _number(collections, collections.c.organization_id == organization_id),
         "chunk_count": _chunks(organization_id),
@@ -69,7 +72,7 @@ def _of_index(organization_id: UUID) -> _Figures:
         "indexing.without_meaning": _number(pending, ~has_failed, ~pending.c.lacks_words),
         "indexing.failed_in_collections": _number(
             space_documents,
-            space_documents.c.organization_id == organization_id,
+            own,
             space_documents.c.space_id != _catalog(organization_id, spaces.c.space_id),
             space_documents.c.attempts >= FAILED_AFTER,
             is_pending(),
@@ -78,12 +81,6 @@ def _of_index(organization_id: UUID) -> _Figures:
         "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
-
-
-def _count_old(organization_id: UUID) -> ColumnElement[int]:
-    counted = select(func.count(space_documents.c.document_id.distinct()))
-    own = space_documents.c.organization_id == organization_id
-    return counted.where(own, is_old()).scalar_subquery()
 
 
 def _of_jobs(organization_id: UUID) -> _Figures:

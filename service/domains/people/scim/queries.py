@@ -150,7 +150,8 @@ async def find_groups_by(
 async def search_groups(
     connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredGroup]]:
-    attributes = _group_attributes(organization_id)
+    has_member = partial(_has_member, organization_id)
+    attributes = Attributes(_COMMON, many={"members": has_member, "members.value": has_member})
     return await _search(connection, _groups(organization_id), search, attributes, StoredGroup)
 
 
@@ -224,11 +225,6 @@ def _groups(organization_id: UUID) -> Select[Any]:
     )
     columns = sql.columns_of(principals, StoredGroup, mark.scalar_subquery().label("member_mark"))
     return select(*columns).where(sql.matches(principals, organization_id, kind="group"))
-
-
-def _group_attributes(organization_id: UUID) -> Attributes:
-    has_member = partial(_has_member, organization_id)
-    return Attributes(_COMMON, many={"members": has_member, "members.value": has_member})
 
 
 def _has_member(organization_id: UUID, is_wanted: Match) -> ColumnElement[bool]:

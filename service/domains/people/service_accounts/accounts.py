@@ -2,8 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from itertools import count, islice
+from itertools import chain, count, islice
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -94,7 +93,8 @@ def unknown_account() -> NotFound:
 
 async def _free_address(connection: Connection, caller: Caller, *, local: str, domain: str) -> str:
     """Return the first free address of a local part, numbered from 2 on. The caller has locked the organization."""
-    candidates = _number_addresses(local, domain)
+    numbered = (f"{local}-{number}@{domain}" for number in count(2))
+    candidates = map(normal_email, chain([f"{local}@{domain}"], numbered))
     tried = FIRST_CANDIDATES
     while True:
         some = list(islice(candidates, tried))
@@ -102,11 +102,6 @@ async def _free_address(connection: Connection, caller: Caller, *, local: str, d
         if free := next((email for email in some if email not in taken), None):
             return free
         tried *= 4
-
-
-def _number_addresses(local: str, domain: str) -> Iterator[str]:
-    yield normal_email(f"{local}@{domain}")
-    yield from (normal_email(f"{local}-{number}@{domain}") for number in count(2))
 
 
 async def mint_token(

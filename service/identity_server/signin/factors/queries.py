@@ -125,7 +125,7 @@ async def list_factors(connection: Connection, organization_id: UUID, *, princip
     statement = (
         select(*columns_of(second_factors, Factor, *theirs))
         .outerjoin(passkeys, matches(passkeys, organization_id, factor_id=second_factors.c.factor_id))
-        .where(_factors_of(organization_id, principal_id))
+        .where(matches(second_factors, organization_id, principal_id=principal_id))
     )
     return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
 
@@ -173,10 +173,6 @@ async def use_recovery_code(
 
 async def count_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     return await count_rows(connection, _codes_of(organization_id, principal_id))
-
-
-def _factors_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return matches(second_factors, organization_id, principal_id=principal_id)
 
 
 def _codes_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
