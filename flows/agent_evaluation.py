@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State
 
 from carrel.evaluation import SCORES_OF_REPLIES
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
-from flows.running import complete, current_run_id, publish_progress
+from flows.running import complete, publish_progress
 from flows.settings import FlowSettings
 
 
@@ -17,7 +17,7 @@ async def agent_evaluation(source: str, options: EvaluationOptions | None = None
     """Ask an agent the questions of the evaluation set `source`, a name or id, and keep the results. Fails when a
     question fails, or a score is below the floor in the options; alert rules then notify people."""
     loop = asyncio.get_running_loop()
-    async with publish_progress(current_run_id()) as progress:
+    async with publish_progress() as progress:
 
         def count(done: int, of: int) -> None:
             row = {"documents": of, "sent": done, "phase": "sending", "progress": round(100 * done / of, 1)}

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State
 from carrel.wire.docstore import DocstoreSync
 from flows.operations.options import SyncOptions
 from flows.operations.syncing import counts_of, is_running, plan_text, sync
-from flows.running import complete, current_run_id, publish_progress
+from flows.running import complete, publish_progress
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 
@@ -17,7 +17,7 @@ from flows.settings import FlowSettings
 async def docstore_sync(source: str, options: SyncOptions | None = None) -> State[dict[str, Any]]:
     """Launch the sync `source`, a name or id, and watch its run. The run belongs to the service and outlives this flow.
     The service's address and key come from the environment of the process (flows.settings), never from parameters."""
-    async with publish_progress(current_run_id()) as progress:
+    async with publish_progress() as progress:
 
         async def publish_plan(found: DocstoreSync) -> None:
             plan = plan_text(found)

@@ -6,7 +6,7 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.operations.snapshots.files import Difference
-from flows.running import complete, current_run_id, publish_progress
+from flows.running import complete, publish_progress
 from flows.runs import CHANGES
 from flows.settings import FlowSettings
 
@@ -23,7 +23,7 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     # Imported here: it loads pyarrow, whose threads forbid to fork, and which other flows have no use for.
     from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415
 
-    async with publish_progress(current_run_id()) as progress:
+    async with publish_progress() as progress:
         taken = await take_snapshot(FlowSettings())
         await progress.publish(SNAPSHOT, kind="markdown", data=markdown(taken))
         if taken.difference and taken.difference.changes:

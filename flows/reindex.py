@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State
 from carrel.wire.rebuilds import IndexRebuild
 from flows.operations.options import ReindexOptions
 from flows.operations.reindexing import Rebuilt, Reindexed, rebuild_index, reindex_documents
-from flows.running import complete, current_run_id, publish_progress, skip_while_busy
+from flows.running import complete, publish_progress, skip_while_busy
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 
@@ -23,7 +23,7 @@ async def reindex(source: str, options: ReindexOptions | None = None) -> State[d
     """Index the collection `source` again, a name or id (`catalog:` is the catalog): stale documents, unless options
     say otherwise. A model rebuilds the index; searches use the old until then. A killed run continues when repeated."""
     chosen = options or ReindexOptions()
-    async with publish_progress(current_run_id()) as progress:
+    async with publish_progress() as progress:
         last = 0.0
 
         async def publish(counts: Mapping[str, Any], *, sent: int, wanted: int, failed: int) -> None:

@@ -160,8 +160,9 @@ class Progress:
 
 
 @asynccontextmanager
-async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
-    """Publish a flow run's progress until the block ends, also by SIGTERM; alerts link to this run."""
+async def publish_progress() -> AsyncGenerator[Progress]:
+    """Publish this flow run's progress until the block ends, also by SIGTERM; alerts link to this run."""
+    flow_run_id = UUID(str(flow_run.get_id()))
     reported_run_id.set(flow_run_id)
     with cancel_on_sigterm():
         async with get_client() as client:
@@ -314,7 +315,7 @@ async def send_batch(job: Job, partition: int, concurrency: int) -> int:
         return await run_batch(job, partition, settings=settings, concurrency=concurrency)
 
 
-def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
+def _hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
     """Return the hooks of a flow's run: publish the plan, do the batches as task runs, and publish the end."""
 
     async def on_plan(ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
@@ -361,23 +362,32 @@ def skip_while_busy(work: Callable[Parameters, Awaitable[Ended]]) -> Callable[Pa
     return run
 
 
-def current_run_id() -> UUID:
-    return UUID(str(flow_run.get_id()))
+async def run_to_end(run: Callable[..., Awaitable[Outcome]], source: str, *, dry_run: bool = False) -> Ended:
+    """Do a run of the source as a flow: publish its progress, and return the final state, with the summary as data."""
+    settings = FlowSettings()
+    async with publish_progress() as progress:
+        hooks = _hooks_of(progress, source=source, settings=settings)
+        outcome = await run(source, settings=settings, hooks=hooks)
+        progress.phase = "done"
+        await progress.publish_summary(outcome.summary)
+        state = _state_of(outcome, dry_run=dry_run)
+        for remark in notes_of(outcome.ledger.name).remarks:
+            get_run_logger().warning(remark)
+        return state
 
 
-async def conclude(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
-    """Publish the last figures, and return the run's final state, with the summary's members as its data."""
-    progress.phase = "done"
-    await progress.publish_summary(outcome.summary)
-    name = "Completed" if outcome.summary.complete else "CompletedWithProblems"
-    if outcome.summary.quarantined:
+def _state_of(outcome: Outcome, *, dry_run: bool) -> Ended:
+    summary = outcome.summary
+    if dry_run:  # documents in quarantine don't make it fail
+        text = outcome.plan.text()
+        get_run_logger().info("Nothing was sent: %s", text)
+        return Completed(message=text, data=summary.as_json())
+    name = "Completed" if summary.complete else "CompletedWithProblems"
+    if summary.quarantined:
         name = "CompletedWithQuarantine"
-    state = complete(outcome.summary.text(), outcome.summary.as_json(), name=name)
-    for remark in notes_of(outcome.ledger.name).remarks:
-        get_run_logger().warning(remark)
-    return state
+    return complete(summary.text(), summary.as_json(), name=name)
 
 
-def complete(text: str, data: dict[str, Any], *, name: str = "Completed") -> State[dict[str, Any]]:
+def complete(text: str, data: dict[str, Any], *, name: str = "Completed") -> Ended:
     get_run_logger().info(text)
     return Completed(name=name, message=text, data=data)
