@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from itertools import groupby, islice
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import get_args
 
@@ -41,11 +42,10 @@ SAID = {
     "invalid_request": "Which member of the request, or of its query or body, is wrong, and why.",
 }
 # What several codes say: not found by an id, or a file that can't be read, about which troubleshooting says more.
-_NONE = "There is none with this id, or you may not see it. `message` says where ids are."
+_NONE = "There is none with this id, or you may not see it."
 _UNREADABLE = "The file can't be read: see [what to do](troubleshooting.md#why-a-document-was-not-loaded)."
-_ABSENT = re.compile(r"(There is|You have|You made) no such [^.:]*\.( (Check|Send|search/|admin/)[^;]*)?")
-_MOST_MESSAGES = 2
-"""Of a code, on the page."""
+_ABSENT = re.compile(r"(There is|You have|You made) no such [^.:]*\.")
+_SENTENCE = re.compile(r"(?<=[a-z0-9)…]\.) (?=[A-Z`])")
 
 
 OPENING = f"""# Errors
@@ -71,7 +71,7 @@ Repeat a request after 408, 429, 5xx and the 409 `concurrent_change`, after the 
 so by itself, except after a 507: make room first. Other errors stay until the request, or the state it is about,
 changes.
 
-`{GAP}` stands for a value. A code has at most two of its messages here. [OAuth's endpoints](oauth.md) and
+The tables have the beginning of each message of a code, with `{GAP}` for a value. [OAuth's endpoints](oauth.md) and
 [syncs](docstore-sync.md) have their own errors.
 """
 OF_REPLIES = """
@@ -114,7 +114,8 @@ def _is_of(refusal: Refusal, modules: Iterable[str]) -> bool:
 
 def _status(status: int, refusals: Iterable[Refusal]) -> str:
     kind = ERRORS_BY_STATUS.get(status, ServerError if status >= 500 else APIError)
-    return f"\n## {status}: {kind.__name__}\n\n| code | what it says |\n|---|---|\n{_lines(_rows(refusals))}"
+    begun = (replace(one, message=_SENTENCE.split(one.message)[0]) for one in refusals)
+    return f"\n## {status}: {kind.__name__}\n\n| code | what it says |\n|---|---|\n{_lines(_rows(begun))}"
 
 
 def _rows(refusals: Iterable[Refusal]) -> list[str]:
@@ -129,8 +130,7 @@ def _rows(refusals: Iterable[Refusal]) -> list[str]:
 
 
 def _row(code: str, messages: Iterable[str]) -> str:
-    shown = islice(messages, _MOST_MESSAGES)
-    return f"| `{code}` | {'<br>'.join(message.replace('|', '&#124;') for message in shown)} |"
+    return f"| `{code}` | {'<br>'.join(message.replace('|', '&#124;') for message in messages)} |"
 
 
 def _lines(rows: Iterable[str]) -> str:
