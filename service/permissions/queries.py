@@ -286,7 +286,7 @@ def ask_resource(
 
 
 async def delete_resources(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
-    """Remove resources, and with a container all files inside."""
+    """Remove objects' resources with all grants, and with a container all files inside."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
     await connection.execute(resources.delete().where(*own))
 

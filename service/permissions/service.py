@@ -102,11 +102,6 @@ class Registration:
             )
 
 
-async def unregister_resources(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
-    """Remove objects' resources with all grants, and with a container all files inside."""
-    await queries.delete_resources(connection, organization_id, object_ids=object_ids)
-
-
 async def set_access(connection: Connection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
     """Replace the access to a resource and its index entries at commit. Raises NotFound for an unknown resource."""
     current = required(await queries.lock_resource(connection, organization_id, object_id), unknown_resource())

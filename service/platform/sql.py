@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 Found = TypeVar("Found")
 Chosen = TypeVar("Chosen", bound="sa.Select[*tuple[Any, ...]]")
+Parameters = Mapping[str, Any] | None
 
 
 def param(column: sa.ColumnElement[Value], name: str | None = None) -> sa.BindParameter[Value]:
@@ -152,10 +153,7 @@ def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> sa.Label[
 
 
 async def find_rows(
-    connection: Connection,
-    statement: sa.Executable,
-    kind: Callable[..., Found],
-    parameters: Mapping[str, Any] | None = None,
+    connection: Connection, statement: sa.Executable, kind: Callable[..., Found], parameters: Parameters = None
 ) -> list[Found]:
     """Run a statement, and return its rows as `kind`, with fields named like the columns."""
     result = await connection.execute(statement, parameters)
@@ -163,10 +161,7 @@ async def find_rows(
 
 
 async def find_row(
-    connection: Connection,
-    statement: sa.Executable,
-    kind: Callable[..., Found],
-    parameters: Mapping[str, Any] | None = None,
+    connection: Connection, statement: sa.Executable, kind: Callable[..., Found], parameters: Parameters = None
 ) -> Found | None:
     """Run a statement and return the only row as `kind`, None without a row. Several rows are an error."""
     result = await connection.execute(statement, parameters)
@@ -175,10 +170,7 @@ async def find_row(
 
 
 async def get_row(
-    connection: Connection,
-    statement: sa.Executable,
-    kind: Callable[..., Found],
-    parameters: Mapping[str, Any] | None = None,
+    connection: Connection, statement: sa.Executable, kind: Callable[..., Found], parameters: Parameters = None
 ) -> Found:
     result = await connection.execute(statement, parameters)
     return _maker(kind, result)(result.one())

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,12 +75,6 @@ def uploads_folder(settings: Settings) -> Path:
     folder = settings.uploads_dir
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
-
-
-def write_text(
-    text: str, *, folder: Path, name: str, max_bytes: int
-) -> AbstractAsyncContextManager[ReceivedFile, bool | None]:
-    return write_bytes(text.encode(), folder=folder, name=name, max_bytes=max_bytes)
 
 
 @asynccontextmanager

@@ -60,6 +60,9 @@ class Base(Described):
     sha256: str
     files: Count
 
+    def first_segment(self, segment_bytes: int) -> str:
+        return segment_name(self.timeline, self.start_lsn // segment_bytes, segment_bytes=segment_bytes)
+
     def leads_to(self, position: Position) -> bool:
         return self.timeline == position.timeline and self.start_lsn >= position.begins_lsn
 

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from sqlalchemy.engine import URL
 
 from service import migrations
-from service.operate.archiving.archive import SHA256_BYTES, Archive, Base, read_log_range, segment_name
+from service.operate.archiving.archive import SHA256_BYTES, Archive, Base, read_log_range
 from service.operate.archiving.shipping import archive_files, claim_archive, open_shipper
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.archive import ArchiveError, BackupError, PostgresToolError, Progress
@@ -87,7 +87,7 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
     kept = {each.name for base in wanted for each in chain(bases, base)}
     files = _remove_files(archive, wanted, since=min(base.started_at for base in wanted) - UPLOADED_BEFORE)
     size = archive.position().segment_bytes
-    first = min(segment_name(base.timeline, base.start_lsn // size, segment_bytes=size) for base in wanted)
+    first = min(base.first_segment(size) for base in wanted)
     segments = [name for name in archive.log_pieces() if name < first]
     archive.drop_log(segments)
     # One that is being taken is newer than that.

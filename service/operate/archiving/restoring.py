@@ -71,7 +71,7 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
     pieces = archive.log_pieces()
     # Of a backup that others are based on, the log may have been removed.
     first = min(pieces, default="")
-    usable = [base for base in bases if _first_segment(base, position) >= first] or bases
+    usable = [base for base in bases if base.first_segment(position.segment_bytes) >= first] or bases
     earlier = [base for base in usable if to is None or base.ended_at <= to]
     if not earlier:
         raise MomentError(f"The first moment that can be restored is {format_moment(usable[0].ended_at)}.")
@@ -123,11 +123,6 @@ def finish_restore(
         rows = queries.count_rows(connection)
     os.sync()
     return Restored(moment, rows, copied.files, copied.faulty, has_key=key is not None or fingerprint is None)
-
-
-def _first_segment(base: Base, position: Position) -> str:
-    size = position.segment_bytes
-    return segment_name(base.timeline, base.start_lsn // size, segment_bytes=size)
 
 
 def _find_log(

@@ -25,7 +25,6 @@ from service.operate.backup.archive import (
 )
 from service.operate.backup.queries import Snapshot
 from service.operate.deployment import service
-from service.operate.deployment.service import matches
 from service.operate.distribution import is_distributed
 from service.platform.files import FileStore
 
@@ -81,10 +80,10 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
 
 def _read_kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | None:
     key = service.read_key(data_dir)
-    if fingerprint is None or matches(key, fingerprint):
+    if fingerprint is None or service.matches(key, fingerprint):
         return key
     successor = service.read_successor(data_dir)
-    if matches(successor, fingerprint):
+    if service.matches(successor, fingerprint):
         return successor
     raise BackupError(
         f"The secret key in {data_dir} is not the one this database was set up with. Put it back, or set"
@@ -115,7 +114,7 @@ def verify(file: IO[bytes]) -> Manifest:
     sink.progress.end()
     refuse_unknown_schema(manifest.schema_revision)
     fingerprint = None if manifest.key_fingerprint is None else bytes.fromhex(manifest.key_fingerprint)
-    if sink.key is not None and fingerprint is not None and not matches(sink.key, fingerprint):
+    if sink.key is not None and fingerprint is not None and not service.matches(sink.key, fingerprint):
         raise ArchiveError("The secret key in this archive isn't that of its database. Use another backup.")
     return manifest
 

@@ -14,7 +14,6 @@ from uuid import UUID
 from psycopg import AsyncConnection as DriverConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.servers import StandbyState, StandbyStatus
@@ -73,7 +72,7 @@ class Standby:
     @asynccontextmanager
     async def transaction(
         self, organization_id: UUID, *, position: Position, first: Batch | None = None
-    ) -> AsyncGenerator[AsyncConnection]:
+    ) -> AsyncGenerator[Connection]:
         """Open a snapshot with all commits before the position. Raises NotServedError if the standby lags or fails."""
         try:
             with self._holding() as hold:
@@ -117,7 +116,7 @@ class Standby:
         else:
             self._be(StandbyState.LATE, reason=f"{behind} bytes behind")
 
-    async def _catch_up(self, hold: "_Hold", position: Position, connection: AsyncConnection) -> None:
+    async def _catch_up(self, hold: "_Hold", position: Position, connection: Connection) -> None:
         await hold.take(connection)
         if not position.is_marked:
             raise NotServedError  # the primary has begun this moment, which says nothing about the standby
@@ -126,7 +125,7 @@ class Standby:
         if not progress.reaches(position):
             raise NotServedError
 
-    async def _wait_for(self, connection: AsyncConnection, position: Position) -> Progress:
+    async def _wait_for(self, connection: Connection, position: Position) -> Progress:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
         while True:
@@ -167,7 +166,7 @@ class _Hold:
         self._driver: DriverConnection[Any] | None = None
         self._is_cut = False
 
-    async def take(self, connection: AsyncConnection) -> None:
+    async def take(self, connection: Connection) -> None:
         if self._is_cut:
             raise NotServedError
         pooled = await connection.get_raw_connection()

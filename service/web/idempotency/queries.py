@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from service.platform.sql import delete_rows, matches
 from service.schema.tables import kept_responses
 
 KEPT_FOR = timedelta(hours=24)
@@ -59,13 +60,8 @@ async def keep(connection: Connection, key: Key, *, body: bytes, headers: dict[s
 
 async def delete_old(connection: Connection, organization_id: UUID) -> None:
     old = kept_responses.c.created_at < func.now() - KEPT_FOR
-    await connection.execute(delete(kept_responses).where(kept_responses.c.organization_id == organization_id, old))
+    await delete_rows(connection, kept_responses, organization_id, old)
 
 
 def _matches_key(key: Key) -> ColumnElement[bool]:
-    columns = kept_responses.c
-    return (
-        (columns.organization_id == key.organization_id)
-        & (columns.principal_id == key.principal_id)
-        & (columns.idempotency_key == key.digest)
-    )
+    return matches(kept_responses, key.organization_id, principal_id=key.principal_id, idempotency_key=key.digest)

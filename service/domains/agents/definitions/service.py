@@ -21,8 +21,8 @@ from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import lock_organization
 from service.permissions.access import Access, roles_by_id
 from service.permissions.agents.queries import list_deployed_agents as list_agents_of
-from service.permissions.queries import get_resource, list_grants, lock_resource
-from service.permissions.service import access_of, register_resource, set_access, unregister_resources
+from service.permissions.queries import delete_resources, get_resource, list_grants, lock_resource
+from service.permissions.service import access_of, register_resource, set_access
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
@@ -156,7 +156,7 @@ async def delete_agent(
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):
         raise unknown_agent()
-    await unregister_resources(connection, caller.organization_id, object_ids=[agent_id])
+    await delete_resources(connection, caller.organization_id, object_ids=[agent_id])
     await queries.delete_versions(connection, caller.organization_id, agent_id=agent_id)
     await record(connection, caller, "agent.delete", "agent", agent_id)
     return wire.AdminAgentsDeleteResponse(agent_id=request.agent_id)

@@ -22,10 +22,9 @@ from service.domains.documents.stored import queries as stored
 from service.domains.documents.stored.queries import StoredDocument, StoredFile, erase_documents
 from service.index.ingestion.queries import ask_indexing, request_indexing_in_space
 from service.index.service import ensure_catalog_space, remove_everywhere
-from service.permissions.queries import Reader, lock_contained
+from service.permissions.queries import Reader, delete_resources, lock_contained
 from service.permissions.readers import find_grantee
 from service.permissions.rights import role_in, unknown_document, widen
-from service.permissions.service import unregister_resources
 from service.platform.batches import Batch
 from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import document_id_for
@@ -291,4 +290,4 @@ async def delete_locked(connection: Connection, caller: Caller, *, documents: Ma
     await record_all(connection, caller, changes=changes)
     await remove_everywhere(connection, organization_id, document_ids=details.keys())
     await erase_documents(connection, organization_id, document_ids=details.keys())
-    await unregister_resources(connection, organization_id, object_ids=details.keys())
+    await delete_resources(connection, organization_id, object_ids=details.keys())

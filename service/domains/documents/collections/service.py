@@ -20,9 +20,9 @@ from service.domains.documents.stored.texts import read_text, unpack_text
 from service.index.rebuilds.queries import lock_collection
 from service.index.service import create_space, delete_space, find_catalog, remove_from_space
 from service.permissions.access import Access
-from service.permissions.queries import lock_contained
+from service.permissions.queries import delete_resources, lock_contained
 from service.permissions.rights import role_in, unknown_document
-from service.permissions.service import register_resource, unregister_resources
+from service.permissions.service import register_resource
 from service.platform.batches import Batch
 from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound
 from service.platform.identifiers import uuid7
@@ -182,7 +182,7 @@ async def delete_collection(
     await record(connection, caller, "collection.delete", "collection", collection_id)
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
-    await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])
+    await delete_resources(connection, caller.organization_id, object_ids=[collection_id])
     return wire.DeleteDocumentCollectionResponse(document_collection_id=request.document_collection_id)
 
 
