@@ -17,7 +17,6 @@ from service.identity_server.oauth import signing_in
 from service.identity_server.oauth.consented import queries as consented
 from service.identity_server.oauth.consents import meanings_to
 from service.identity_server.oauth.describing import describe_client
-from service.identity_server.oauth.records import ReadableCollection
 from service.identity_server.oauth.second_factor import ACTIONS
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, AuthorizationRequest, Visit
@@ -216,7 +215,7 @@ async def list_readable(
     chosen: Collection[UUID],
     name_contains: str | None = None,
     limit: int | None,
-) -> Sequence[ReadableCollection]:
+) -> Sequence[consented.ReadableCollection]:
     """List collections for the consent page: first the chosen ids, then by `name_contains`."""
     reader = await get_acting_principal(asked.connection, person.organization_id, principal_id=person.principal_id)
     if reader is None:

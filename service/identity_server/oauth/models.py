@@ -15,7 +15,6 @@ from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Pa
 from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.audiences import hash_client_secret
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
-from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
 from service.identity_server.requests import Parameters, all_of, first_of
 from service.platform.networks import Sender, without_local_port
 
@@ -126,6 +125,43 @@ class Client(ClientMixin):
     def check_grant_type(self, _: str) -> bool:
         """Return True: every client may use both grants."""
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCode:
+    """A code; if used, with the id of its family of tokens."""
+
+    code_id: UUID
+    principal_id: UUID
+    redirect_uri: str
+    scopes: Sequence[str]
+    code_challenge: str
+    expires_at: datetime
+    used_at: datetime | None
+    family_id: UUID | None
+    address: str | None
+    device: str | None
+    confirmed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """An access or refresh token."""
+
+    token_id: UUID
+    family_id: UUID
+    client_id: UUID
+    principal_id: UUID
+    scopes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRefreshToken(StoredToken):
+    """A refresh token; `revoked_at` is the time its family was revoked."""
+
+    expires_at: datetime
+    used_at: datetime | None
+    revoked_at: datetime | None
 
 
 class Code(AuthorizationCodeMixin):

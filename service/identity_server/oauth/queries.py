@@ -12,8 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
 from service.identity.queries import select_to_enter
-from service.identity_server.oauth.models import Client
-from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
+from service.identity_server.oauth.models import Client, StoredCode, StoredRefreshToken, StoredToken
 from service.platform import sql
 from service.schema.identity import organizations, principals
 from service.schema.signin import (

@@ -12,8 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.audit.service import Change, record_unattended
 from service.auth import lifetimes
 from service.identity_server.oauth import queries
-from service.identity_server.oauth.models import Client, Code, Request, Token
-from service.identity_server.oauth.records import StoredCode, StoredRefreshToken
+from service.identity_server.oauth.models import Client, Code, Request, StoredCode, StoredRefreshToken, Token
 from service.identity_server.signin.queries import get_person
 from service.platform import secrets
 from service.platform.identifiers import to_uuid, uuid7

@@ -8,7 +8,7 @@ import typer
 from sqlalchemy.exc import DBAPIError
 
 from service.operate.backup.archive import BackupError
-from service.operate.commands import archives, deployment, domains, files, organizations, texts, users
+from service.operate.commands import archives, deployment, domains, files, organizations, users
 from service.operate.commands.context import CommandError
 from service.platform.deployment_errors import DeploymentError
 from service.platform.errors import ServiceError
@@ -25,7 +25,7 @@ app = typer.Typer(
 app.add_typer(organizations.app, name="organization")
 app.add_typer(users.app, name="user")
 app.add_typer(domains.app, name="domains")
-app.add_typer(texts.app, name="texts")
+app.add_typer(users.texts, name="texts")
 app.add_typer(files.app, name="files")
 app.command()(archives.backup)
 app.command()(archives.restore)

@@ -1,4 +1,4 @@
-"""`user set-password` and `user reset-second-factor`."""
+"""`user set-password`, `user reset-second-factor` and `texts erase`."""
 
 import asyncio
 from typing import Annotated
@@ -11,12 +11,20 @@ from service.domains.people.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password
 from service.identity_server.interface import reset_for_operator
-from service.operate.commands.context import CommandError, ask_password, new_group, open_database, settings_of
+from service.operate.commands.context import (
+    CommandError,
+    ask_password,
+    format_count,
+    new_group,
+    open_database,
+    settings_of,
+)
 from service.operate.commands.organizations import find_organizations, name_organizations, switch_passwords_on
 from service.platform.database import Database
 from service.platform.settings import Settings
 
 app = new_group("Users.")
+texts = new_group("What people wrote: queries, comments, conversations with agents.")
 
 Email = Annotated[str, typer.Option(help="The user's address.")]
 Organization = Annotated[str | None, typer.Option(help="The organization's name or id, when several know the address.")]
@@ -43,6 +51,23 @@ def reset_second_factor_of(context: typer.Context, email: Email, organization: O
     """Remove a user's second factors and recovery codes, if lost and no admin is left to do so."""
     asyncio.run(_reset(settings_of(context), email=normal_email(email), organization=organization))
     typer.echo(f"{email} has no second factor any more, and signs in with the password.", err=True)
+
+
+@texts.command()
+def erase(
+    context: typer.Context, email: Annotated[str, typer.Option(help="The address of the person who wrote them.")]
+) -> None:
+    """Erase a person's texts in every organization. The audit log and search log still show the actions."""
+    count = asyncio.run(_erase(settings_of(context), email))
+    typer.echo(f"{format_count(count, 'text')} erased. Backups taken before still hold them.", err=True)
+
+
+async def _erase(settings: Settings, email: str) -> int:
+    # Imported here, because it brings the whole service, which no other command needs.
+    from service.domains.oversight.audit_log.erasure import erase_person  # noqa: PLC0415
+
+    async with open_database(settings) as database:
+        return await erase_person(database, email=email)
 
 
 async def _reset(settings: Settings, *, email: str, organization: str | None) -> None:

@@ -1,6 +1,7 @@
 """SQL of people's consents to applications."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,6 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthConsent
-from service.identity_server.oauth.records import ReadableCollection
 from service.permissions.queries import Reader, classes_of
 from service.platform.identifiers import NIL
 from service.platform.sql import columns_of, find_rows, in_array, matches
@@ -20,6 +20,14 @@ from service.schema.search import audit_entries
 from service.schema.signin import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
 
 BEFORE_ALL = (NIL, NIL)  # the ids of client and person before all others
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableCollection:
+    """A collection readable by the person."""
+
+    collection_id: UUID
+    name: str
 
 
 def _is_of(organization_id: UUID, principal_id: UUID | None, client_id: UUID | None) -> ColumnElement[bool]:
