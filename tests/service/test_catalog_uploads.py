@@ -15,18 +15,7 @@ from service.index.ingestion.indexer import Indexer
 from tests import made_files
 from tests.harness import documents
 from tests.harness.cases import cases
-from tests.harness.documents import (
-    add_users,
-    assert_nothing_stored,
-    create_collection,
-    get_document,
-    list_documents,
-    ok,
-    refused,
-    stored_files,
-    upload,
-    uploaded,
-)
+from tests.harness.documents import add_users, assert_nothing_stored, create_collection, ok, refused, upload, uploaded
 from tests.harness.services import MakeService, RunningService, ServiceHarness
 from tests.service.directory import collection, document, grant, user, walk
 
@@ -312,7 +301,7 @@ def test_a_file_over_the_limit_is_refused_by_its_declared_and_its_real_size(make
 @pytest.mark.parametrize(("file_name", "name"), cases("odd_file_names_are_made_safe"))
 def test_odd_file_names_are_made_safe(module_service: RunningService, file_name: str, name: str) -> None:
     document_id = uploaded(module_service, name, file_name=file_name)["documentId"]
-    assert get_document(module_service, document_id)["documentName"] == name
+    assert documents.get_document(module_service, document_id)["documentName"] == name
     answer = module_service.call("catalog/downloadDocument", {"documentId": document_id})
     disposition = answer.headers["Content-Disposition"]
     assert disposition.isascii()
@@ -393,7 +382,7 @@ def test_a_bomb_costs_one_refusal(own_service: RunningService) -> None:
     assert upload(own_service, "a", bomb, file_name="a.docx").status_code == 400
     assert_nothing_stored(own_service)
     assert uploaded(own_service, "b")["status"] == "CREATED"
-    assert list_documents(own_service) == ["b"]
+    assert documents.list_documents(own_service) == ["b"]
 
 
 def test_a_retried_deprecated_upload_creates_one_document(own_service: RunningService) -> None:
@@ -406,7 +395,7 @@ def test_a_retried_deprecated_upload_creates_one_document(own_service: RunningSe
     assert ok(first)["documentId"] == ok(second)["documentId"]
     assert second.headers["Idempotent-Replayed"] == "true"
     refused(send(b"Other words.", **key), 409, "idempotency_key_reused")
-    assert len(stored_files(own_service)) == 1
+    assert len(documents.stored_files(own_service)) == 1
     other = send(b"Some words.")
     assert ok(other)["documentId"] != ok(first)["documentId"]
     assert other.headers["Deprecation"].startswith("@")

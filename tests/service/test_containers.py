@@ -19,18 +19,8 @@ from service.platform.identifiers import document_id_for
 from service.text.extraction.failures import Unreadable
 from service.text.reading import ContainedFile, UnreadableFile
 from tests import made_files
-from tests.harness.documents import (
-    add_to_collection,
-    add_users,
-    chunks,
-    create_collection,
-    get_document,
-    list_documents,
-    ok,
-    refused,
-    search,
-    upload,
-)
+from tests.harness import documents
+from tests.harness.documents import add_to_collection, chunks, get_document, list_documents, ok, refused, search, upload
 from tests.harness.jobs import until
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
@@ -107,7 +97,7 @@ def test_the_file_in_a_gzip_file_is_a_document(service: RunningService) -> None:
 
 
 def test_files_of_an_archive_are_documents_of_their_own(service: RunningService) -> None:
-    add_users(service, ANN, BEN, CY)
+    documents.add_users(service, ANN, BEN, CY)
     document = brought(service, "box/all.zip", archive(FILES), as_user=ANN, allowedUsersEmailAddresses=BEN)
     codes = {"broken.pdf": "file_corrupt", "tool.exe": "file_type_unsupported", "empty.txt": "file_empty"}
     missing = [(path, number, code) for number, (path, code) in enumerate(codes.items(), start=4)]
@@ -180,7 +170,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
 
 
 def test_readers_and_owner_of_a_container_are_those_of_its_files(service: RunningService) -> None:
-    add_users(service, ANN, BEN, CY)
+    documents.add_users(service, ANN, BEN, CY)
     inner = archive({"deep.txt": "The lighthouse is dark."})
     document = brought(service, "out.zip", archive({"in.zip": inner, "flat.txt": "Fog."}), as_user=ANN)
     until(lambda: len(list_documents(service)) == 4)
@@ -226,7 +216,7 @@ def test_a_container_is_deleted_with_its_files(own_service: RunningService) -> N
 
 
 def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
-    add_users(service, ANN, BEN)
+    documents.add_users(service, ANN, BEN)
     bomb = archive({"zeros.txt": b"0" * (33 << 20)})
     refused(upload(service, "bomb.zip", bomb, file_name="bomb.zip"), 400, "file_too_complex")
     taken = ok(upload(service, "a.zip!/taken.txt", "Taken.", as_user=BEN, internalPublic="true"))["documentId"]
@@ -292,7 +282,7 @@ def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest
 @pytest.mark.parametrize("name", ["m.eml", "m.msg"])
 def test_attachments_of_a_mail_are_documents(service: RunningService, name: str) -> None:
     forwarded = BytesParser(policy=policy.default).parsebytes(mail({"inner.txt": b"The inner harbour."}))
-    collection = create_collection(service, "Mails", team="STRING")
+    collection = documents.create_collection(service, "Mails", team="STRING")
     carried = mail({"outer.txt": b"The outer harbour.", "tool.exe": FILES["tool.exe"]}, forwarded)
     carried = made_files.outlook(carried) if name == "m.msg" else carried
     document = brought(service, name, carried, collectionId=collection, customMetadata='{"team": "harbour"}')
@@ -310,7 +300,7 @@ def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: Runn
     inner = archive({"deep.txt": "The lighthouse is dark."})
     document = brought(service, "out.zip", archive({"in.zip": inner, "flat.txt": "Fog.", "own.txt": "Own."}))
     until(lambda: len(list_documents(service)) == 5)
-    collection, metadata = create_collection(service, "Boxes", team="STRING"), {"team": "harbour"}
+    collection, metadata = documents.create_collection(service, "Boxes", team="STRING"), {"team": "harbour"}
     own = files_in(service, document)["out.zip!/own.txt"]
     members = {"chunks": ["Made by a caller."], "customMetadata": {}}
     ok(add_to_collection(service, own, collection, operation="addDocumentChunksToCollection", **members))

@@ -11,19 +11,8 @@ import pytest
 from service.domains.agents.answering import ModelFailure, Reply
 from service.platform.identifiers import uuid7
 from tests.harness.jobs import until
-from tests.service.conversations import (
-    ADA,
-    BEN,
-    FERRY,
-    Desk,
-    Script,
-    a_desk,
-    a_reply,
-    a_visitor,
-    in_background,
-    in_flight,
-    passage,
-)
+from tests.service import conversations
+from tests.service.conversations import ADA, BEN, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import a_group, a_key, a_user, another_organization, code, done, on_rows, user
 from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 
@@ -46,7 +35,7 @@ def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None
     [source, *_] = result["referencedSources"]
     assert (source["id"], source["name"]) == (desk.document_id, "Ferries")
     assert source["externalResourceId"] == {"externalResourceId": desk.document_id, "resourceType": "UPLOADED_DOCUMENT"}
-    assert source["quote"] in FERRY
+    assert source["quote"] in conversations.FERRY
     assert {one["id"] for one in result["sourcesInDataContext"]} == {desk.document_id}
     assert result["webSearchResults"] == []
     [entry] = desk.entries()
@@ -226,14 +215,14 @@ def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> Non
 
 
 def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Script) -> None:
-    headers, before = {"Idempotency-Key": "once"}, in_flight(desk.service)
+    headers, before = {"Idempotency-Key": "once"}, conversations.in_flight(desk.service)
     body = {"agentId": desk.agent_id, "message": "One"}
     request = desk.service.http.build_request("POST", "/api/v0/copilots/sendMessage", json=body, headers=headers)
     lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
     with socket.create_connection(("127.0.0.1", desk.service.settings.port)) as connection:
         connection.sendall(f"POST {request.url.path} HTTP/1.1\r\n{lines}\r\n".encode() + request.read())
         script.scene()
-    until(lambda: in_flight(desk.service) <= before)
+    until(lambda: conversations.in_flight(desk.service) <= before)
     script.end(a_reply("Done"))
     assert desk.ask("One", headers=headers)["response"]["message"] == "Done"
     assert len(script.scenes) == 1

@@ -11,23 +11,9 @@ from service.permissions.service import Access, register_resource
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service import directory
 from tests.service.conversations import an_agent, at_once
-from tests.service.directory import (
-    a_group,
-    a_key,
-    a_user,
-    code,
-    document,
-    done,
-    entries,
-    grant,
-    group,
-    on_rows,
-    organization_id,
-    readers,
-    user,
-    walk,
-)
+from tests.service.directory import a_group, a_key, a_user, code, document, done, entries, group, readers, user, walk
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 from tests.service.test_search_log import statements
@@ -75,7 +61,7 @@ def counted(rows: list[dict]) -> dict[str, int]:
 
 
 def make_resources(service: RunningService, owner: str, *, count: int) -> None:
-    organization = organization_id(service)
+    organization = directory.organization_id(service)
     readers_of = [UUID(a_user(service, f"r{number}@example.test")["id"]) for number in range(10)]
 
     async def register(connection: AsyncConnection) -> None:
@@ -175,7 +161,7 @@ def test_syncs_act_as_their_new_owner(service: RunningService, people: dict[str,
     assert transfer(service, resources=named, newOwner=user(BEN)) == {"DOCSTORE_SYNC": 1}
     assert transfer(service, owner=user(ADA), newOwner=user(BEN)) == {"DOCSTORE_SYNC": 1, "DOCUMENT_COLLECTION": 1}
     owner = "SELECT email FROM docstore_syncs JOIN principals USING (organization_id, principal_id)"
-    assert on_rows(service, owner) == [(BEN,), (BEN,)]
+    assert directory.on_rows(service, owner) == [(BEN,), (BEN,)]
     assert service.call(delete, {"docstoreCredentialId": syncs[0]}, api_key=people[ADA]).status_code == 404
     done(service.call(delete, {"docstoreCredentialId": syncs[0]}, api_key=people[BEN]))
 
@@ -249,7 +235,7 @@ def test_two_transfers_at_once_end_with_one_owner_of_each(service, monkeypatch) 
 def test_an_upload_beside_a_transfer_keeps_the_new_owner(service, people, race) -> None:
     document_id, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
     log, text = document(document_id), "Calm at sea, and foggy."
-    grant(service, log, user(admin), role="EDITOR")
+    directory.grant(service, log, user(admin), role="EDITOR")
     race.stop_before(transferring, "change_owner")
     moving = race.begin(service.call, TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)})
     by_admin = race.begin_blocked(

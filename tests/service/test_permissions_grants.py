@@ -12,20 +12,9 @@ from service.permissions import queries
 from service.permissions import queries as classes
 from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
 from service.platform.identifiers import uuid7
+from tests.service import directory
 from tests.service.conversations import at_once
-from tests.service.directory import (
-    a_group,
-    a_resource,
-    a_user,
-    code,
-    done,
-    group,
-    on_rows,
-    organization_id,
-    readable,
-    readers,
-    user,
-)
+from tests.service.directory import a_group, a_resource, a_user, code, done, group, organization_id, readers, user
 
 
 def grants(resource: dict[str, str], *given: tuple[dict[str, Any], str], **body: Any) -> dict[str, Any]:
@@ -86,10 +75,10 @@ def test_many_resources_are_set_at_once_or_not_at_all(service, elsewhere) -> Non
         response = service.call("admin/grants/setMany", {"resources": resources})
         assert code(response) == expected
         assert [one["field"] for one in response.json()["error"]["details"]] == [field]
-        assert readable(service, "ben@example.test") == []
+        assert directory.readable(service, "ben@example.test") == []
     assert done(service.call("admin/grants/setMany", {"resources": given})) == {"resourceCount": 20}
-    assert len(readable(service, "ben@example.test")) == 20
-    assert on_rows(service, "SELECT count(DISTINCT access_class) FROM resources") == [(1,)]
+    assert len(directory.readable(service, "ben@example.test")) == 20
+    assert directory.on_rows(service, "SELECT count(DISTINCT access_class) FROM resources") == [(1,)]
 
 
 class CountedWalks(list[Any]):

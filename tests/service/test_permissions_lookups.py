@@ -7,22 +7,8 @@ import pytest
 from tests.harness.documents import create_collection, ok, refused, upload
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
-from tests.service.directory import (
-    a_group,
-    a_key,
-    a_resource,
-    a_user,
-    another_organization,
-    code,
-    document,
-    done,
-    grant,
-    group,
-    readable,
-    readers,
-    user,
-    walk,
-)
+from tests.service import directory
+from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, readable, readers, user, walk
 from tests.service.service_accounts import a_token, account, an_account, delete_account, enable_service_accounts
 from tests.service.test_access_resources import ADA, BEN, EVE, ZOE, a_world
 
@@ -86,9 +72,9 @@ def test_who_may_be_asked_about(service: RunningService) -> None:
     a_user(service, "gone@example.test", active=False)
     memo = a_resource(service, "memo")
     grant(service, memo, user("ben@example.test"), user("gone@example.test"))
-    plain = a_key(service, ownerEmail="ben@example.test")["apiKey"]
-    acting = a_key(service, ownerEmail="ben@example.test", mayActForUsers=True)["apiKey"]
-    admins = a_key(service, mayActForUsers=False)["apiKey"]
+    plain = directory.a_key(service, ownerEmail="ben@example.test")["apiKey"]
+    acting = directory.a_key(service, ownerEmail="ben@example.test", mayActForUsers=True)["apiKey"]
+    admins = directory.a_key(service, mayActForUsers=False)["apiKey"]
 
     def refusal(key: str, email: str) -> tuple[int, str]:
         body = {"resource": memo, "action": "READ", "userEmail": email}
@@ -190,7 +176,7 @@ def test_resources_are_listed_for_whoever_acts(service) -> None:
     assert len(readable(service, "ben@example.test", resourceType="AGENT")) == 3
     assert readable(service, "ben@example.test", resourceType="GOOGLE_DRIVE_ITEM") == []
     assert readable(service) == []
-    key = a_key(service, ownerEmail="ben@example.test")["apiKey"]
+    key = directory.a_key(service, ownerEmail="ben@example.test")["apiKey"]
     assert len(walk(service, "permissions/listAuthorizedResources", {"action": "READ"}, page_size=9, api_key=key)) == 12
 
 
@@ -247,11 +233,11 @@ def test_classes_are_shared_and_tell_nothing_of_others(ship: RunningService) -> 
     rows = {row["resourceId"]: row["accessClass"] for row in walk(ship, RESOURCES)}
     assert rows["one"] == rows["two"]
     assert len({rows["one"], rows["to ben"], rows["to everyone"], rows["to nobody"]}) == 4
-    stranger = another_organization(ship)
+    stranger = directory.another_organization(ship)
     for operation in (RESOURCES, HOLDERS, PEOPLE):
         assert walk(ship, operation, api_key=stranger) == []
     since = state(ship, api_key=stranger)["state"]
-    grant(ship, document("one"), user(BEN))
+    grant(ship, directory.document("one"), user(BEN))
     assert not state(ship, since, api_key=stranger)["changed"]
 
 

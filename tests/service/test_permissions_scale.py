@@ -9,21 +9,8 @@ from service.platform.sql import ORGANIZATION, param
 from tests.harness.cases import statement
 from tests.harness.loops import going_on
 from tests.harness.services import RunningService
-from tests.service.directory import (
-    a_group,
-    a_key,
-    a_resource,
-    a_user,
-    code,
-    done,
-    grant,
-    group,
-    organization_id,
-    readable,
-    readers,
-    user,
-    walk,
-)
+from tests.service import directory
+from tests.service.directory import a_group, a_key, a_resource, a_user, code, done, grant, group, readers, user, walk
 
 pytestmark = pytest.mark.own_service  # tests fill its tables with thousands of rows
 
@@ -76,7 +63,7 @@ def test_every_way_to_read_a_page_of_resources_gives_the_same(service, read_by) 
                 asked = {"action": "READ", "userEmail": ADA, **body}
                 found = [one["resourceId"] for one in walk(service, RESOURCES, asked, page_size=page_size)]
                 assert sorted(found) == listed, (few, stretch, page_size)
-    assert readable(service, "ben@example.test") == [f"m{number}" for number in range(10, 22)]
+    assert directory.readable(service, "ben@example.test") == [f"m{number}" for number in range(10, 22)]
 
 
 def test_every_way_to_read_a_page_of_principals_gives_the_same(service, read_by) -> None:
@@ -101,7 +88,8 @@ def test_every_way_to_read_a_page_of_principals_gives_the_same(service, read_by)
 
 def many_resources(service: RunningService, number: int) -> None:
     service.execute(
-        statement("many_resources"), {"groups": GROUPS, "number": number, "organization": organization_id(service)}
+        statement("many_resources"),
+        {"groups": GROUPS, "number": number, "organization": directory.organization_id(service)},
     )
 
 

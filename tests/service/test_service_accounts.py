@@ -14,22 +14,9 @@ from service.platform.identifiers import document_id_for
 from service.platform.secrets import hash_secret
 from tests.harness.documents import get_document, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service import directory
 from tests.service.conversations import at_once
-from tests.service.directory import (
-    a_group,
-    a_resource,
-    a_user,
-    code,
-    document,
-    done,
-    entries,
-    grant,
-    on_rows,
-    organization_id,
-    readers,
-    user,
-    walk,
-)
+from tests.service.directory import a_group, a_user, code, document, done, entries, grant, on_rows, readers, user, walk
 from tests.service.rebuilds import wait_blocked
 from tests.service.service_accounts import a_token, account, an_account, delete_account, enable_service_accounts
 
@@ -98,7 +85,7 @@ def test_an_address_is_made_of_any_name(service: RunningService) -> None:
     numbered = {f"service-account-{number}@example.test" for number in (2, 3, 4, 5)}
     emails = {one["email"] for one in made}
     assert emails == expected | numbered
-    memo = a_resource(service, "memo")
+    memo = directory.a_resource(service, "memo")
     grant(service, memo, *map(user, emails))
     assert set(readers(service, memo)) == emails
 
@@ -121,7 +108,7 @@ def test_two_made_at_once_have_two_addresses(service: RunningService) -> None:
 
 def test_only_a_service_account_is_deleted_previewed_or_given_a_token_as_an_account(service: RunningService) -> None:
     ben = a_user(service, "ben@example.test")["id"]
-    for other in (a_group(service, "Team")["id"], ben, str(organization_id(service))):
+    for other in (a_group(service, "Team")["id"], ben, str(directory.organization_id(service))):
         for operation, more in (("Accounts/delete", {}), ("AccountTokens/previewReach", {"scopes": []}), MINTED):
             refused = service.call(f"admin/service{operation}", {"serviceAccountId": other, **more})
             assert code(refused) == (404, "service_account_not_found")
@@ -144,7 +131,7 @@ def test_a_deleted_account_is_gone_with_its_tokens(service: RunningService) -> N
 
 def test_a_deleted_account_is_unknown_to_everything_that_names_principals(service: RunningService) -> None:
     robot, other = an_account(service), an_account(service, "Other")
-    memo = a_resource(service, "memo")
+    memo = directory.a_resource(service, "memo")
     grant(service, memo, account(robot), account(other))
     inner = a_group(service, "Inner", account(robot), account(other))
     a_group(service, "Outer", {"type": "group", "id": inner["id"]}, account(robot))
@@ -215,7 +202,7 @@ def test_a_token_that_is_minted_while_its_account_is_deleted_does_not_survive(ow
 def test_a_request_that_runs_while_its_account_is_deleted_ends_well_and_is_the_last(service: RunningService) -> None:
     robot = an_account(service)
     token = a_token(service, robot, "catalog:write", "catalog:read")["token"]
-    key = int.from_bytes(document_id_for(organization_id(service), "log").bytes[:8], signed=True)
+    key = int.from_bytes(document_id_for(directory.organization_id(service), "log").bytes[:8], signed=True)
     request = {
         "data": {"documentExternalId": "log"},
         "files": {"file": ("notes.txt", b"The ferry leaves at noon.")},

@@ -8,20 +8,9 @@ import pytest
 
 from tests.harness.services import RunningService
 from tests.oauth.test_races import meanwhile, until_waiting
+from tests.service import directory
 from tests.service.conversations import at_once
-from tests.service.directory import (
-    a_group,
-    a_resource,
-    a_user,
-    code,
-    done,
-    entries,
-    grant,
-    group,
-    on_rows,
-    readers,
-    user,
-)
+from tests.service.directory import a_group, a_user, code, done, entries, grant, group, on_rows, readers, user
 from tests.service.provisioning import USER, Provider
 from tests.service.service_accounts import account, an_account, enable_service_accounts
 
@@ -38,7 +27,7 @@ def ids(service: RunningService) -> dict[str, str]:
 @pytest.fixture
 def memo(service: RunningService, ids: dict[str, str]) -> dict[str, str]:
     """A document of Ada's."""
-    return a_resource(service, "memo", owner=ids[ADA])
+    return directory.a_resource(service, "memo", owner=ids[ADA])
 
 
 def shares(resource: dict[str, str], *given: Any, by: str = ADA, **more: Any) -> dict[str, Any]:
@@ -139,7 +128,7 @@ def test_a_provider_that_ends_an_account_waits_for_the_owners_own_upload(service
 
 def test_who_does_not_own_it_shares_nothing(service, ids, memo) -> None:
     """Editors and readers are refused; others, admins too, learn nothing of it. An archive's file has its readers."""
-    inside = a_resource(service, "inside", owner=ids[ADA])
+    inside = directory.a_resource(service, "inside", owner=ids[ADA])
     [(archive,)] = on_rows(service, "SELECT object_id FROM resources", more="AND resource_id = 'memo'")
     on_rows(service, "UPDATE resources SET container_id = %s", archive, more="AND resource_id = 'inside'")
     grant(service, memo, user(BEN), role="EDITOR")
@@ -177,7 +166,7 @@ ENDS: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("how", ENDS)
 def test_what_an_owner_shared_ends_with_their_own_right(service, ids, memo, how: str) -> None:
     """In the same request, for good. What an admin gave stays, and so does what another owner shared."""
-    other = a_resource(service, "other", owner=ids[CAT])
+    other = directory.a_resource(service, "other", owner=ids[CAT])
     done(service.call(SHARE, shares(other, user(BEN), by=CAT)))
     grant(service, memo, user(BEN))
     done(service.call(SHARE, shares(memo, (user(BEN), "EDITOR"), user(service.admin_email))))

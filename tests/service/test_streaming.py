@@ -4,21 +4,8 @@ import pytest
 
 from service.domains.agents.answering import ModelFailure
 from tests.harness.jobs import until
-from tests.service.conversations import (
-    ADA,
-    SECONDS,
-    Event,
-    Script,
-    Visitor,
-    Watch,
-    a_desk,
-    a_reply,
-    a_visitor,
-    in_background,
-    in_flight,
-    passage,
-    text_of,
-)
+from tests.service import conversations
+from tests.service.conversations import Event, Script, Visitor, Watch, a_reply, in_flight, passage, text_of
 from tests.service.directory import a_user, code, done, on_rows
 from tests.service.test_messages_v1 import answer_again
 
@@ -77,7 +64,7 @@ def test_a_job_that_began_anew_says_so(visitor: Visitor, script: Script) -> None
     with Watch(visitor, job_id) as watch:
         script.tell("First try")
         assert watch.next().id == "1-9"
-        again = in_background(lambda: answer_again(visitor.desk))
+        again = conversations.in_background(lambda: answer_again(visitor.desk))
         script.tell("Second", number=1)
         script.end(a_reply("Second try"), number=1)
         again.result()
@@ -142,7 +129,7 @@ def test_a_token_that_stops_ends_the_stream(visitor: Visitor, script: Script, ho
         elif how == "expired":
             on_rows(visitor.desk.service, "UPDATE oauth_access_tokens SET expires_at = now() - interval '1 hour'")
         else:
-            a_user(visitor.desk.service, ADA, active=False)
+            a_user(visitor.desk.service, conversations.ADA, active=False)
         assert list(watch) == []
     assert visitor.get("agents/streamAgentResponse", jobId=job_id).status_code == 401
     script.end(a_reply("At noon."))
@@ -186,16 +173,16 @@ def test_a_stopping_service_ends_streams_and_tells_who_waits(service_harness, mo
     service, stack = service_harness.start()
     script = Script(service)
     monkeypatch.setattr("service.domains.agents.answering.answer", script)
-    desk = a_desk(service)
-    visitor = a_visitor(desk)
+    desk = conversations.a_desk(service)
+    visitor = conversations.a_visitor(desk)
     with Watch(visitor, job(visitor)) as watch:
         script.tell("At")
         assert watch.next().kind == "delta"
-        waiting = in_background(desk.send)
+        waiting = conversations.in_background(desk.send)
         script.scene(1)
         ending = service.loop.submit(stack.aclose())
         assert code(waiting.result()) == (503, "reply_delayed")
         assert list(watch) == []
     for number in range(2):
         script.end(a_reply("At noon."), number=number)
-    ending.result(SECONDS)
+    ending.result(conversations.SECONDS)

@@ -12,20 +12,8 @@ from service.domains.documents.catalog.trash import service as trash
 from service.domains.documents.catalog.trash.service import purge
 from service.domains.documents.files.collecting import collect_files
 from service.domains.oversight.owners import transferring
-from tests.harness.documents import (
-    add_group,
-    add_to_collection,
-    add_users,
-    chunks,
-    create_collection,
-    get_document,
-    list_documents,
-    ok,
-    refused,
-    search,
-    stored_files,
-    uploaded,
-)
+from tests.harness import documents
+from tests.harness.documents import add_group, add_users, get_document, list_documents, ok, refused, search, uploaded
 from tests.harness.jobs import until
 from tests.harness.services import MakeService, RunningService
 from tests.service.directory import entries
@@ -73,13 +61,13 @@ def grants(service: RunningService, document_id: str) -> set[tuple[str, str]]:
 def test_a_restored_document_is_what_it_was(service: RunningService) -> None:
     add_users(service, ANN, BEN)
     crew = add_group(service, "Crew", BEN)
-    collection = create_collection(service, "Notes", place="STRING")
+    collection = documents.create_collection(service, "Notes", place="STRING")
     given = {"documentName": "Log", "customMetadata": '{"year": "2026"}', "allowedGroupIds": crew}
     document_id = uploaded(service, "a/log", "The ferry leaves.", as_user=ANN, internalPublic="true", **given)[
         "documentId"
     ]
     uploaded(service, "a/log", "The barge leaves.", as_user=ANN, fingerprint="g")
-    ok(add_to_collection(service, document_id, collection, customMetadata={"place": "pier"}))
+    ok(documents.add_to_collection(service, document_id, collection, customMetadata={"place": "pier"}))
     before, held, [entry] = (
         get_document(service, document_id),
         grants(service, document_id),
@@ -94,7 +82,7 @@ def test_a_restored_document_is_what_it_was(service: RunningService) -> None:
     # Ann may not add documents to the admin's collection, nor know of it.
     assert (back, members(service, collection)) == ({**names, "documentVersion": 3}, [])
     assert ok(restore(service, delete(service, document_id)))["documentVersion"] == 4
-    ok(add_to_collection(service, document_id, collection, customMetadata={"place": "pier"}))
+    ok(documents.add_to_collection(service, document_id, collection, customMetadata={"place": "pier"}))
     assert ok(restore(service, delete(service, document_id)))["documentVersion"] == 5
     until(lambda: search(service, "barge", as_user=BEN) == ["Log"])
     until(lambda: {one["status"] for one in get_document(service, document_id)["indexedIn"]} == {"DONE"})
@@ -104,7 +92,7 @@ def test_a_restored_document_is_what_it_was(service: RunningService) -> None:
     assert [one["documentVersion"] for one in after["versions"]] == [5, 4, 3, 2, 1]
     assert after["versions"][3:] == before["versions"]
     assert grants(service, document_id) == held == {("Crew", "VIEWER"), ("all", "VIEWER")}
-    assert chunks(service, document_id, collection) == ["The barge leaves."]
+    assert documents.chunks(service, document_id, collection) == ["The barge leaves."]
     assert [one["customMetadata"] for one in members(service, collection)] == [entry["customMetadata"]]
     old = service.call("catalog/downloadDocument", {"documentId": document_id, "documentVersion": 1, "userEmail": BEN})
     assert old.content == b"The ferry leaves."
@@ -132,9 +120,9 @@ def test_only_the_owner_and_admins_know_of_a_deleted_document(service: RunningSe
 
 def test_rights_that_are_no_more_are_left_out_and_named(service: RunningService) -> None:
     crew = add_group(service, "Crew")
-    gone, chunked = create_collection(service, "Gone"), create_collection(service, "Chunked")
+    gone, chunked = documents.create_collection(service, "Gone"), documents.create_collection(service, "Chunked")
     document_id = uploaded(service, "a", allowedGroupIds=crew)["documentId"]
-    ok(add_to_collection(service, document_id, gone))
+    ok(documents.add_to_collection(service, document_id, gone))
     sent = {"documentId": document_id, "documentCollectionId": chunked, "customMetadata": {}}
     ok(service.call("documentCollections/addDocumentChunksToCollection", {**sent, "chunks": ["One."]}))
     trashed = delete(service, document_id)
@@ -181,7 +169,7 @@ def test_a_taken_external_id_keeps_a_document_in_the_trash(service: RunningServi
     newer = delete(service, document_id)
     assert ok(restore(service, trashed, as_user=ANN))["documentVersion"] == 3
     assert get_document(service, document_id)["createdAt"] == created_at
-    until(lambda: chunks(service, document_id) == ["Ann's words."])
+    until(lambda: documents.chunks(service, document_id) == ["Ann's words."])
     assert listed(service, as_user=BEN) == ["a"]
     delete(service, document_id)
     assert ok(restore(service, newer, as_user=BEN))["documentVersion"] == 4
@@ -223,7 +211,7 @@ def test_the_collector_keeps_the_file_of_a_deleted_document_until_its_time_is_ov
     let_days_pass(service, 6)
     service.run(purge(beside.database, days=7))
     service.run(collect_files(beside))
-    assert {path.name for path in stored_files(service)} == {
+    assert {path.name for path in documents.stored_files(service)} == {
         sha256(f"Of {name}.".encode()).hexdigest() for name in "bc"
     }
     ok(restore(service, trashed[1]))
@@ -232,7 +220,7 @@ def test_the_collector_keeps_the_file_of_a_deleted_document_until_its_time_is_ov
     refused(restore(service, trashed[2]), 404, "trashed_document_not_found")
     service.run(purge(beside.database, days=7))
     service.run(collect_files(beside))
-    assert [path.name for path in stored_files(service)] == [sha256(b"Of b.").hexdigest()]
+    assert [path.name for path in documents.stored_files(service)] == [sha256(b"Of b.").hexdigest()]
     assert service.execute("SELECT count(*) FROM trashed_documents") == [(0,)]
     assert service.execute("SELECT count(*) FROM document_versions") == [(2,)]
 

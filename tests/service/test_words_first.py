@@ -19,16 +19,8 @@ from service.index.ingestion.turns import Lane
 from service.index.progress import Half
 from service.platform.sharing import Figure
 from service.text.embedding.local import LocalEmbedder
-from tests.harness.documents import (
-    add_to_collection,
-    add_users,
-    create_collection,
-    get_document,
-    ok,
-    search,
-    upload,
-    uploaded,
-)
+from tests.harness import documents
+from tests.harness.documents import add_to_collection, add_users, get_document, ok, search, upload, uploaded
 from tests.harness.jobs import until
 from tests.harness.services import MakeService, RunningService
 
@@ -295,7 +287,7 @@ def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(
 def test_a_collection_has_its_words_first_too(service: RunningService, gate: Gate) -> None:
     gate.open.set()
     document_id = uploaded(service, "log", FERRY, file_name="log.txt")["documentId"]
-    collection_id = create_collection(service, "Log")
+    collection_id = documents.create_collection(service, "Log")
     ok(add_to_collection(service, document_id, collection_id))
     gate.open.clear()
     send(service, "log", "The galleon leaves at dusk.")

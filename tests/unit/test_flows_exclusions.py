@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.operations.sources.documents import (
-    Access,
-    Defaults,
-    Skipped,
-    SourceDocument,
-    fingerprint_of,
-    key_of,
-    key_range,
-)
+from flows.operations.sources import documents
+from flows.operations.sources.documents import Access, Defaults, Skipped, SourceDocument, fingerprint_of, key_of
 from flows.operations.sources.exclusions import EXCLUSIONS, FileSelection, advice, default_reason
 from flows.operations.sources.reading import read_source
 
@@ -128,7 +121,7 @@ def test_fingerprint_changes_with_everything_that_is_sent(changed: SourceDocumen
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7, 1000])
 def test_partitions_cover_every_key_once(partitions: int) -> None:
-    ranges = [key_range(number, partitions=partitions) for number in range(partitions)]
+    ranges = [documents.key_range(number, partitions=partitions) for number in range(partitions)]
     assert ranges[0][0] == bytes(16)
     assert ranges[-1][1] == b"\xff" * 16
     numbers = [(int.from_bytes(first, "big"), int.from_bytes(last, "big")) for first, last in ranges]
