@@ -203,24 +203,12 @@ def test_small_files_say_what_they_hold(extract, why, name, content, expected):
     assert list(map(list, shown(extract(name, content.encode())))) == expected, why
 
 
-def test_html_page_without_its_chrome(extract):
-
-    extraction = extract("a.html", document("pruning.html"))
-    assert extraction.title == "Pruning"
-    assert shown(extraction) == BLOCKS["pruning.html"]
-
-
-def test_markdown_blocks(extract):
-
-    extraction = extract("a.md", document("picking.md"))
-    assert extraction.title == "Picking"
-    assert shown(extraction) == BLOCKS["picking.md"]
-
-
-def test_json_flat_objects_are_rows_and_the_rest_has_its_path(extract):
-    extraction = extract("a.json", document("stock.json"))
-    assert extraction.title == "Stock"
-    assert shown(extraction) == BLOCKS["stock.json"]
+@pytest.mark.parametrize("name", ["pruning.html", "picking.md", "stock.json"])
+def test_title_and_blocks_of_a_page_markdown_and_json(extract, name):
+    """A page comes without its chrome; JSON's flat objects are rows, and the rest has its path."""
+    extraction = extract(name, document(name))
+    assert extraction.title == name.partition(".")[0].capitalize()
+    assert shown(extraction) == BLOCKS[name]
 
 
 @pytest.mark.parametrize(("html_only", "body"), [(False, "Come on Friday."), (True, "The pears are ripe.")])
