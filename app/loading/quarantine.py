@@ -98,12 +98,10 @@ def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Calla
 
 
 LIST = "quarantine.items"
-SHOWN = {"": "All", "counted": "Counted", "ignored": "Ignored"}
-_IGNORED = {"": None, "counted": False, "ignored": True}
-_NOTHING = {
-    "": ("Everything of this source was loaded.", ""),
-    "counted": ("Nothing of this source counts.", "What could not be loaded of it is ignored."),
-    "ignored": ("Nothing of this source is ignored.", ""),
+_SHOWN = {  # by the value in the address: its label, whether what is shown is ignored, and what is said of nothing
+    "": ("All", None, "Everything of this source was loaded.", ""),
+    "counted": ("Counted", False, "Nothing of this source counts.", "What could not be loaded of it is ignored."),
+    "ignored": ("Ignored", True, "Nothing of this source is ignored.", ""),
 }
 _NAMED = 5
 _OUTCOME = "quarantine.outcome"
@@ -145,7 +143,7 @@ def show_quarantine() -> None:
     _show_source(source)
     if not everything:
         with right:
-            shown = choice_filter("Show", "show", SHOWN)
+            shown = choice_filter("Show", "show", {key: label for key, (label, *_) in _SHOWN.items()})
         _show_items(source, shown)
     _show_outcome()  # of what was the last that there was
 
@@ -225,14 +223,15 @@ def _ask_for_removal(source: Source) -> None:
 
 
 def _show_items(source: Source, shown: str) -> None:
+    _, ignored, *nothing = _SHOWN[shown]
     chosen = choose_rows(
         LIST,
         pages_of(
-            lambda at: api.client().sources.list_source_items(source.source_id, ignored=_IGNORED[shown], **at),
+            lambda at: api.client().sources.list_source_items(source.source_id, ignored=ignored, **at),
             about=(source.source_id, shown),
         ),
         row=_row,
-        empty=lambda: notices.show_empty(*_NOTHING[shown]),
+        empty=lambda: notices.show_empty(*nothing),
         columns={"Reason": st.column_config.TextColumn(width="large")},
     )
     _offer_changes(source, chosen)

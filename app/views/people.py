@@ -19,21 +19,13 @@ from carrel.wire.fields import normal_email
 TITLE = "People"
 PURPOSE = "Who belongs to your organization, what they are in, and whether they can sign in."
 NEW = "new_person"
-SHOWN = {
-    "": "Everybody",
-    "active": "Active",
-    "inactive": "Not active",
-    "admin": "Admins",
-    "never": "Never signed in",
-    "groupless": "In no group",
-}
-FILTERS: dict[str, UserFilters] = {
-    "": {},
-    "active": {"active": True},
-    "inactive": {"active": False},
-    "admin": {"is_admin": True},
-    "never": {"signed_in": False},
-    "groupless": {"in_group": False},
+SHOWN: dict[str, tuple[str, UserFilters]] = {
+    "": ("Everybody", {}),
+    "active": ("Active", {"active": True}),
+    "inactive": ("Not active", {"active": False}),
+    "admin": ("Admins", {"is_admin": True}),
+    "never": ("Never signed in", {"signed_in": False}),
+    "groupless": ("In no group", {"in_group": False}),
 }
 
 
@@ -42,8 +34,8 @@ def _show_people() -> None:
     _show_new()
     with filter_line("show"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
-        shown = choice_filter("Show", "show", SHOWN)
-    filters: UserFilters = {**FILTERS[shown], "query": query or None}
+        shown = choice_filter("Show", "show", {key: label for key, (label, _) in SHOWN.items()})
+    filters: UserFilters = {**SHOWN[shown][1], "query": query or None}
     show_count(place, show_errors(partial(_count, query, shown)))
     show_pages(
         PEOPLE,
@@ -56,7 +48,7 @@ def _show_people() -> None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _count(query: str, shown: str) -> int:
-    filters: UserFilters = {**FILTERS[shown], "query": query or None}
+    filters: UserFilters = {**SHOWN[shown][1], "query": query or None}
     return api.client().admin.users.count(**filters).count
 
 
