@@ -259,19 +259,10 @@ def show_versions(agent: AgentDefinition) -> None:
 
 
 def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> None:
-    api.client().admin.agents.update(
-        agent.agent_id,
-        name=chosen.name,
-        description=chosen.description,
-        instructions=chosen.instructions,
-        model=chosen.model,
-        collection_ids=[one for one in chosen.collection_ids if str(one) not in gone],
-        api_access_enabled=chosen.api_access_enabled,
-        retrieval=RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True)),
-        starter_questions=chosen.starter_questions,
-        answers_searches=chosen.answers_searches,
-        version=agent.version,
-    )
+    settings = {name: getattr(chosen, name) for name in chosen.edited}
+    settings["collection_ids"] = [one for one in chosen.collection_ids if str(one) not in gone]
+    settings["retrieval"] = RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True))
+    api.client().admin.agents.update(agent.agent_id, **settings, version=agent.version)
     begin_anew(f"agent.{agent.agent_id}")
     forget("agents")
 
