@@ -22,7 +22,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_problem, show_table, show_text, show_warning
 from app.ui.passages import label
-from app.ui.pickers import drop_choice, get_named_principal, pick_principals
+from app.ui.pickers import drop_choice, get_named, pick_principals
 from app.ui.progress import show_progress
 from carrel.wire.collections import DocumentCollection, find_named
 from carrel.wire.formats import in_words
@@ -97,14 +97,6 @@ NOBODY = "Only whom they belong to"
 MINE, THEIRS = "Me", "Service account"
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A chosen source: dropped files, or a place readable by the runs."""
-
-    files: tuple[UploadedFile, ...] = ()
-    place: str = ""
-
-
 NOBODY_CHOSEN = Missing("Nobody is chosen who may read them.", "Choose at least one person or group, and start again.")
 
 
@@ -142,7 +134,10 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
         owner = choose_owner(also=known.upload_as_user_email)
     with right:
         readers = st.radio("Who may read them", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
-        picked = _pick_readers(known) if readers == CHOSEN else []
+        picked = list[Principal]()
+        if readers == CHOSEN:
+            chosen = get_named(known.allowed_users, known.allowed_groups)
+            picked = pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
         if readers == NOBODY:
             unless = "" if dropped else ", unless a manifest names readers"
             show_note(f"Nobody else finds new documents{unless}. Existing documents keep their readers.")
@@ -216,14 +211,6 @@ def fill_upload(options: UploadOptions, place: str) -> None:
     field("refused", options.retry_refused)
 
 
-def _pick_readers(options: UploadOptions) -> list[Principal]:
-    chosen = [
-        *(get_named_principal(PERSON, email) for email in options.allowed_users or ()),
-        *(get_named_principal(GROUP, group) for group in options.allowed_groups or ()),
-    ]
-    return pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
-
-
 def _collection_key(named: str | None) -> str:
     found = find_named(show_errors(api.collections), named or "")
     return str(found[0].document_collection_id) if found else named or ""
@@ -281,8 +268,8 @@ def show_refusal() -> None:
 
 
 def offer_upload() -> None:
-    chosen = choose_source()
-    options = choose_options(dropped=not (chosen and chosen.place), to=st.query_params.get("collection"))
+    files, place = choose_source()
+    options = choose_options(dropped=not place, to=st.query_params.get("collection"))
     with st.container(horizontal=True):
         plan = st.button("Show the plan", type="primary", key="start.plan")
         at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")
@@ -290,13 +277,13 @@ def offer_upload() -> None:
         plan = plan or bool(options and options.delete_missing)  # what is deleted is confirmed by name
         # What is missing is said now: a disabled button would need a second press after a field.
         key = "start-plan" if plan else "start-run"
-        if chosen is None or not chosen.files:
-            job = upload_job(chosen.place if chosen else "", options)
+        if not files:
+            job = upload_job(place, options)
             begin_job(job.as_plan() if plan and isinstance(job, Job) else job, key=key)
         elif options is None:
             begin_job(NOBODY_CHOSEN, key=key)
         else:
-            begin(lambda: start_dropped(chosen.files, options, only_plan=plan, key=f"{key}-{batch()}"))
+            begin(lambda: start_dropped(files, options, only_plan=plan, key=f"{key}-{batch()}"))
     show_refusal()
     st.caption(
         f"{in_words()}. The plan tells what would be created, "
@@ -306,18 +293,17 @@ def offer_upload() -> None:
     )
 
 
-def choose_source() -> Chosen | None:
-    """Show inputs for files or a place; return None until chosen."""
+def choose_source() -> tuple[list[UploadedFile], str]:
+    """Show inputs for files, or for a place that the runs can read; return both, empty until chosen."""
     kind = st.segmented_control(
         "From", [DROPPED, FOLDER, NAMED], key="start.from", default=DROPPED, required=True, label_visibility="collapsed"
     )
     if kind == NAMED:
-        place = choose_place()
-        return Chosen(place=place) if place else None
+        return [], choose_place()
     several: Literal["directory", True] = "directory" if kind == FOLDER else True
     key = f"files-{several}-{batch()}"
     files = st.file_uploader("Files", accept_multiple_files=several, label_visibility="collapsed", key=key)
-    return Chosen(files=tuple(files)) if files and names_are_good(files) else None
+    return files if names_are_good(files) else [], ""
 
 
 def names_are_good(files: list[UploadedFile]) -> bool:
@@ -446,7 +432,6 @@ def _models() -> list[str]:
 
 
 _DOING, _OUTCOME = "sample.doing", "sample.outcome"
-_LOAD, _REMOVE = "load", "remove"
 _NAMED = 5
 
 
@@ -455,11 +440,9 @@ def offer_sample() -> None:
         f"{NAME}: a small company's documents, with people, groups, a collection and an agent, for trying everything "
         "out. What you have yourself is not touched, neither by loading nor by removing."
     )
-    doing = st.session_state.pop(_DOING, None)
-    if doing == _LOAD:
-        _load()
-    elif doing == _REMOVE:
-        _remove()
+    doing: Callable[[], None] | None = st.session_state.pop(_DOING, None)
+    if doing is not None:
+        doing()
     with st.container(horizontal=True):
         if st.button("Load the sample …", key="sample.load", type="primary", icon=":material/download:"):
             _ask_for_loading()
@@ -486,7 +469,7 @@ def _ask_for_loading() -> None:
         "It makes people and groups, a collection that everybody may search, and an agent that everybody may ask; a "
         "run then loads the documents. Loading it again changes nothing.",
         doing="Load it",
-        action=partial(_begin, _LOAD),
+        action=partial(_begin, _load),
     )
 
 
@@ -503,11 +486,11 @@ def _ask_for_removal() -> None:
         f"What will go: {count_items(state.items)}. People are offboarded: they can't sign in any more. What isn't the "
         "sample's, or is needed by something else, stays; the page says what.",
         doing="Remove it",
-        action=partial(_begin, _REMOVE),
+        action=partial(_begin, _remove),
     )
 
 
-def _begin(doing: str) -> None:
+def _begin(doing: Callable[[], None]) -> None:
     st.session_state[_DOING] = doing
 
 

@@ -19,7 +19,7 @@ from app.syncs.labels import LABELS, hint_for, in_words_of_the_form, refusal_in_
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, require_found, show_errors
-from app.ui.pickers import drop_choice, get_named_principal, pick_principals
+from app.ui.pickers import drop_choice, get_named, pick_principals
 from app.ui.saving import keep_opened
 from app.ui.tables import forget, pages_of, show_text_pages, source_of
 from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
@@ -382,9 +382,7 @@ def _show_config(sync: DocstoreSync) -> None:
 
 
 def readers_of(sync: DocstoreSync) -> list[Principal]:
-    users = [(PERSON, one) for one in sync.config.allowed_users_email_addresses or ()]
-    groups = [(GROUP, str(one)) for one in sync.config.allowed_group_ids or ()]
-    return [get_named_principal(kind, one) for kind, one in users + groups]
+    return get_named(sync.config.allowed_users_email_addresses, sync.config.allowed_group_ids)
 
 
 def _change(sync: DocstoreSync, address: str, config: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import api, lookup
 from app.formatting import escape, one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, PRINCIPALS
 from app.lookup import MOST, One, Principal, Resource, disambiguate
 from app.ui import passages
 from app.ui.errors import show_errors
@@ -30,9 +30,9 @@ def pick_principal(
     return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 
 
-def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) -> Resource | None:
+def pick_resource(name: str, *, label: str) -> Resource | None:
     """Return the resource in the address's parameter `name`, with an input to find a resource."""
-    return _pick(name, label=label, find=partial(_resources, kinds=tuple(kinds)), at=_resource, kinds=kinds)
+    return _pick(name, label=label, find=_resources, at=_resource, kinds=RESOURCES)
 
 
 def pick_principals(
@@ -65,9 +65,10 @@ def get_principals(key: str) -> list[Principal]:
     return list(st.session_state.get(f"{key}.shown", ()))
 
 
-def get_named_principal(kind: str, name: str) -> Principal:
-    """Return a principal by address or id, also used as the name for groups and deleted principals."""
-    return show_errors(partial(_principal, f"{kind}:{name}")) or Principal(kind, name, name)
+def get_named(people: Iterable[str] | None, groups: Iterable[object] | None) -> list[Principal]:
+    """Return people by address and groups by id. What isn't found, such as who was deleted, has that as its name."""
+    named = [(PERSON, one) for one in people or ()] + [(GROUP, str(one)) for one in groups or ()]
+    return [show_errors(partial(_principal, f"{kind}:{one}")) or Principal(kind, one, one) for kind, one in named]
 
 
 def drop_choice(key: str) -> None:
@@ -79,7 +80,7 @@ def drop_choice(key: str) -> None:
 def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None) -> Principal | None:
     options = disambiguate(found.values())
     if len(options) > 1:
-        _choose_match(key, options, placeholder="Choose one", on_change=partial(_add_match, key, found, most=most))
+        _choose_match(key, options, on_change=partial(_add_match, key, found, most=most))
     if len(options) != 1:
         return None
     name, one = next(iter(options.values()))
@@ -91,11 +92,7 @@ def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None
 
 
 def _choose_match(
-    key: str,
-    options: Mapping[str, tuple[str, object]],
-    *,
-    placeholder: str,
-    on_change: Callable[[], None] | None = None,
+    key: str, options: Mapping[str, tuple[str, object]], *, on_change: Callable[[], None] | None = None
 ) -> str | None:
     return st.selectbox(
         "Matches",
@@ -103,7 +100,7 @@ def _choose_match(
         index=None,
         key=f"{key}.match",
         format_func=lambda one: options[one][0] if one in options else one,
-        placeholder=placeholder,
+        placeholder="Choose one",
         filter_mode=None,
         on_change=on_change,
     )
@@ -156,7 +153,7 @@ def _pick(
         options = disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
         picked = _only(options, typed=str(st.session_state[f"{name}.typed"] or "")) if options else None
         if options and picked is None:
-            picked = _choose_match(name, options, placeholder="Choose one")
+            picked = _choose_match(name, options)
         if picked in options:
             st.query_params[name] = picked
             st.rerun()
@@ -204,8 +201,8 @@ def _principals(query: str, kinds: tuple[str, ...]) -> list[Principal]:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _resources(query: str, kinds: tuple[str, ...]) -> list[Resource]:
-    return lookup.find_resources(api.client(), query, kinds=kinds)
+def _resources(query: str) -> list[Resource]:
+    return lookup.find_resources(api.client(), query, kinds=RESOURCES)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
