@@ -83,7 +83,7 @@ function draw() {
   const text = input.value.trim();
   const isAsked = isLong(text);
   status.textContent = !isAsked ? "" : names.query !== text ? "Looking for names …"
-    : names.problem || (names.items.length ? "" : "Nothing that you may read is called that.");
+    : names.problem || (items.length > 1 ? "" : "Nothing that you may read is called that."); // Search is always there
 }
 
 function point(index) {
