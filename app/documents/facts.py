@@ -1,5 +1,6 @@
 """Facts about documents for people: kind, owner, and progress of indexing."""
 
+import re
 from collections.abc import Mapping
 
 from app.lookup import Resource
@@ -32,8 +33,17 @@ def state_of(document: catalog.Document) -> str:
     return "No text" if document.has_no_text else STATES[document.indexing]
 
 
+_FAMILIES = {
+    "Word": "wordprocessingml|ms-word",
+    "Excel": "spreadsheetml|excel",
+    "PowerPoint": "presentationml|powerpoint",
+}
+
+
 def kind_of(media_type: str) -> str:
-    return next((capitalize(each.name) for each in FORMATS if each.media_type == media_type), media_type)
+    plain = media_type.partition(";")[0].strip()
+    known = (capitalize(each.name) for each in FORMATS if each.media_type == plain)
+    return next(known, None) or next((name for name, of in _FAMILIES.items() if re.search(of, plain)), media_type)
 
 
 def owner_of(document: catalog.Document) -> str:

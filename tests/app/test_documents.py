@@ -10,7 +10,7 @@ import streamlit as st
 from PIL import Image
 
 import carrel
-from app.documents.facts import state_in, state_of
+from app.documents.facts import kind_of, state_in, state_of
 from app.ui.passages import mark_of_quote
 from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
 from tests import made_files
@@ -54,6 +54,12 @@ def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(hous
 
 
 def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
+def test_a_type_is_an_everyday_word() -> None:
+    office = "application/vnd.openxmlformats-officedocument."
+    types = [f"{office}wordprocessingml.document", f"{office}spreadsheetml.template", "text/csv; header=present"]
+    assert [kind_of(one) for one in [*types, "application/x-no"]] == ["Word", "Excel", "CSV", "application/x-no"]
+
+
     tag = uuid4().hex[:8]
     house.load(f"{tag} plain")
     document = house.load(f"{tag} table", "a,b\n1,2\n", file_name="t.csv")
