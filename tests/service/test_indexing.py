@@ -22,6 +22,7 @@ from service.index.terms import query_words, round_frequency
 from service.permissions.access import Access
 from service.permissions.service import set_access
 from tests.harness.corpus import Corpus
+from tests.service.rebuilds import wait_blocked
 
 
 @pytest.fixture
@@ -295,6 +296,22 @@ async def test_a_deleted_space_leaves_nothing(corpus):
     assert len(await corpus.rows(document_id)) == 1
     assert await corpus.total() == 1
     assert await corpus.total(space) == 0
+
+
+async def test_a_space_is_deleted_while_its_statistics_are_folded(service, corpus):
+    async with corpus.transaction() as connection:
+        space = await indexing.create_space(connection, corpus.organization_id, model=corpus.model)
+    turned = "INSERT INTO term_statistics SELECT %s, number, %s, 1 FROM generate_series(9, 1, -1) AS number"
+    service.execute(turned, [space.space_id, corpus.organization_id])
+    fold = text("UPDATE term_statistics SET frequency = 2 WHERE space_id = :space AND term = :term")
+    async with corpus.transaction() as deleting:
+        async with corpus.transaction() as folding:
+            await folding.execute(fold, {"space": space.space_id, "term": 1})
+            deletion = indexing.delete_space(deleting, corpus.organization_id, space_id=space.space_id)
+            deletion = asyncio.create_task(deletion)
+            await asyncio.to_thread(wait_blocked, service)
+            await folding.execute(fold, {"space": space.space_id, "term": 9})
+        await deletion
 
 
 async def test_the_catalog_is_created_once(corpus):

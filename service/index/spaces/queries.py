@@ -132,6 +132,9 @@ async def delete_space(connection: Connection, organization_id: UUID, *, space_i
     await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
+    # In the order of a fold, which may be at the same rows.
+    counted = select(term_statistics.c.term).where(matches(term_statistics, organization_id, space_id=space_id))
+    await connection.execute(counted.order_by(term_statistics.c.term).with_for_update())
     index = [table for tables in INDEX_TABLES.values() for table in tables.all]
     for table in (*index, space_documents, term_statistics, term_deltas, spaces):
         await connection.execute(delete(table).where(matches(table, organization_id, space_id=space_id)))
