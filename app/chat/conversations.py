@@ -259,18 +259,16 @@ def show_message(text: str, *, at: datetime | None = None) -> None:
         st.html(message_html(text, note="" if at is None else f"{formatting.ago(at)} · {formatting.moment(at)}"))
 
 
-def show_exchange(
-    place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None, is_own: bool = True
-) -> None:
-    """Show a message and the reply or error. `ask_again` sends the text once more; None if impossible."""
+def show_exchange(message: ConversationMessage, show: Callable[[], None]) -> None:
     show_message(message.message, at=message.created_at)
-    with _reply():
-        show_reply(place, message, ask_again=ask_again, is_own=is_own)
+    with st.chat_message("assistant", avatar=":material/forum:"):
+        show()
 
 
 def show_reply(
     place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None, is_own: bool = True
 ) -> None:
+    """Show the reply or error. `ask_again` sends the text once more; None if impossible."""
     match message.status:
         case MessageStatus.COMPLETED:
             text, chat = message.agent_response_text or "", urlencode(place.address())
@@ -296,14 +294,8 @@ def show_reply(
             st.html(f'<p class="carrel-facts" role="status">{waits}</p>')
 
 
-def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
-    """Show a message and its unfinished reply. At the end `ended` is called and the page is drawn again."""
-    show_message(message.message, at=message.created_at)
-    with _reply():
-        show_growing_reply(following, ended=ended)
-
-
 def show_growing_reply(following: ReplyReader, *, ended: Callable[[], None]) -> None:
+    """Show an unfinished reply. At the end `ended` is called and the page is drawn again."""
     if following.left:
         show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
         offer_action("Watch again", ended, key="chat.again")
@@ -327,10 +319,6 @@ def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
     if st.button("Stop", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):
         following.leave()
         st.rerun()
-
-
-def _reply() -> DeltaGenerator:
-    return st.chat_message("assistant", avatar=":material/forum:")
 
 
 def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] | None) -> None:
@@ -360,13 +348,10 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
     words = st.text_input(
         label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
     ).strip()
+    listed = partial(person_client().conversations.list, query=words or None, shared=shared)
     show_each(
         _KEY,
-        pages_of(
-            lambda at: person_client().conversations.list(query=words or None, shared=shared, **at),
-            about=(words, which),
-            size=_LISTED,
-        ),
+        pages_of(lambda at: listed(**at), about=(words, which), size=_LISTED),
         each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
         empty=lambda: show_text("No conversation has all of these words." if words else empty),
     )

@@ -113,9 +113,10 @@ def _show_transcript(
     ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
         if message is running:
-            conversations.show_growing(message, get_reply_reader(message), ended=refresh_conversation)
+            show = partial(conversations.show_growing_reply, get_reply_reader(message), ended=refresh_conversation)
         else:
-            conversations.show_exchange(place, message, ask_again=ask_again, is_own=is_own)
+            show = partial(conversations.show_reply, place, message, ask_again=ask_again, is_own=is_own)
+        conversations.show_exchange(message, show)
     forget_sent(transcript)
 
 

@@ -25,7 +25,7 @@ WITHHELD_REPLY = (
     "This reply rests on documents that you may not read any more, or that are gone. Ask again to get an answer from "
     "what you may read now."
 )
-WITHHELD_FROM_READER = "This reply comes from an agent or from documents that you may not use or read."
+WITHHELD_FROM_READER = "This reply rests on documents that you may not read."
 Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
 Sources = Mapping[int, Source]
 """The visible passages of a turn, by number."""
@@ -199,12 +199,13 @@ TITLE_CHARACTERS = 80
 async def list_conversations(
     connection: Connection, caller: Caller, *, request: wire.ListConversationsRequest
 ) -> wire.ListConversationsResponse:
-    """List the caller's own conversations, the latest first. Conversations begun by programs are left out."""
+    """List the caller's own conversations, without those begun by programs, or those shared with the caller."""
     cursor = Cursor.read(caller, operation=wire.LIST_CONVERSATIONS.path, request=request)
     rows = await queries.list_conversations(
         connection,
         caller,
         agent_ids=_select_agents(caller, request.agent_id),
+        shared=bool(request.shared),
         words=(request.query or "").split(),
         position=_read_position(cursor),
         limit=cursor.limit,
@@ -227,45 +228,23 @@ async def get_conversation(
         page_size=request.page_size,
         page_token=request.page_token,
     )
-    conversation = await _require(connection, caller, conversation_id, or_shared=True)
-    after = int(cursor.after[0]) if cursor.after else 0
+    conversation = await require_own(connection, caller, conversation_id, or_shared=True)
+    is_own, after = conversation.shared_by is None, int(cursor.after[0]) if cursor.after else 0
     rows = await queries.list_turns(
         connection, caller, conversation_id=conversation_id, after=after, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
     return wire.GetConversationResponse(
         conversation=to_conversation(conversation),
-        messages=[
-            _message(turn, is_own=conversation.shared_by is None)
-            for turn in await see_turns(connection, caller, rows=page.items)
-        ],
+        messages=[_message(turn, is_own=is_own) for turn in await see_turns(connection, caller, rows=page.items)],
         next_page_token=page.next_page_token,
     )
 
 
-async def list_shared(
-    connection: Connection, caller: Caller, *, request: wire.ListSharedConversationsRequest
-) -> wire.ListSharedConversationsResponse:
-    """List the conversations shared with the caller, those begun last first."""
-    cursor = Cursor.read(caller, operation=wire.LIST_SHARED_CONVERSATIONS.path, request=request)
-    before = UUID(cursor.after[0]) if cursor.after else None
-    rows = await queries.list_shared(
-        connection, caller, agent_ids=messageable_agents(caller), before=before, limit=cursor.limit
-    )
-    page = cursor.page(rows, position=lambda row: [str(row.conversation_id)])
-    return wire.ListSharedConversationsResponse(
-        conversations=[to_conversation(row) for row in page.items], next_page_token=page.next_page_token
-    )
-
-
-async def require_own(connection: Connection, caller: Caller, conversation_id: UUID) -> queries.StoredConversation:
-    """Return the caller's conversation with an agent open to the caller; NotFound for any other."""
-    return await _require(connection, caller, conversation_id, or_shared=False)
-
-
-async def _require(
-    connection: Connection, caller: Caller, conversation_id: UUID, *, or_shared: bool
+async def require_own(
+    connection: Connection, caller: Caller, conversation_id: UUID, *, or_shared: bool = False
 ) -> queries.StoredConversation:
+    """Return the caller's conversation with an agent open to the caller; NotFound for any other."""
     allowed = messageable_agents(caller)
     conversation = await queries.find_conversation(
         connection, caller, conversation_id=conversation_id, agent_ids=allowed, or_shared=or_shared
@@ -298,9 +277,9 @@ def to_conversation(row: queries.StoredConversation) -> wire.Conversation:
 
 def _message(turn: SeenTurn, *, is_own: bool) -> wire.ConversationMessage:
     status = wire.MessageStatus(turn.status)
-    withheld = None
-    if status is wire.MessageStatus.WITHHELD:
-        withheld = WITHHELD_REPLY if is_own else WITHHELD_FROM_READER
+    withheld, error, feedback = WITHHELD_REPLY, turn.row.error_message, turn.row.feedback
+    if not is_own:  # a reader can't act on the reason for a missing reply
+        withheld, error, feedback = WITHHELD_FROM_READER, None, None
     return wire.ConversationMessage(
         message_id=turn.turn_id,
         created_at=turn.row.created_at,
@@ -309,8 +288,8 @@ def _message(turn: SeenTurn, *, is_own: bool) -> wire.ConversationMessage:
         agent_response_text=turn.text if status is wire.MessageStatus.COMPLETED else None,
         referenced_sources=list(turn.cited),
         warnings=turn.warnings,
-        error_message=withheld or turn.row.error_message,
-        feedback=turn.row.feedback if is_own else None,
+        error_message=withheld if status is wire.MessageStatus.WITHHELD else error,
+        feedback=feedback,
     )
 
 
