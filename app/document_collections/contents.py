@@ -213,10 +213,16 @@ def ask_for_values(
     return {name: value for name, value in written.items() if value}
 
 
-def choose_collection(words: str, key: str, *, none: str, at: str = "") -> DocumentCollection | None:
-    """Ask for a collection that the person may edit, at first the collection with the id `at`; `none` means None."""
+NEW = "new"
+
+
+def choose_collection(
+    words: str, key: str, *, none: str, at: str = "", may_create: bool = False
+) -> DocumentCollection | None:
+    """Ask for a collection that the person may edit, at first with the id `at`; `none` and `NEW` mean None."""
     known = {str(one.document_collection_id): one for one in api.editable_collections()}
     options = {"": none} | {one: collection.collection_name for one, collection in known.items()}
+    options |= {NEW: "New collection …"} if may_create else {}
     start = list(options).index(at) if at in options else 0
     return known.get(st.selectbox(words, list(options), start, key=key, format_func=lambda one: options[str(one)]))
 

@@ -12,7 +12,7 @@ from app.document_collections import contents
 from app.documents import chosen_access
 from app.documents.listing import CHOSEN, change_each, list_documents, tell_undoing
 from app.ui import notices
-from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog
+from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary
 from app.ui.progress import in_batches
 from app.ui.saving import keep_opened
@@ -59,6 +59,9 @@ def offer_actions(chosen: Sequence[Document]) -> None:
 @dialog("Add to a collection", ADD, width="large")
 def _show_adding(chosen: Sequence[Document]) -> None:
     if (picked := _choose_collection(ADD, chosen)) is None:
+        if st.session_state.get(f"{ADD}.collection") == contents.NEW:
+            st.text_input("Name", key=f"{ADD}.name", max_chars=200)
+            offer_submit(ADD, "Create and add", action=partial(_create_and_add, chosen))
         return
     collection, inside = picked
     list_documents(chosen, "Collection", lambda one: "Already in it" if one.document_id in inside else "Is added")
@@ -83,11 +86,12 @@ def _show_removing(chosen: Sequence[Document]) -> None:
 def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentCollection, Collection[UUID]] | None:
     """Ask for a collection, at first the collection that the list shows; return the ids of documents in it, too."""
     with error_boundary():
-        if not api.editable_collections():
+        if form == REMOVE and not api.editable_collections():
             notices.show_empty("You can't edit any collection.", "Create a collection, or ask the owner of one.")
             return None
         listed = st.query_params.get("collection", "") if form == REMOVE else ""
-        picked = contents.choose_collection("Collection", f"{form}.collection", none="Choose", at=listed)
+        field = f"{form}.collection"
+        picked = contents.choose_collection("Collection", field, none="Choose", at=listed, may_create=form == ADD)
         ids = [one.document_id for one in chosen]
         return picked and (picked, contents.fields_inside(picked.document_collection_id, ids))
 
@@ -106,6 +110,14 @@ def _add(chosen: Sequence[Document], collection: DocumentCollection) -> None:
 
     change_each(CHOSEN, chosen, add, skips_gone=False)
     st.session_state[DONE] = f"{count_text(len(chosen), 'document')} added to {collection.collection_name}."
+
+
+def _create_and_add(chosen: Sequence[Document]) -> None:
+    name = text_in(f"{ADD}.name", missing="Give the collection a name.")
+    made = api.client().document_collections.create_document_collection(name).document_collection_id
+    api.collections.clear()
+    st.session_state[f"{ADD}.collection"] = str(made)  # after a failure below, another try finds it
+    _add(chosen, next(one for one in api.editable_collections() if one.document_collection_id == made))
 
 
 def _remove(chosen: Sequence[Document], collection: DocumentCollection) -> None:
