@@ -135,7 +135,8 @@ def check(sent: Received, operation: Described, request: Members) -> None:
     expected = own_defaults | {name: defaults[name] for name in members.keys() - request.keys()} | request
     if operation.method == "GET":
         assert (sent.body, {"content-type", "content-length"} & sent.headers.keys()) == (b"", set())
-        expected = {name: str(value) for name, value in expected.items() if name not in in_path}
+        written = {name: "true" if value is True else str(value) for name, value in expected.items()}
+        expected = {name: value for name, value in written.items() if name not in in_path}
     assert members == expected
 
 

@@ -85,10 +85,10 @@ class Asking(Comparisons):
             self.check_silence(shown, [])
             return "blocked"
         assert shown["response"] == said.result["response"]
-        self.check_silence(shown, self._still_readable(said, readable))
+        self.check_silence(shown, self.still_readable(said, readable))
         return "shown"
 
-    def _still_readable(self, said: AnsweredQuestion, readable: dict[str, Text]) -> Iterable[Text]:
+    def still_readable(self, said: AnsweredQuestion, readable: dict[str, Text]) -> Iterable[Text]:
         then = (text for name, text in said.retrieved if name in readable)
         now = (Text(readable[name].title, text.marker, 1) for name, text in said.retrieved if name in readable)
         return chain(then, now)

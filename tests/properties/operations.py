@@ -23,7 +23,7 @@ class Elsewhere(Asking):
             answer = send(self.world.service, self.world.agent_token(by), "tools/list")
             assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (401, "owner_inactive")
             return "inactive"
-        looks = (self._search, self._fetch, self._fetch, self._ask, self._who)
+        looks = (self._search, self._fetch, self._fetch, self._ask, self._who, self._shared, self._shared)
         return self.chance.choice(looks)(by)
 
     def _use(self, by: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -70,6 +70,21 @@ class Elsewhere(Asking):
         assert (marker in told["answer"]) == bool(has_it), told
         assert has_it <= {self.world.document_names[source["id"]] for source in told["sources"]}
         return "ask"
+
+    def _shared(self, by: str) -> str:
+        if not self.said:
+            return "nothing"
+        said, readable = self.chance.choice(self.said), self.model.readable(by)
+        answer = self.world.read_shared(by, said.result["conversationId"])
+        may_use = said.actor in self.model.actors and said.question.agent in self.model.usable(by)
+        if by != said.actor and not may_use:
+            assert outcome_of(answer) == (404, "conversation_not_found")
+            return "shared refused"
+        [reply] = [one for one in answer.json()["messages"] if one["messageId"] == said.result["messageId"]]
+        is_readable = said.documents("referencedSources", self.world.document_names) <= readable.keys()
+        assert ("agentResponseText" in reply) == is_readable
+        self.check_silence({**reply, "message": ""}, self.still_readable(said, readable) if is_readable else [])
+        return "shared" if is_readable else "shared withheld"
 
     def _who(self, by: str) -> str:
         name = self.chance.choice(sorted(self.model.documents) or ["log/never"])

@@ -34,6 +34,7 @@ WAYS = {
     *("message again shown", "message again blocked"),
     *(f"elsewhere {what}" for what in ("search", "fetch", "fetch document_not_found", "ask", "ask refused")),
     *(f"elsewhere {what}" for what in ("who", "who refused", "inactive")),
+    *(f"elsewhere {what}" for what in ("shared", "shared withheld", "shared refused")),
 }
 
 COMMON = settings(

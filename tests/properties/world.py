@@ -13,7 +13,7 @@ from carrel.wire.scopes import ApiScope
 from service.domains.people.directory.organizations import create_organization
 from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
-from service.platform.secrets import API_KEY, MCP_ACCESS_TOKEN, mint
+from service.platform.secrets import ACCESS_TOKEN, API_KEY, MCP_ACCESS_TOKEN, mint
 from tests.harness.databases import connect
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
@@ -23,6 +23,10 @@ from tests.properties.model import EVERYONE, Text
 ADMIN = "admin@example.test"
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 _OF_USER = "FROM principals WHERE organization_id = %(organization)s AND email = %(email)s"
+SHARING = f"""
+    INSERT INTO conversation_readers (organization_id, conversation_id, principal_id)
+    SELECT organization_id, %(conversation)s, principal_id {_OF_USER} ON CONFLICT DO NOTHING
+"""
 # A consent, and what was given for it.
 ALLOWING = (
     f"""
@@ -77,7 +81,7 @@ class World:
         self.credential_ids: dict[str, str] = {}
         self._scim_token = ""
         self._ids_of_nobody: dict[str, str] = {}
-        self._agent_client: str | None = None
+        self._clients: dict[str, str] = {}
         self._awaits = cycle(("true", "false"))
         asyncio.run(self._create())
 
@@ -222,15 +226,15 @@ class World:
         with connect(self._service.owner_url()) as connection:
             assert connection.execute(statement, [self.credential_ids[credential]]).rowcount == 1
 
-    def agent_token(self, user: str) -> str:
-        """Return a new access token of a user for /mcp, without the slow way through a browser."""
-        if self._agent_client is None:
-            body = {"name": "Agent", "redirectUris": ["https://agent.example.test/"], "scopes": [*ApiScope]}
-            self._agent_client = self.ask("admin/oauthClients/create", audience="mcp", **body)["clientId"]
-        secret = mint(MCP_ACCESS_TOKEN)
+    def agent_token(self, user: str, audience: str = "mcp") -> str:
+        """Return a new access token of a user for /mcp or v1, without the slow way through a browser."""
+        if audience not in self._clients:
+            body = {"name": audience, "redirectUris": ["https://agent.example.test/"], "scopes": [*ApiScope]}
+            self._clients[audience] = self.ask("admin/oauthClients/create", audience=audience, **body)["clientId"]
+        secret = mint(MCP_ACCESS_TOKEN if audience == "mcp" else ACCESS_TOKEN)
         given = {
             "organization": self._organization_id,
-            "client": self._agent_client,
+            "client": self._clients[audience],
             "email": user,
             "scopes": [str(scope) for scope in ApiScope],
             "family": uuid7(),
@@ -417,6 +421,15 @@ class World:
         body |= {} if by in self._secrets else {"userEmail": by}
         headers = {"Authorization": f"Bearer {self._secret(by)}", "Idempotency-Key": key}
         return self._service.http.post("/api/v0/copilots/sendMessage", json=body, headers=headers, timeout=60)
+
+    def read_shared(self, by: str, conversation_id: str) -> httpx.Response:
+        """Read a conversation as a user with whom it is shared."""
+        named = {"organization": self._organization_id, "email": by, "conversation": conversation_id}
+        with connect(self._service.owner_url()) as connection:
+            connection.execute(SHARING, named)
+        headers = {"Authorization": f"Bearer {self.agent_token(by, 'api')}"}
+        address = f"/api/v1/conversations/{conversation_id}?pageSize=1000"
+        return self._service.http.get(address, headers=headers, timeout=60)
 
     # What a search shows.
 

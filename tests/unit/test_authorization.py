@@ -37,7 +37,6 @@ NOT_GROWING = {
         "conversations",
         "conversations/delete",
         "conversations/share",
-        "conversations/shared",
         "conversations/{conversationId}",
     ),
     *(f"agents/{name}" for name in ("fetchAgentResponse", "streamAgentResponse", "provideMessageFeedback")),

@@ -14,7 +14,6 @@ from carrel.wire.conversations import (
     DELETE_CONVERSATION,
     GET_CONVERSATION,
     LIST_CONVERSATIONS,
-    LIST_SHARED_CONVERSATIONS,
     RENAME_CONVERSATION,
     SHARE_CONVERSATION,
     Conversation,
@@ -25,8 +24,6 @@ from carrel.wire.conversations import (
     GetConversationResponse,
     ListConversationsRequest,
     ListConversationsResponse,
-    ListSharedConversationsRequest,
-    ListSharedConversationsResponse,
     RenameConversationRequest,
     RenameConversationResponse,
     ShareConversationRequest,
@@ -50,16 +47,18 @@ class Conversations(Resource[M]):
         *,
         agent_id: Id | None = None,
         query: str | None = None,
+        shared: bool | None = None,
         page_size: int = 100,
         page_token: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Conversation, ListConversationsResponse]:
         """List the conversations, latest first; optionally only with one agent. `query`: all of these words must occur
-        in title, messages and replies; text of WITHHELD replies is not searched.
+        in title, messages and replies; text of WITHHELD replies is not searched. `shared`: list the conversations that
+        other people share with the person.
         """
         request = ListConversationsRequest(
-            page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id), query=query
+            page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id), query=query, shared=shared
         )
         return Listing(LIST_CONVERSATIONS, request, lambda page: page.conversations)
 
@@ -95,24 +94,12 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ShareConversationResponse]:
-        """Let people of the organization read one of the person's own conversations; `readers` replaces the earlier
-        readers. They read all questions, but a reply only if they may use its agent and read all documents behind it.
+        """Let active users of the organization read one of the person's own conversations while they may use its agent;
+        `readers` replaces the earlier readers. They read all questions, but a reply only if they may read all documents
+        behind it.
         """
         request = ShareConversationRequest(conversation_id=as_any(UUID, conversation_id), readers=as_list(str, readers))
         return Call(SHARE_CONVERSATION, request)
-
-    @ListOperation
-    def shared(
-        self,
-        *,
-        page_size: int = 100,
-        page_token: str | None = None,
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Listing[Conversation, ListSharedConversationsResponse]:
-        """List the conversations that other people share with the person, those begun last first."""
-        request = ListSharedConversationsRequest(page_size=page_size, page_token=page_token)
-        return Listing(LIST_SHARED_CONVERSATIONS, request, lambda page: page.conversations)
 
     @ListOperation
     def get(
@@ -125,7 +112,7 @@ class Conversations(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ConversationMessage, GetConversationResponse]:
         """List a conversation's messages with replies, oldest first; `pages()` also have the conversation. A reply
-        based on documents that the person may no longer read is WITHHELD, without text. The conversation may be shared
+        based on documents that the person may not read now is WITHHELD, without text. The conversation may be shared
         with the person.
         """
         request = GetConversationRequest(page_size=page_size, page_token=page_token)

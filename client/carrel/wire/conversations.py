@@ -33,6 +33,8 @@ class ListConversationsRequest(PagedParameters):
     """Only conversations with this agent."""
     query: Label | None = None
     """Only conversations with all of these words, or parts of words, in title, messages and replies, in any case."""
+    shared: bool | None = None
+    """Conversations that other people share with the caller, instead of the caller's own; default: false."""
 
 
 class Conversation(ResponseModel):
@@ -52,11 +54,11 @@ class Conversation(ResponseModel):
     shared_by: str | None = None
     """Name of the person who shares the conversation; absent: it is the caller's own."""
     shared_with: list[str] | None = None
-    """Email addresses of the people who may read the caller's own conversation; absent: nobody else."""
+    """Email addresses of the active users with whom the caller shares the conversation; absent: none."""
 
 
 class ListConversationsResponse(PagedResponse):
-    """A page of the caller's conversations, latest first."""
+    """A page of conversations, latest first."""
 
     conversations: list[Conversation]
     """The conversations, the latest first."""
@@ -93,27 +95,15 @@ class ShareConversationRequest(DeleteConversationRequest):
     """Set the people who may read one of the caller's conversations."""
 
     readers: Annotated[list[EmailAddress], Field(max_length=50)]
-    """Email addresses of people of the organization, instead of the earlier ones; empty: end sharing."""
+    """Email addresses of active users of the organization, instead of the earlier ones; empty: end sharing."""
 
 
 class ShareConversationResponse(Conversation):
     """The conversation with its readers."""
 
 
-class ListSharedConversationsRequest(PagedParameters):
-    """The parameters of GET /api/v1/conversations/shared."""
-
-
-class ListSharedConversationsResponse(PagedResponse):
-    """A page of the conversations shared with the caller, those begun last first."""
-
-    conversations: list[Conversation]
-    """The conversations. `agentName` is empty if the caller may not use the agent."""
-
-
 class MessageStatus(StrEnum):
-    """Status of an exchange. WITHHELD: the reply is based on documents that the caller may no longer read, or in a
-    shared conversation comes from an agent that the caller may not use."""
+    """Status of an exchange. WITHHELD: the reply is based on documents that the caller may not read now."""
 
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
@@ -153,7 +143,8 @@ LIST_CONVERSATIONS = ApiOperation(
     "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
 )
 """List the conversations, latest first; optionally only with one agent. `query`: all of these words must occur
-in title, messages and replies; text of WITHHELD replies is not searched."""
+in title, messages and replies; text of WITHHELD replies is not searched. `shared`: list the conversations that
+other people share with the person."""
 RENAME_CONVERSATION = ApiOperation(
     "conversations/rename",
     RenameConversationRequest,
@@ -176,17 +167,9 @@ question log still show that messages existed, without their text."""
 SHARE_CONVERSATION = ApiOperation(
     "conversations/share", ShareConversationRequest, ShareConversationResponse, MESSAGE, NOT_FOUND, version="v1"
 )
-"""Let people of the organization read one of the person's own conversations; `readers` replaces the earlier
-readers. They read all questions, but a reply only if they may use its agent and read all documents behind it."""
-LIST_SHARED_CONVERSATIONS = ApiOperation(
-    "conversations/shared",
-    ListSharedConversationsRequest,
-    ListSharedConversationsResponse,
-    MESSAGE,
-    method="GET",
-    version="v1",
-)
-"""List the conversations that other people share with the person, those begun last first."""
+"""Let active users of the organization read one of the person's own conversations while they may use its agent;
+`readers` replaces the earlier readers. They read all questions, but a reply only if they may read all documents
+behind it."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,
@@ -197,7 +180,7 @@ GET_CONVERSATION = ApiOperation(
     version="v1",
 )
 """List a conversation's messages with replies, oldest first; `pages()` also have the conversation. A reply
-based on documents that the person may no longer read is WITHHELD, without text. The conversation may be shared
+based on documents that the person may not read now is WITHHELD, without text. The conversation may be shared
 with the person."""
 CREATE_CONVERSATION = ApiOperation(
     "copilots/createConversation",

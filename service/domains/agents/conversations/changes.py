@@ -1,16 +1,18 @@
-"""Renaming and deleting conversations, and feedback. The audit log has no words, because words must be deletable."""
+"""Changing, sharing and deleting conversations, and feedback. The audit log has no words: words must be deletable."""
 
 from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import conversations as wire
+from carrel.wire.common import UserReference
 from carrel.wire.messages import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
 from service.audit.service import find_author, record, record_feedback
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.reading.turns import require_own, to_conversation, unknown_conversation
+from service.identity.principals import resolve
 from service.platform.errors import Conflict, NotFound
 
 
@@ -22,6 +24,34 @@ async def rename_conversation(
     title = request.title.strip()
     await queries.set_title(connection, caller, conversation_id=request.conversation_id, title=title)
     return wire.RenameConversationResponse(**dict(to_conversation(replace(conversation, beginning=title))))
+
+
+async def share_conversation(
+    connection: Connection, caller: Caller, *, request: wire.ShareConversationRequest
+) -> wire.ShareConversationResponse:
+    """Set the people who may read a conversation of the caller. NotFound for any other conversation, 400
+    `unknown_principal` for an address without an active user of the organization."""
+    conversation_id = request.conversation_id
+    agent_id = (await require_own(connection, caller, conversation_id)).agent_id
+    named = await resolve(
+        connection,
+        caller.organization_id,
+        references=[(f"readers.{place}", UserReference(email=email)) for place, email in enumerate(request.readers)],
+        may_be_named=lambda one: one.kind == "user" and one.active,
+    )
+    # another request may have deleted it meanwhile
+    if not await queries.lock_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id):
+        raise unknown_conversation()
+    readers = {one.principal_id for one in named} - {caller.principal_id}
+    added, removed = await queries.replace_readers(
+        connection, caller, conversation_id=conversation_id, principal_ids=readers
+    )
+    if added or removed:
+        changes = {"added": list(map(str, added)), "removed": list(map(str, removed))}
+        details = {"conversationId": str(conversation_id), **changes}
+        await record(connection, caller, "conversation.share", "agent", agent_id, details=details)
+    shared = await require_own(connection, caller, conversation_id)
+    return wire.ShareConversationResponse(**dict(to_conversation(shared)))
 
 
 async def delete_conversation(

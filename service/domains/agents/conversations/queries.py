@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.places import PassagePlace
@@ -357,18 +357,29 @@ async def set_title(connection: Connection, caller: Caller, *, conversation_id: 
     await connection.execute(sa.update(conversations).where(own).values(title=title))
 
 
+async def replace_readers(
+    connection: Connection, caller: Caller, *, conversation_id: UUID, principal_ids: Collection[UUID]
+) -> tuple[list[UUID], list[UUID]]:
+    """Set the readers of a locked conversation; return the added and the removed readers."""
+    of_it = matches(conversation_readers, caller.organization_id, conversation_id=conversation_id)
+    reader = conversation_readers.c.principal_id
+    gone = sa.delete(conversation_readers).where(of_it, ~in_array(reader, principal_ids)).returning(reader)
+    removed = (await connection.execute(gone)).scalars().all()
+    given = rows_of([reader], [{"principal_id": one} for one in principal_ids])
+    values = sa.select(sa.literal(caller.organization_id), sa.literal(conversation_id), *given.c)
+    names = ["organization_id", "conversation_id", "principal_id"]
+    new = insert(conversation_readers).from_select(names, values).on_conflict_do_nothing().returning(reader)
+    return sorted((await connection.execute(new)).scalars().all()), sorted(removed)
+
+
 async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
     # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
     words = sa.delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     await end_erased(connection, organization_id, conversation_ids=conversation_ids)
-    of_them = in_array(conversation_readers.c.conversation_id, conversation_ids)
-    readers = sa.delete(conversation_readers).where(conversation_readers.c.organization_id == organization_id, of_them)
-    await connection.execute(readers)
-    statement = sa.delete(conversations).where(
-        conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
-    )
-    await connection.execute(statement)
+    for table in (conversation_readers, conversations):
+        own = (table.c.organization_id == organization_id) & in_array(table.c.conversation_id, conversation_ids)
+        await connection.execute(sa.delete(table).where(own))
     return max(count, len(conversation_ids))  # those without a message count as well: 0 means that nothing was left
 
 

@@ -14,7 +14,6 @@ from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading import turns
 from service.domains.agents.conversations.reading.turns import job_of, see_job
-from service.domains.agents.conversations.sharing.service import share_conversation
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import AttemptDep
 from service.web.routing import Router
@@ -63,8 +62,7 @@ router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, changes.give_feedback, act
 router.read(wire.LIST_CONVERSATIONS, turns.list_conversations)
 router.serve(wire.RENAME_CONVERSATION, changes.rename_conversation)
 router.serve(wire.DELETE_CONVERSATION, changes.delete_conversation)
-router.serve(wire.SHARE_CONVERSATION, share_conversation)
-router.read(wire.LIST_SHARED_CONVERSATIONS, turns.list_shared)
+router.serve(wire.SHARE_CONVERSATION, changes.share_conversation)
 
 
 @router.operation(wire.GET_CONVERSATION)

@@ -1,4 +1,4 @@
-"""SQL of people's own conversations: turns, current sources, and whether a turn is `withheld` now."""
+"""SQL of people's own and shared conversations: turns, current sources, and whether a turn is `withheld` now."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, case, func, select, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -113,9 +113,9 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     )
 
 
-def _select_turns(caller: Caller, withheld: ColumnElement[bool] | None = None) -> Select[*tuple[Any, ...]]:
-    withheld = is_withheld_from(caller) if withheld is None else withheld
-    return select(*columns_of(turns, StoredTurn, as_member(turns.c.feedback, Verdict), withheld.label("withheld")))
+def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
+    withheld = is_withheld_from(caller).label("withheld")
+    return select(*columns_of(turns, StoredTurn, as_member(turns.c.feedback, Verdict), withheld))
 
 
 async def find_turn(
@@ -137,10 +137,8 @@ async def status_of(connection: Connection, organization_id: UUID, *, turn_id: U
 async def list_turns(
     connection: Connection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> list[StoredTurn]:
-    """List a conversation's turns, if it is the caller's own or shared with the caller."""
-    withheld = is_withheld_from(caller) | ~_may_see_agent(caller)
     statement = (
-        _select_turns(caller, withheld)
+        _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             is_own(caller, None) | is_shared_with(caller, None),
@@ -211,10 +209,9 @@ async def find_conversation(
     agent_ids: Collection[UUID] | None,
     or_shared: bool = False,
 ) -> StoredConversation | None:
-    """Find a conversation of the caller, or with `or_shared` also a conversation shared with the caller."""
-    visible = is_own(caller, agent_ids)
-    if or_shared:
-        visible |= is_shared_with(caller, agent_ids)
+    """Find a conversation of the caller; with `or_shared` also a conversation shared with the caller."""
+    own = is_own(caller, agent_ids)
+    visible = own | is_shared_with(caller, agent_ids) if or_shared else own
     statement = _conversations(caller, visible).where(conversations.c.conversation_id == conversation_id)
     return await find_row(connection, statement, StoredConversation)
 
@@ -224,21 +221,23 @@ async def list_conversations(
     caller: Caller,
     *,
     agent_ids: Collection[UUID] | None,
+    shared: bool,
     words: Iterable[str],
     position: WalkPosition | None,
     limit: int,
 ) -> list[ListedConversation]:
-    """List the caller's conversations with all words, except conversations begun by programs, the last `touched`
-    (changed) first. Later pages keep the first page's order despite changes, so each conversation is listed once."""
+    """List conversations with all words, the last `touched` (changed) first: the caller's own not begun by programs, or
+    those `shared` with the caller. Later pages keep the first page's order despite changes, so each is listed once."""
     touched: ColumnElement[datetime] = conversations.c.updated_at
     if position is not None:
         touched = case(
             (conversations.c.updated_at <= position.began, touched),
             else_=_latest_message_before(caller, position.began),
         )
+    own = is_own(caller, agent_ids) & is_by_hand(conversations.c.origin, caller.organization_id)
     statement = (
-        _conversations(caller, is_own(caller, agent_ids))
-        .where(is_by_hand(conversations.c.origin, caller.organization_id), *(_has_word(caller, word) for word in words))
+        _conversations(caller, is_shared_with(caller, agent_ids) if shared else own)
+        .where(*(_has_word(caller, word) for word in words))
         .add_columns(touched.label("touched"))
         .order_by(touched.desc(), conversations.c.conversation_id.desc())
         .limit(limit)
@@ -248,18 +247,6 @@ async def list_conversations(
             tuple_(touched, conversations.c.conversation_id) < (position.touched, position.last_id)
         )
     return await find_rows(connection, statement, ListedConversation)
-
-
-async def list_shared(
-    connection: Connection, caller: Caller, *, agent_ids: Collection[UUID] | None, before: UUID | None, limit: int
-) -> list[StoredConversation]:
-    """List the conversations shared with the caller, those begun last first."""
-    statement = _conversations(caller, is_shared_with(caller, agent_ids))
-    if before is not None:
-        statement = statement.where(conversations.c.conversation_id < before)
-    return await find_rows(
-        connection, statement.order_by(conversations.c.conversation_id.desc()).limit(limit), StoredConversation
-    )
 
 
 def _has_word(caller: Caller, word: str) -> ColumnElement[bool]:
@@ -299,21 +286,12 @@ def _conversations(caller: Caller, visible: ColumnElement[bool]) -> Select[*tupl
         .correlate(conversations)
         .scalar_subquery()
     )
-    own, owner = is_own(caller, None), principals.alias("owner")
-    shared_by = (
-        select(owner.c.name)
-        .where(matches(owner, caller.organization_id, principal_id=conversations.c.principal_id), ~own)
-        .correlate(conversations)
-        .scalar_subquery()
-    )
-    shared_with = (
-        select(func.array_agg(aggregate_order_by(principals.c.email, principals.c.email)))
-        .join(conversation_readers, conversation_readers.c.principal_id == principals.c.principal_id)
-        .where(
-            matches(conversation_readers, caller.organization_id, conversation_id=conversations.c.conversation_id), own
-        )
-        .correlate(conversations)
-        .scalar_subquery()
+    sharer = select(principals.c.name).where(_is_sharer(caller), ~is_own(caller, None))
+    reader, of_reader = principals.c.email, principals.c.principal_id == conversation_readers.c.principal_id
+    readers = (
+        select(func.array_agg(aggregate_order_by(reader, reader)))
+        .join(conversation_readers, of_reader & principals.c.active)
+        .where(_is_reader(caller), is_own(caller, None))
     )
     length = select(func.count()).select_from(turns).where(of_conversation).correlate(conversations).scalar_subquery()
     return (
@@ -322,45 +300,39 @@ def _conversations(caller: Caller, visible: ColumnElement[bool]) -> Select[*tupl
             conversations.c.agent_id,
             conversations.c.created_at,
             conversations.c.updated_at,
-            case((_may_see_agent(caller), agents.c.name), else_="").label("agent_name"),
+            agents.c.name.label("agent_name"),
             func.coalesce(conversations.c.title, first).label("beginning"),
             length.label("length"),
-            shared_by.label("shared_by"),
-            shared_with.label("shared_with"),
+            sharer.correlate(conversations).scalar_subquery().label("shared_by"),
+            readers.correlate(conversations).scalar_subquery().label("shared_with"),
         )
         .join(agents, agents.c.agent_id == conversations.c.agent_id)
         .where(visible, select(turns.c.turn_id).where(of_conversation).correlate(conversations).exists())
     )
 
 
-def _may_see_agent(caller: Caller) -> ColumnElement[bool]:
-    """Build the condition that a conversation is the caller's own, or with an agent that the caller may use."""
-    deployed = (
-        select(agents.c.agent_id)
-        .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(*is_deployed(caller), agents.c.agent_id == conversations.c.agent_id)
-        .correlate(conversations)
-        .exists()
-    )
-    return is_own(caller, None) | deployed
-
-
 def is_shared_with(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
-    """Build the condition that a person who hasn't left shares a conversation with the caller."""
-    readable = select(conversation_readers.c.conversation_id).where(
-        matches(conversation_readers, caller.organization_id, principal_id=caller.principal_id)
+    """Build the condition that an active person shares a conversation with the caller, who may use its agent."""
+    reads = matches(conversation_readers, caller.organization_id, principal_id=caller.principal_id)
+    usable = select(agents.c.agent_id).join(resources, resources.c.object_id == agents.c.agent_id)
+    needed = (
+        select(conversation_readers.c.principal_id).where(_is_reader(caller), reads),
+        select(principals.c.principal_id).where(_is_sharer(caller), principals.c.active),
+        usable.where(*is_deployed(caller), agents.c.agent_id == conversations.c.agent_id),
     )
-    owner = (
-        select(principals.c.principal_id)
-        .where(
-            matches(principals, caller.organization_id, principal_id=conversations.c.principal_id), principals.c.active
-        )
-        .correlate(conversations)
-        .exists()
+    shared = and_(
+        conversations.c.organization_id == caller.organization_id,
+        *(one.correlate(conversations).exists() for one in needed),
     )
-    own = conversations.c.organization_id == caller.organization_id
-    shared = own & conversations.c.conversation_id.in_(readable) & owner
     return shared if agent_ids is None else shared & in_array(conversations.c.agent_id, agent_ids)
+
+
+def _is_reader(caller: Caller) -> ColumnElement[bool]:
+    return matches(conversation_readers, caller.organization_id, conversation_id=conversations.c.conversation_id)
+
+
+def _is_sharer(caller: Caller) -> ColumnElement[bool]:
+    return matches(principals, caller.organization_id, principal_id=conversations.c.principal_id)
 
 
 def is_own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:

@@ -1,1 +1,0 @@
-"""Sharing a conversation: the people who may read it, besides the person it belongs to."""
