@@ -346,6 +346,11 @@ OWN: dict[str, dict[str, Any]] = {
     "catalog/deleteTrashedDocuments": {"trashedDocumentIds": lambda things: [things.spare_trashed_document_id]},
     "documentCollections/addDocumentChunksToCollection": {"documentCollectionId": named("chunked_collection_id")},
     "documentCollections/renameDocumentCollection": {"collectionName": lambda _: a_name()},
+    "documentCollections/countValues": {"documentCollectionId": named("collection_id")},
+    "documentCollections/changeValues": {
+        "documentCollectionId": named("collection_id"),
+        "changes": lambda things: [{"documentId": things.document_id, "customMetadata": {"port": "Cork"}}],
+    },
     "documentCollections/getDocumentChunks": {"documentCollectionId": named("collection_id")},
     "documentCollections/startIndexRebuild": {
         "documentCollectionId": named("rebuilt_collection_id"),

@@ -17,6 +17,8 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import (
     ADD_DOCUMENT_CHUNKS_TO_COLLECTION,
     ADD_DOCUMENT_TO_COLLECTION,
+    CHANGE_VALUES,
+    COUNT_VALUES,
     CREATE_DOCUMENT_COLLECTION,
     DELETE_DOCUMENT_COLLECTION,
     GET_DOCUMENT_CHUNKS,
@@ -29,6 +31,10 @@ from carrel.wire.collections import (
     AddDocumentChunksToCollectionResponse,
     AddDocumentToCollectionRequest,
     AddDocumentToCollectionResponse,
+    ChangeValuesRequest,
+    ChangeValuesResponse,
+    CountValuesRequest,
+    CountValuesResponse,
     CreateDocumentCollectionRequest,
     CreateDocumentCollectionResponse,
     CustomMetadataSchema,
@@ -50,7 +56,9 @@ from carrel.wire.collections import (
     RemoveDocumentFromCollectionResponse,
     RenameDocumentCollectionRequest,
     RenameDocumentCollectionResponse,
+    ValueChange,
 )
+from carrel.wire.search import MetadataFilter
 
 M = TypeVar("M")
 
@@ -252,6 +260,9 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         *,
         indexing: AnyIndexingStatus | None = None,
+        metadata_filters: Iterable[MetadataFilter | Members] | None = None,
+        order_by: str | None = None,
+        descending: bool | None = None,
         user_email: str | None = None,
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
@@ -260,7 +271,8 @@ class DocumentCollections(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
         """List the documents of a collection readable by the caller, each with its version in the collection. `ids` (at
-        most 1000) limit the list. `indexing` (DONE, RUNNING or FAILED) is the status in the collection's index.
+        most 1000) limit the list. `indexing` (DONE, RUNNING or FAILED) is the status in the collection's index. Raises
+        BadRequestError `too_many_to_sort` for `order_by` in a collection of more than 100,000 documents.
         """
         request = ListDocumentsInCollectionRequest(
             page_size=page_size,
@@ -269,8 +281,46 @@ class DocumentCollections(Resource[M]):
             user_email=user_email,
             document_collection_id=as_any(UUID, document_collection_id),
             indexing=as_any(IndexingStatus, indexing),
+            metadata_filters=as_list(MetadataFilter, metadata_filters),
+            order_by=order_by,
+            descending=descending,
         )
         return Listing(LIST_DOCUMENTS_IN_COLLECTION, request, lambda page: page.documents)
+
+    @Operation
+    def count_values(
+        self,
+        document_collection_id: Id,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[CountValuesResponse]:
+        """Count the values of a collection's fields in the documents readable by the caller, at most 10,000 of them."""
+        request = CountValuesRequest(user_email=user_email, document_collection_id=as_any(UUID, document_collection_id))
+        return Call(COUNT_VALUES, request)
+
+    @Operation
+    def change_values(
+        self,
+        document_collection_id: Id,
+        changes: Iterable[ValueChange | Members],
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[ChangeValuesResponse]:
+        """Change the values of up to 1000 documents in a collection, without indexing them; needs EDITOR and READ. A
+        change with an outdated `version` is left out, with status CHANGED_MEANWHILE and the saved values. The files in
+        an archive or a mail get its values. Raises BadRequestError `invalid_metadata`, and saves nothing, if a value
+        doesn't fit its field.
+        """
+        request = ChangeValuesRequest(
+            user_email=user_email,
+            document_collection_id=as_any(UUID, document_collection_id),
+            changes=as_list(ValueChange, changes),
+        )
+        return Call(CHANGE_VALUES, request)
 
     @ListOperation
     def get_document_chunks(

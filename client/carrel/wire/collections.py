@@ -10,9 +10,10 @@ from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label, once_each
+from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label, StrictFlag, once_each
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 from carrel.wire.places import PassagePlace
+from carrel.wire.search import Filters
 
 
 class DistanceMetric(StrEnum):
@@ -262,12 +263,82 @@ class ListDocumentsInCollectionRequest(common.ActingRequest, common.NarrowedRequ
     document_collection_id: UUID
     indexing: IndexingStatus | None = None
     """Only documents with the given status in the collection."""
+    metadata_filters: Filters | None = None
+    """Only documents whose values meet all these conditions, at most 50."""
+    order_by: Label | None = None
+    """Name of the field whose values give the order; documents without a value are last. Default: by id."""
+    descending: StrictFlag | None = None
+    """Whether a list with `orderBy` begins with the largest value; default: false."""
 
 
 class ListDocumentsInCollectionResponse(common.PagedResponse):
     """A page of a collection's documents."""
 
     documents: list[DocumentInCollection]
+
+
+class CountValuesRequest(common.ActingRequest):
+    """Count the values of a collection's fields in the documents that the caller may READ."""
+
+    document_collection_id: UUID
+
+
+class ValueCount(common.ResponseModel):
+    """A value of a field, and the number of documents with this value."""
+
+    field: str
+    value: str
+    """The value, as a document has it; text in any case is counted together."""
+    count: int
+
+
+class CountValuesResponse(common.ResponseModel):
+    """The most frequent values of fields."""
+
+    values: list[ValueCount]
+    """At most 50 values of each field, the most frequent first."""
+
+
+class ValueChange(common.VersionedRequest):
+    """New values of a document in a collection; `version` is that of its values when they were read."""
+
+    document_id: UUID
+    custom_metadata: CustomMetadata
+    """The values to set, by field name; an empty value removes the field's value. Other fields stay."""
+
+
+class ChangeValuesRequest(common.ActingRequest):
+    """Change the values of documents in a collection."""
+
+    document_collection_id: UUID
+    changes: Annotated[list[ValueChange], Field(min_length=1, max_length=1000)]
+    """The changes, at most 1000, each document once."""
+
+    _documents_once = once_each("changes", "two changes are for the same document", key="document_id")
+
+
+class ValueChangeStatus(StrEnum):
+    """CHANGED_MEANWHILE: another change came first, and nothing was saved. NOT_FOUND: not in the collection, or hidden
+    from the caller."""
+
+    CHANGED = "CHANGED"
+    UNCHANGED = "UNCHANGED"
+    CHANGED_MEANWHILE = "CHANGED_MEANWHILE"
+    NOT_FOUND = "NOT_FOUND"
+
+
+class ValueChangeResult(MetadataInCollection):
+    """Result of a change of a document's values, with the values that are saved now."""
+
+    document_id: UUID
+    status: ValueChangeStatus
+
+
+class ChangeValuesResponse(common.ResponseModel):
+    """The results of the changes."""
+
+    results: list[ValueChangeResult]
+    """A result for each change, in the order of the request."""
 
 
 class DocumentChunk(common.ResponseModel):
@@ -383,7 +454,17 @@ LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
     NOT_FOUND,
 )
 """List the documents of a collection readable by the caller, each with its version in the collection. `ids` (at
-most 1000) limit the list. `indexing` (DONE, RUNNING or FAILED) is the status in the collection's index."""
+most 1000) limit the list. `indexing` (DONE, RUNNING or FAILED) is the status in the collection's index. Raises
+BadRequestError `too_many_to_sort` for `order_by` in a collection of more than 100,000 documents."""
+COUNT_VALUES = ApiOperation("documentCollections/countValues", CountValuesRequest, CountValuesResponse, READ, NOT_FOUND)
+"""Count the values of a collection's fields in the documents readable by the caller, at most 10,000 of them."""
+CHANGE_VALUES = ApiOperation(
+    "documentCollections/changeValues", ChangeValuesRequest, ChangeValuesResponse, WRITE, ADDS_DATA | NOT_FOUND
+)
+"""Change the values of up to 1000 documents in a collection, without indexing them; needs EDITOR and READ. A
+change with an outdated `version` is left out, with status CHANGED_MEANWHILE and the saved values. The files in
+an archive or a mail get its values. Raises BadRequestError `invalid_metadata`, and saves nothing, if a value
+doesn't fit its field."""
 GET_DOCUMENT_CHUNKS = ApiOperation(
     "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
 )

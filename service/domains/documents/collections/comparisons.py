@@ -27,6 +27,11 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
     return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
 
 
+def as_key(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+    """Build a value's key in an order, NULL for no value of the type; case doesn't matter for text."""
+    return func.lower(func.nullif(held, "")).collate("C") if kind is Kind.STRING else _cast_value(held, kind)
+
+
 _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
     FilterOperator.EQUAL: operator.eq,
     FilterOperator.NOT_EQUAL: operator.ne,

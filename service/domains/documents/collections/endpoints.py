@@ -1,7 +1,7 @@
 """documentCollections/* except docstore: collections, the documents in them, and their chunks."""
 
 from carrel.wire import collections as wire
-from service.domains.documents.collections import membership, service
+from service.domains.documents.collections import membership, service, values
 from service.web.routing import Router
 
 router = Router()
@@ -14,5 +14,7 @@ router.serve(wire.REMOVE_DOCUMENT_FROM_COLLECTION, service.remove_document)
 router.serve(wire.DELETE_DOCUMENT_COLLECTION, service.delete_collection)
 router.serve(wire.RENAME_DOCUMENT_COLLECTION, service.rename_collection)
 router.read(wire.LIST_DOCUMENT_COLLECTIONS, service.list_collections)
-router.read(wire.LIST_DOCUMENTS_IN_COLLECTION, service.list_documents)
+router.read(wire.LIST_DOCUMENTS_IN_COLLECTION, values.list_documents)
+router.read(wire.COUNT_VALUES, values.count_values)
+router.serve(wire.CHANGE_VALUES, values.change_values)
 router.read(wire.GET_DOCUMENT_CHUNKS, service.get_chunks)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Text, delete, func, literal, select, update
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, case, delete, func, literal, select, true, tuple_, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -14,6 +14,8 @@ from carrel.wire import collections as wire
 from carrel.wire.catalog import DocumentIndexing, IndexingStatus
 from carrel.wire.common import ResourceIdentifier, ResourceType, Role
 from service.auth.callers import Caller
+from service.domains.documents.collections.comparisons import as_key, fits, name_of_value
+from service.domains.documents.collections.filters import Condition, Kind
 from service.index.progress import indexing_status
 from service.index.queries import has_status, shown_version
 from service.index.spaces.queries import is_searched, stands_for
@@ -21,11 +23,14 @@ from service.permissions.access import RANKED
 from service.permissions.queries import classes_of, readable_classes
 from service.platform import sql
 from service.platform.batches import Answer, Batch
+from service.platform.identifiers import NIL
 from service.schema.catalog import caller_chunks, collections, documents
 from service.schema.identity import class_readers, resources
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
 MOST_FORMER_NAMES = 20
+MOST_COUNTED = 10_000
+MOST_VALUES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,15 @@ class Membership:
     chunk_count: int
     caller_chunks: bool
     custom_metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOrder:
+    """An order by a field's values, then by id; documents without a value of the type are last."""
+
+    name: str
+    kind: Kind
+    is_descending: bool
 
 
 def _roles(caller: Caller) -> ColumnElement[Any]:
@@ -258,11 +272,14 @@ async def list_members(
     *,
     space_id: int,
     ids: Collection[UUID] | None,
-    indexing: IndexingStatus | None,
-    after: UUID,
+    indexing: IndexingStatus | None = None,
+    conditions: Sequence[Condition] = (),
+    order: FieldOrder | None = None,
+    after: Sequence[str] = (),
     limit: int,
-) -> list[wire.DocumentInCollection]:
-    """List a space's documents by id, limited to documents the caller may READ, with desired and indexed versions."""
+) -> list[tuple[wire.DocumentInCollection, str]]:
+    """List a space's documents by id or in an order, each with its place, limited to documents the caller may READ."""
+    held = space_documents.c.custom_metadata
     members = (
         select(
             *(space_documents.c[name] for name in ("document_id", "version", "chunk_count")),
@@ -281,11 +298,16 @@ async def list_members(
             sql.matches(space_documents, caller.organization_id, space_id=space_id),
             sql.optional_in(space_documents.c.document_id, ids),
             resources.c.access_class.in_(readable_classes(caller)),
+            *(fits(held, each, number=number) for number, each in enumerate(conditions)),
         )
     )
-    statement = sql.rows_after(members, space_documents.c.document_id, after=after, limit=limit)
+    last = UUID(after[0]) if after else NIL
+    if order is None:
+        members = sql.rows_after(members, space_documents.c.document_id, after=last, limit=limit)
+    else:
+        members = _order_rows(members, order, after=after).limit(limit)
     if indexing is not None:
-        statement = statement.where(
+        members = members.where(
             has_status(
                 indexing,
                 document_id=space_documents.c.document_id,
@@ -293,24 +315,101 @@ async def list_members(
                 space_id=literal(space_id),
             )
         )
-    return await sql.find_rows(connection, statement, _to_member)
+    values = {name_of_value(number): each.value for number, each in enumerate(conditions)}
+    return await sql.find_rows(connection, members, _to_member, values)
+
+
+def _order_rows(
+    members: Select[*tuple[Any, ...]], order: FieldOrder, *, after: Sequence[str]
+) -> Select[*tuple[Any, ...]]:
+    """Order a statement, and begin after an id and a place: the value that gives a row its place, empty for none."""
+    held: ColumnElement[str] = space_documents.c.custom_metadata.op("->>", return_type=Text())(order.name)
+    key, own_id = as_key(held, order.kind), space_documents.c.document_id
+    if after:
+        last, place = literal(UUID(after[0])), as_key(literal(after[1]), order.kind)
+        own, there = tuple_(key, own_id), tuple_(place, last)
+        beyond, later = (own < there, own_id < last) if order.is_descending else (own > there, own_id > last)
+        members = members.where((beyond | key.is_(None)) if after[1] else (key.is_(None) & later))
+    turned = (key.desc(), own_id.desc()) if order.is_descending else (key.asc(), own_id.asc())
+    place = case((key.is_not(None), held), else_="").label("place")
+    return members.add_columns(place).order_by(turned[0].nulls_last(), turned[1])
+
+
+async def count_values(connection: Connection, caller: Caller, *, space_id: int) -> list[wire.ValueCount]:
+    """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents."""
+    members = (
+        select(space_documents.c.custom_metadata)
+        .join(resources, resources.c.object_id == space_documents.c.document_id)
+        .where(
+            sql.matches(space_documents, caller.organization_id, space_id=space_id),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .limit(MOST_COUNTED)
+        .subquery()
+    )
+    entry = func.jsonb_each_text(members.c.custom_metadata).table_valued("key", "value")
+    key, count = func.lower(entry.c.value), func.count()
+    place = func.row_number().over(partition_by=entry.c.key, order_by=(count.desc(), key)).label("place")
+    counted = (
+        select(entry.c.key.label("field"), func.min(entry.c.value).label("value"), count.label("count"), place)
+        .join_from(members, entry, true())
+        .where(entry.c.value != "")
+        .group_by(entry.c.key, key)
+        .subquery()
+    )
+    statement = select(counted.c.field, counted.c.value, counted.c.count).where(counted.c.place <= MOST_VALUES)
+    return await sql.find_rows(connection, statement.order_by(counted.c.field, counted.c.place), wire.ValueCount)
+
+
+async def write_values(
+    connection: Connection, organization_id: UUID, *, space_id: int, values: Mapping[UUID, Mapping[str, str]]
+) -> None:
+    """Save the values of locked documents in a space and its replacement."""
+    rows = [{"document_id": one, "custom_metadata": dict(held)} for one, held in values.items()]
+    given = sql.rows_of([space_documents.c.document_id, space_documents.c.custom_metadata], rows)
+    there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
+    statement = (
+        update(space_documents)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            space_documents.c.space_id.in_(there),
+            space_documents.c.document_id == given.c.document_id,
+        )
+        .values(custom_metadata=given.c.custom_metadata)
+    )
+    await connection.execute(statement)
+
+
+async def has_more_members(connection: Connection, caller: Caller, *, space_id: int, than: int) -> bool:
+    """Return whether the caller may READ more of a space's documents than this number."""
+    readable = (
+        select(space_documents.c.document_id)
+        .join(resources, resources.c.object_id == space_documents.c.document_id)
+        .where(
+            sql.matches(space_documents, caller.organization_id, space_id=space_id),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+    return (await connection.execute(readable.offset(than).limit(1))).one_or_none() is not None
 
 
 def _to_member(
     *,
+    place: str = "",
     resource_id: str,
     resource_type: ResourceType,
     version: int,
     attempts: int,
     whole_version: int | None,
     **columns: Any,
-) -> wire.DocumentInCollection:
-    return wire.DocumentInCollection(
+) -> tuple[wire.DocumentInCollection, str]:
+    member = wire.DocumentInCollection(
         resource=ResourceIdentifier(resource_id=resource_id, resource_type=resource_type),
         stale=columns["indexed_version"] != columns["document_version"],
         indexing=indexing_status(desired_version=version, indexed_version=whole_version, attempts=attempts),
         **columns,
     )
+    return member, place
 
 
 async def list_memberships(connection: Connection, caller: Caller, *, document_id: UUID) -> list[DocumentIndexing]:

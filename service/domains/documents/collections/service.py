@@ -221,20 +221,21 @@ def _name_taken() -> Conflict:
     return Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
 
 
-def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str]) -> dict[str, str]:
+def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str], *, within: str = "") -> dict[str, str]:
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys and values of the wrong type."""
-    if errors := list(_metadata_errors(metadata, fields)):
+    if errors := list(_metadata_errors(metadata, fields, within)):
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
     return {key: read_value(fields[key], value) or "" for key, value in metadata.items()}
 
 
-def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str]) -> Iterator[FieldError]:
+def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str], within: str) -> Iterator[FieldError]:
     for key, value in metadata.items():
+        member = f"{within}customMetadata.{key}"
         if key not in fields:
             known = ", ".join(fields) or "none, its schema is empty"
-            yield FieldError(f"customMetadata.{key}", f"The collection's schema has no such field; it has: {known}.")
+            yield FieldError(member, f"The collection's schema has no such field; it has: {known}.")
         elif read_value(fields[key], value) is None:
-            yield FieldError(f"customMetadata.{key}", expectation(fields[key], value))
+            yield FieldError(member, expectation(fields[key], value))
 
 
 async def list_collections(
@@ -246,21 +247,6 @@ async def list_collections(
     found = await queries.list_collections(connection, caller, name_contains=name, **cursor.window)
     page = cursor.page(found, position=lambda each: [str(each.document_collection_id)])
     return wire.ListDocumentCollectionsResponse(document_collections=page.items, next_page_token=page.next_page_token)
-
-
-async def list_documents(
-    connection: Connection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
-) -> wire.ListDocumentsInCollectionResponse:
-    """List a collection's documents that the caller may READ; 404 without a role in the collection."""
-    collection = await require_collection(
-        connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
-    )
-    cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS_IN_COLLECTION.path, request=request)
-    rows = await queries.list_members(
-        connection, caller, space_id=collection.space_id, ids=request.ids, indexing=request.indexing, **cursor.window
-    )
-    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListDocumentsInCollectionResponse(documents=page.items, next_page_token=page.next_page_token)
 
 
 async def get_chunks(
