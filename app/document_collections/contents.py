@@ -3,7 +3,7 @@
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
 from typing import cast
 from uuid import UUID
 
@@ -56,14 +56,6 @@ MOST_LOOKED_THROUGH = 10_000
 MOST_AT_ONCE = 50
 """Most documents that a page indexes again, in turn. More need a run."""
 _PAGE = 1000
-
-
-class Again(StrEnum):
-    """The treatment of the fields when a document is added to a collection again."""
-
-    LEAVE = "leave"
-    CHANGE = "change"
-    REPLACE = "replace"
 
 
 @dataclass(frozen=True)
@@ -120,22 +112,16 @@ def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, 
     }
 
 
-def add(
-    collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
-) -> Iterator[Done]:
-    """Add documents (id, name), yielding each result. Metadata replaces the metadata of documents present."""
+def add(collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str]) -> Iterator[Done]:
+    """Add documents (id, name), yielding each result. Documents in the collection keep their values."""
     put = api.client().document_collections.add_document_to_collection
     present = fields_inside(collection_id, [document_id for document_id, _ in documents])
-
-    def add_one(document_id: UUID) -> None:
-        kept = present.get(document_id, {}) if again is Again.CHANGE else {}
-        put(document_id=document_id, document_collection_id=collection_id, custom_metadata={**kept, **metadata})
-
+    send = partial(put, document_collection_id=collection_id, custom_metadata=metadata)
     for document_id, name in documents:
-        if again is Again.LEAVE and document_id in present:
+        if document_id in present:
             yield Done(document_id, name, left=True)
         else:
-            yield from _one_by_one([(document_id, name)], add_one)
+            yield from _one_by_one([(document_id, name)], lambda one: send(document_id=one))
 
 
 def _one_by_one(documents: Iterable[tuple[UUID, str]], change: Callable[[UUID], object]) -> Iterator[Done]:
@@ -198,14 +184,12 @@ def read_fields(key: str) -> list[SchemaField]:
     return schema_of((name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names.items())
 
 
-def ask_for_values(
-    collection: DocumentCollection, key: str, kept: Mapping[str, str] | None = None
-) -> dict[str, str] | None:
+def ask_for_values(collection: DocumentCollection, key: str) -> dict[str, str] | None:
     """Show fields for values, with each problem below its field. Return the values; None if any is wrong."""
     if fields := collection.custom_metadata_schema.fields:
         show_text("Values of the collection's fields; leave empty what isn't known.")
     written = {
-        field.name: _ask_for_value(field, f"{key}.{collection.document_collection_id}.{number}", (kept or {}))
+        field.name: _ask_for_value(field, f"{key}.{collection.document_collection_id}.{number}")
         for number, field in enumerate(fields)
     }
     if None in written.values():
@@ -238,14 +222,13 @@ def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
     return values
 
 
-def _ask_for_value(field: SchemaFieldInfo, key: str, kept: Mapping[str, str]) -> str | None:
+def _ask_for_value(field: SchemaFieldInfo, key: str) -> str | None:
     name, value = st.columns([2, 3], vertical_alignment="center")
     kind = f"<small>{type_in_words(field.type).lower()}</small>"
     name.html(f'<p class="carrel-text">{html.escape(field.name)}<br>{kind}</p>')
     with value:
         written = st.text_input(
             field.name,
-            shown_value(field.type, kept.get(field.name, "")),
             key=key,
             max_chars=_LONGEST_VALUE,
             placeholder=EXAMPLES[field.type],
@@ -267,23 +250,17 @@ def _name(key: str, number: int) -> str:
 
 _FOUND = 50
 _LEFT, _QUERY, _NAMES, _CHOSEN, _VALUES = "add.left", "add.query", "add.names", "add.chosen", "add.value"
-_AGAIN: Mapping[Again, str] = {
-    Again.CHANGE: "Change the fields that are filled in above, and keep the others",
-    Again.LEAVE: "Leave them as they are",
-    Again.REPLACE: "Replace all their fields, also by what is left empty above",
-}
 
 
 def offer_adding(collection: DocumentCollection) -> None:
     """Show a search for documents by name, for adding several at once."""
     where = collection.document_collection_id
     _begin_again(collection)
-    picked, named, inside = _choose(where)
+    picked, named = _choose(where)
     metadata = ask_for_values(collection, _VALUES)
-    again = _ask_about(collection, {named[one]: inside[one] for one in picked if one in inside}, metadata)
     # A second click finds nothing chosen any more.
     if st.button("Add", type="primary", key="add.go", disabled=not picked) and picked and metadata is not None:
-        _add(where, [(UUID(one), named[one]) for one in picked], metadata, again=again)
+        _add(where, [(UUID(one), named[one]) for one in picked], metadata)
         st.rerun()
     show_outcomes()
 
@@ -298,7 +275,7 @@ def _begin_again(collection: DocumentCollection) -> None:
             st.session_state[f"{_VALUES}.{collection.document_collection_id}.{number}"] = ""
 
 
-def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str, str]]]:
+def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:
     query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
     found = show_errors(lambda: _find_matches(query)) if query else {}
@@ -317,34 +294,15 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
     )
     if query and not found:
         show_text("No document that you may read has this in its name.")
-    return picked, named, inside
+    if any(one in inside for one in picked):
+        show_text("Documents that are already in it stay as they are. Change their values under Documents.")
+    return picked, named
 
 
-def _ask_about(
-    collection: DocumentCollection, present: Mapping[str, Mapping[str, str]], metadata: Mapping[str, str] | None
-) -> Again:
-    """Return the treatment of documents already present. By default typed values replace existing values."""
-    if not present:
-        return Again.CHANGE if metadata else Again.LEAVE
-    show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")
-    if not collection.custom_metadata_schema.fields:
-        show_table([(name,) for name in present], heads=("Document",))
-        show_text("They stay as they are.")
-        return Again.LEAVE
-    kinds = {field.name: field.type for field in collection.custom_metadata_schema.fields}
-    lines = [
-        (name, ", ".join(f"{one}: {shown_value(kinds[one], value)}" for one, value in fields.items()) or "None")
-        for name, fields in present.items()
-    ]
-    show_table(lines, heads=("Document", "Its fields now"))
-    options, key = (list(_AGAIN), "add.again") if metadata else ([Again.LEAVE, Again.REPLACE], "add.again.empty")
-    return st.radio("What becomes of them", options, key=key, format_func=lambda one: _AGAIN[one])
-
-
-def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again) -> None:
+def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str]) -> None:
     kept: list[Done] = []
     try:
-        outcomes = add(where, documents, metadata, again=again)
+        outcomes = add(where, documents, metadata)
         show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
     finally:
         # Also when something else is pressed half-way.

@@ -10,11 +10,18 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections import contents
+from app.document_collections.values import (
+    MOST_COLUMNS,
+    ask_narrowing,
+    offer_editing,
+    offer_table,
+    show_editor,
+    values_shown,
+)
 from app.formatting import ago, moment
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog
+from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
-from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
@@ -22,8 +29,6 @@ from flows.operations.formatting import count_text
 
 REFRESH_SECONDS = 2.0
 MOST_FAILURES = 50
-_MOST_COLUMNS = 12
-CHANGE = "change_values"
 
 
 def show_index(collection: DocumentCollection) -> None:
@@ -162,17 +167,27 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
 
 
 _STALE = "collection.stale"
+NONE_WITH = ("No document that you may read has these values.", "Set a filter to Any.")
 
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     where = collection.document_collection_id
+    if edits and show_editor(collection):
+        return
+    narrowing = ask_narrowing(collection)
     hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
+    missing = ("There is no document in it that you may read.", hint)
+    list_documents = partial(api.client().document_collections.list_documents_in_collection, where, **narrowing)
     chosen = show_pages(
         contents.INSIDE,
-        pages_of(lambda at: api.client().document_collections.list_documents_in_collection(where, **at), about=where),
+        pages_of(lambda at: list_documents(**at), about=(where, repr(narrowing))),
         row=partial(_row, collection),
-        empty=partial(notices.show_empty, "There is no document in it that you may read.", hint),
+        empty=partial(notices.show_empty, *(NONE_WITH if "metadata_filters" in narrowing else missing)),
     )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if edits and collection.custom_metadata_schema.fields:
+            offer_editing(collection)
+        offer_table(collection, narrowing)
     if chosen is not None:
         _show_chosen(collection, chosen, edits=edits)
     if edits:
@@ -181,8 +196,8 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
 
 
 def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, Any]:
-    shown = _values_shown(collection, document)
-    more = [": ".join(pair) for pair in list(shown.items())[_MOST_COLUMNS:] if pair[1]]
+    shown = values_shown(collection, document)
+    more = [": ".join(pair) for pair in list(shown.items())[MOST_COLUMNS:] if pair[1]]
     row = {
         "Name": document.document_name,
         "State": _state(document),
@@ -190,13 +205,8 @@ def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict
         "Passages": document.chunk_count,
         "Added": time_cell(document.added_at),
     }
-    columns = {f"{name} (field)" if name in row else name: value for name, value in list(shown.items())[:_MOST_COLUMNS]}
-    return row | columns | ({"More fields": ", ".join(more)} if len(shown) > _MOST_COLUMNS else {})
-
-
-def _values_shown(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, str]:
-    fields, values = collection.custom_metadata_schema.fields, document.custom_metadata
-    return {field.name: contents.shown_value(field.type, values.get(field.name, "")) for field in fields}
+    columns = {f"{name} (field)" if name in row else name: value for name, value in list(shown.items())[:MOST_COLUMNS]}
+    return row | columns | ({"More fields": ", ".join(more)} if len(shown) > MOST_COLUMNS else {})
 
 
 def _state(document: DocumentInCollection) -> str:
@@ -207,32 +217,8 @@ def _state(document: DocumentInCollection) -> str:
     return "Stale" if document.stale else "Searchable"
 
 
-@dialog("Change values", CHANGE)
-def _ask_for_change(collection: DocumentCollection, document: DocumentInCollection) -> None:
-    document = keep_opened(CHANGE, document)
-    key = f"{CHANGE}.{document.document_id}"
-    contents.ask_for_values(collection, key, document.custom_metadata)
-    offer_submit(CHANGE, "Save", action=partial(_change, collection, document, key))
-
-
-def _change(collection: DocumentCollection, document: DocumentInCollection, key: str) -> None:
-    """Save the changed values, and keep values changed elsewhere since."""
-    where, written = collection.document_collection_id, contents.read_values(collection, key)
-    before = _values_shown(collection, document)
-    client = api.client().document_collections
-    now = next(iter(client.list_documents_in_collection(where, ids=[document.document_id])), None)
-    if now is None:
-        raise NotYetError("It was removed from the collection.")
-    changed = {name: value for name, value in written.items() if value != before[name]}
-    is_apart = all(now.custom_metadata.get(name) == document.custom_metadata.get(name) for name in changed)
-    values = {name: value for name, value in {**now.custom_metadata, **changed}.items() if value}
-    send = partial(client.add_document_to_collection, document_id=document.document_id, document_collection_id=where)
-    send_changes(CHANGE, now if is_apart else document, {"custom_metadata": values}, send)
-    forget(contents.INSIDE, unchoose=True)
-
-
 def _show_chosen(collection: DocumentCollection, document: DocumentInCollection, *, edits: bool) -> None:
-    where, about = collection.document_collection_id, str(document.document_id)
+    where = collection.document_collection_id
     with st.container(border=True):
         notices.show_heading(document.document_name, document.document_external_id)
         if document.error:
@@ -243,8 +229,6 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
         one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
             again = st.button("Re-index", key="inside.again")
-            if collection.custom_metadata_schema.fields:
-                notices.offer_action("Change values", open_dialog, CHANGE, about, key="inside.change")
             if st.button("Remove …", key="inside.remove"):
                 confirm(
                     "Remove this document from the collection?",
@@ -255,8 +239,6 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
                     ),
                     then=partial(forget, contents.INSIDE, unchoose=True),
                 )
-        if is_open(CHANGE, about):
-            _ask_for_change(collection, document)
         if again:
             _index_again(where, [one])
 

@@ -222,6 +222,20 @@ def shown_items(key: str) -> Sequence[Any]:
     return place.page.items if place is not None and place.page is not None else ()
 
 
+def edit_rows(
+    key: str, heads: Sequence[str], rows: Sequence[Sequence[str]], options: Mapping[str, Sequence[str]]
+) -> dict[int, dict[str, str]]:
+    """Show rows with a field for each cell after the first, some with `options`. Return the rows with changed cells."""
+    columns = [
+        _column(name, {}, wide=not at, numbers=False) | {"options": options.get(name) if at else None}
+        for at, name in enumerate(heads)
+    ]
+    data = {"columns": columns, "rows": rows, "mode": "edit", "chosen": []}
+    held = cast("Mapping[str, Any]", draw_component("rows", key=key, data=data, on_edits_change=lambda: None) or {})
+    edits = cast("Mapping[str, Mapping[str, str]]", held.get("edits") or {})
+    return {int(row): {heads[int(at)]: text.strip() for at, text in cells.items()} for row, cells in edits.items()}
+
+
 def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
     names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None and name != DOCUMENT]
     configs: dict[str, Mapping[str, Any]] = {name: columns.get(name) or {} for name in names}

@@ -7,6 +7,7 @@ import streamlit as st
 from app import api
 from app.document_collections import contents
 from app.document_collections.sections import show_documents, show_index
+from app.document_collections.values import PARAMETERS
 from app.formatting import ago, moment
 from app.labels import ROLES
 from app.lookup import Resource
@@ -23,7 +24,7 @@ from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Collections", "Documents that are searched together, and that agents answer from."
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
-ONE = ("collection", "part")
+ONE = ("collection", "part", *PARAMETERS)
 """Address parameters of a collection, in addition to the list's."""
 PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "access": "Access", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}

@@ -119,12 +119,8 @@ def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
     assert page.multiselect(key="add.chosen").value == [there, new]
     options = page.multiselect(key="add.chosen").options
     assert [label.endswith(" · already in it") for label in options] == ["Heron there" in label for label in options]
-    assert "1 of these is already in the collection:" in page.shown
-    assert "<td>team: operations, secret: yes</td>" in page.shown
-    assert page.radio(key="add.again.empty").value == "leave"
+    assert "Documents that are already in it stay as they are." in page.shown
     page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
-    assert page.radio(key="add.again").value == "change"
-    page.radio(key="add.again").set_value("leave")
     page = page.press("Add")
     assert "Done: 1 document." in page.shown
     assert "Already in it, and left as it is: 1 document." in page.shown
@@ -137,48 +133,58 @@ def test_what_somebody_else_adds_meanwhile_keeps_its_fields_too(house: House) ->
     house.add_to(collection, there, **OPERATIONS)
     assert "Already in it, and left as it is: 1 document." in page.press("Add").shown
     assert fields_in(house, collection) == {"Gull": OPERATIONS}
-    page = choose_to_add(house, collection, "gull", there)
-    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
-    assert "Done: 1 document." in page.press("Add").shown
-    assert fields_in(house, collection) == {"Gull": {**OPERATIONS, "team": "Kittiwake"}}
 
 
-def test_values_are_columns_and_are_changed(house: House) -> None:
+def edit(page: Page, edits: dict[str, dict[str, str]]) -> Page:
+    page.session_state[page.dataframe[0].key] = {"edits": edits}
+    return page.run()
+
+
+def test_documents_are_filtered_and_sorted_by_values_and_exported(house: House) -> None:
+    collection, documents = a_shelf(house, "Dunlin", "Knot", "Ruff")
+    for document, team in zip(documents, ("waders", "=sum(1)", "Waders"), strict=True):
+        house.add_to(collection, document, team=team, secret="true")
+    page = open_collection(house, collection, sort="0-turned")
+    assert page.column("Name")[2] == "Knot"
+    team = page.selectbox(key="filter.field0")
+    assert [label.casefold() for label in team.options] == ["team: any", "waders (2)", "=sum(1) (1)"]
+    assert page.selectbox(key="filter.field1").options == ["secret: Any", "yes (3)"]
+    page = page.press("Export as CSV")
+    heads, *lines = page.exported.splitlines()
+    assert heads == "Document id,External id,Name,team,secret"
+    assert lines[2].endswith("Knot,'=sum(1),true")
+    page.selectbox(key="filter.field0").set_value("=sum(1)").run()
+    assert (page.column("Name"), page.address["field0"]) == (["Knot"], "=sum(1)")
+
+
+def test_values_are_edited_in_the_rows(house: House) -> None:
     collection, (there,) = a_shelf(house, "Dunlin")
     house.add_to(collection, there, **OPERATIONS)
     page = open_collection(house, collection)
-    assert {name: page.column(name) for name in ("team", "secret")} == {"team": ["operations"], "secret": ["yes"]}
-    page = page.choose().press("Change values")
-    team, secret = (f"change_values.{there}.{collection}.{number}" for number in (0, 1))
-    assert (page.text_input(key=team).value, page.text_input(key=secret).value) == ("operations", "yes")
-    page.text_input(key=secret).set_value("maybe")
-    page = page.press_key("change_values.submit")
+    assert page.cells("team", "secret") == [("operations", "yes")]
+    page = edit(page.press("Edit values"), {"0": {"2": "maybe"}})
     assert "The field is yes or no: write yes or no." in page.shown
-    house.add_to(collection, there, team="Knot", secret="true")
-    page.text_input(key=secret).set_value("No")
-    page.press_key("change_values.submit")
-    assert fields_in(house, collection) == {"Dunlin": {"team": "Knot", "secret": "false"}}
-    page = page.choose().press("Change values")
-    page.text_input(key=team).set_value("Ruff")
-    house.add_to(collection, there, team="Stint", secret="false")
-    page.press_key("change_values.submit")
-    assert fields_in(house, collection)["Dunlin"]["team"] == "Stint"
-    house.client.catalog.delete_document(there)
-    assert "It was removed from the collection." in page.press_key("change_values.submit").shown
-    page = page.choose().press("Change values")
+    assert page.find_button("Save").disabled
+    page = edit(page, {"0": {"1": "Knot", "2": ""}}).press("Save")
+    assert fields_in(house, collection) == {"Dunlin": {"team": "Knot"}}
+    assert page.cells("team", "secret") == [("Knot", "")]
 
 
-@pytest.mark.parametrize(
-    ("again", "expected"), [("change", {"team": "Kittiwake", "secret": "true"}), ("replace", {"team": "Kittiwake"})]
-)
-def test_fields_of_what_is_in_it_are_changed_by_choice(house: House, again: str, expected: dict[str, str]) -> None:
-    collection, (there,) = a_shelf(house, "Tern")
-    house.add_to(collection, there, **OPERATIONS)
-    page = choose_to_add(house, collection, "tern", there)
-    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
-    page.radio(key="add.again").set_value(again)
-    assert "Done: 1 document." in page.press("Add").shown
-    assert fields_in(house, collection) == {"Tern": expected}
+def test_a_value_that_another_person_saved_first_is_shown_beside_ones_own(house: House) -> None:
+    collection, (there, other) = a_shelf(house, "Dunlin", "Ruff")
+    for document in (there, other):
+        house.add_to(collection, document, **OPERATIONS)
+    page = open_collection(house, collection, sort="0").press("Edit values")
+    edits = {str(number): {"1": f"mine {number}"} for number in (0, 1)}
+    mine = dict(zip(page.column("Name"), ("mine 0", "mine 1"), strict=True))
+    house.add_to(collection, there, team="theirs", secret="false")
+    page = edit(page, edits).press("Save")
+    assert f"<td>team</td><td>{mine['Dunlin']}</td><td>theirs</td>" in page.shown
+    assert {name: values["team"] for name, values in fields_in(house, collection).items()} == {
+        "Dunlin": "theirs", "Ruff": mine["Ruff"],
+    }  # fmt: skip
+    page.press("Save mine")
+    assert fields_in(house, collection)["Dunlin"] == {"team": mine["Dunlin"], "secret": "false"}
 
 
 def test_after_adding_the_form_is_empty_and_the_count_is_new(house: House) -> None:
@@ -238,13 +244,13 @@ def test_a_chosen_document_is_taken_out_after_being_asked(house: House) -> None:
 
 
 def test_a_reader_sees_what_is_in_it_and_changes_nothing(house: House) -> None:
-    mine, theirs = house.add_collection(), house.add_collection()
+    mine, theirs = house.add_collection(), house.add_collection(custom_metadata_schema=TEAM_AND_SECRET)
     house.load("Open", collection_id=theirs, internal_public=True)
     for collection, role in ((mine, "EDITOR"), (theirs, "VIEWER")):
         house.grant("DOCUMENT_COLLECTION", collection, user(EDITOR), role=role)
     page = open_collection(house, theirs, "index", signed_in_as=EDITOR)
     assert page.column("Name") == ["Open"]
-    assert page.labels == ["All collections"]
+    assert page.labels == ["All collections", "Filters", "Export as CSV"]
 
 
 def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: EmbeddingsEndpoint) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 import carrel
 from sample.organization import FOLDER
 from tests.browser.accessibility import findings
-from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, search, sign_in, window
+from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, press, search, sign_in, window
 from tests.browser.test_jobs import MOST, Jobs
 from tests.harness.documents import add_to_collection, create_collection, uploaded
 
@@ -184,6 +184,30 @@ def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(work
     page.keyboard.type("audit")
     palette.get_by_role("option", name="Audit log").click()
     expect(page.get_by_role("heading", name="Audit log")).to_be_visible()
+
+
+def test_values_are_edited_by_keyboard_and_filtered_on_a_phone(workbench, page: Page) -> None:
+    collection_id = create_collection(workbench.service, "Ferries", port="STRING")
+    for name in ("Sun", "Moon"):
+        document = uploaded(workbench.service, f"ferry-{name}", documentName=name)
+        add_to_collection(workbench.service, document["documentId"], collection_id, customMetadata={"port": "Oslo"})
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{workbench.url}/collections?collection={collection_id}")
+    page.get_by_role("button", name="Edit values").click()
+    fields = page.locator(".carrel-cell")
+    fields.nth(0).fill("Bergen")
+    fields.nth(0).press("Enter")
+    expect(fields.nth(1)).to_be_focused()
+    page.keyboard.type("Hamar")
+    page.keyboard.press("Escape")
+    expect(fields.nth(1)).to_have_value("Oslo")
+    assert findings(page, within=".carrel-rows") == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    press(page.get_by_role("button", name="Save"), page.get_by_role("button", name="Edit values"))
+    page.get_by_role("combobox", name="port").click()
+    page.get_by_role("option", name="Bergen (1)").click()
+    expect(page.locator(".carrel-row")).to_have_count(1)
+    expect(page.locator(".carrel-rows").get_by_text("Bergen")).to_be_visible()
 
 
 def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench, page: Page) -> None:

@@ -1,7 +1,9 @@
 // Rows of a list as a table. A row opens, or is chosen, by a click anywhere on it and by Enter; ↑ and ↓ go from row to
-// row, and Tab leaves the table. Everything foreign is set as text, never as HTML.
+// row, and Tab leaves the table. In the mode "edit", each cell is a field: ↑ and ↓ go along a column, Escape takes a
+// change back. Everything foreign is set as text, never as HTML.
 
 const PAGE = 10;
+const LONGEST = 10000;
 
 function make(tag, className, parent) {
   const made = document.createElement(tag);
@@ -41,6 +43,16 @@ function kindOf(column) {
   return `${column.width ? `is-${column.width}` : ""} ${column.end ? "is-number" : ""}`.trim();
 }
 
+function drawField(cell, value, { name, options }, of) {
+  const field = make(options ? "select" : "input", "carrel-cell", cell);
+  for (const option of options ?? []) field.add(new Option(option, option));
+  if (options && !options.includes(value)) field.add(new Option(value, value));
+  if (!options) field.maxLength = LONGEST;
+  field.value = field.saved = value;
+  field.setAttribute("aria-label", `${name}: ${of}`);
+  cell.dataset.label = name;
+}
+
 function drawRow(body, values, number, { columns, mode, documents }) {
   const row = make("tr", "", body);
   row.setAttribute("role", "row");
@@ -53,7 +65,11 @@ function drawRow(body, values, number, { columns, mode, documents }) {
   values.forEach((value, at) => {
     const cell = make(at ? "td" : "th", kindOf(columns[at]), row);
     cell.setAttribute("role", at ? "cell" : "rowheader");
-    if (at) {
+    if (mode === "edit") {
+      cell.dataset.at = at;
+      if (at) drawField(cell, value, columns[at], values[0]);
+      else fill(cell, value);
+    } else if (at) {
       const text = fill(cell, value);
       if (text) cell.dataset.label = columns[at].name;
       if (!text) cell.classList.add("is-empty");
@@ -77,6 +93,31 @@ function draw(root, data) {
   const body = make("tbody", "", table);
   body.setAttribute("role", "rowgroup");
   data.rows.forEach((values, number) => drawRow(body, values, number, data));
+}
+
+function edit(root, setStateValue) {
+  const placeOf = (field) => [field.closest("tr").dataset.row, field.closest("td").dataset.at];
+  root.onchange = () => {
+    const edits = {};
+    for (const field of root.querySelectorAll(".carrel-cell")) {
+      const [row, at] = placeOf(field);
+      const changed = field.value !== field.saved;
+      field.classList.toggle("is-changed", changed);
+      if (changed) (edits[row] ??= {})[at] = field.value;
+    }
+    setStateValue("edits", edits);
+  };
+  root.onkeydown = (event) => {
+    const { target, key } = event;
+    const step = { ArrowDown: 1, ArrowUp: -1, Enter: 1 }[key];
+    if (event.isComposing || event.keyCode === 229 || !target.matches(".carrel-cell")) return;
+    if (key === "Escape") target.value = target.saved;
+    else if (!step || target.matches("select")) return;
+    const [row, at] = placeOf(target);
+    root.querySelector(`tr[data-row="${Number(row) + (step ?? 0)}"] td[data-at="${at}"] .carrel-cell`)?.focus();
+    if (key === "Escape") root.onchange();
+    event.preventDefault();
+  };
 }
 
 export default function ({ data, parentElement, setStateValue }) {
@@ -135,6 +176,7 @@ export default function ({ data, parentElement, setStateValue }) {
     return detail > 0 && !selection.isCollapsed && root.contains(selection.anchorNode);
   }
 
+  if (data.mode === "edit") return edit(root, setStateValue);
   root.onclick = (event) => {
     if (event.target === all) return chooseAll();
     const row = event.target.closest("tr[data-row]");

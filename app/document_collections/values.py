@@ -1,0 +1,152 @@
+"""The values of a collection's documents: filters and order of the list, editing in the rows, and the CSV file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.document_collections.contents import INSIDE, shown_value
+from app.ui import notices
+from app.ui.errors import show_errors
+from app.ui.filters import LONGEST, choice_filter, filter_line
+from app.ui.progress import offer_export
+from app.ui.tables import edit_rows, forget, shown_items
+from carrel.wire.collections import (
+    DocumentCollection,
+    DocumentInCollection,
+    FieldType,
+    MetadataInCollection,
+    ValueChangeResult,
+    ValueChangeStatus,
+    ValueCount,
+)
+from carrel.wire.field_values import expectation, read_value
+from flows.operations.formatting import count_text
+
+MOST_COLUMNS = 12
+MOST_COUNTED = 10_000
+SORT = "sort"
+PARAMETERS = (*(f"field{number}" for number in range(MOST_COLUMNS)), SORT)
+_EDITING = "values.editing"
+
+
+@dataclass
+class Editing:
+    """The documents that a person edits, as they were at the beginning; `now`: as another person saved them since."""
+
+    collection_id: UUID
+    documents: Sequence[DocumentInCollection]
+    now: dict[UUID, ValueChangeResult] = field(default_factory=dict[UUID, ValueChangeResult])
+
+
+def values_shown(collection: DocumentCollection, held: MetadataInCollection) -> dict[str, str]:
+    fields = collection.custom_metadata_schema.fields
+    return {one.name: shown_value(one.type, held.custom_metadata.get(one.name, "")) for one in fields}
+
+
+def ask_narrowing(collection: DocumentCollection) -> dict[str, Any]:
+    """Show filters and an order by field, and return them as arguments of the list operation."""
+    fields = collection.custom_metadata_schema.fields[:MOST_COLUMNS]
+    if not fields:
+        return {}
+    counted = show_errors(lambda: _count(collection.document_collection_id))
+    filters: list[dict[str, str]] = []
+    with filter_line(*PARAMETERS):
+        for one, parameter in zip(fields, PARAMETERS, strict=False):
+            found = {
+                each.value: f"{shown_value(one.type, each.value)} ({each.count:,})"
+                for each in counted
+                if each.field == one.name and len(each.value) <= LONGEST
+            }
+            if value := choice_filter(one.name, parameter, {"": "Any", **found}):
+                filters.append({"field": one.name, "operator": "==", "value": value})
+        orders = {"": "As added"}
+        for number, one in enumerate(fields):
+            orders |= {f"{number}": f"{one.name}, ascending", f"{number}-turned": f"{one.name}, descending"}
+        number, _, turned = choice_filter("Sort", SORT, orders).partition("-")
+    if collection.document_count > MOST_COUNTED:
+        notices.show_note(f"The numbers are of {count_text(MOST_COUNTED, 'document')}.")
+    narrowing: dict[str, Any] = {"metadata_filters": filters} if filters else {}
+    return narrowing | ({"order_by": fields[int(number)].name, "descending": bool(turned)} if number else {})
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def _count(collection_id: UUID) -> list[ValueCount]:
+    return api.client().document_collections.count_values(collection_id).values
+
+
+def offer_table(collection: DocumentCollection, narrowing: Mapping[str, Any]) -> None:
+    where, names = collection.document_collection_id, [one.name for one in collection.custom_metadata_schema.fields]
+    listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
+    pages = (map(partial(_cells, names), page.documents) for page in listed.pages())
+    heads = ("Document id", "External id", "Name", *names)
+    offer_export("collection.csv", heads, pages, about=(where, repr(narrowing)))
+
+
+def _cells(names: Sequence[str], one: DocumentInCollection) -> list[str]:
+    values = [one.custom_metadata.get(name, "") for name in names]
+    return [str(one.document_id), one.document_external_id, one.document_name, *values]
+
+
+def offer_editing(collection: DocumentCollection) -> None:
+    editing = Editing(collection.document_collection_id, shown_items(INSIDE))
+    begin = partial(st.session_state.update, {_EDITING: editing})
+    notices.offer_action("Edit values", begin, key="values.edit", icon="edit", disabled=not editing.documents)
+
+
+def show_editor(collection: DocumentCollection) -> bool:
+    """Show the rows that are being edited, if any, with fields for the values; return whether there are any."""
+    editing: Editing | None = st.session_state.get(_EDITING)
+    if editing is None or editing.collection_id != collection.document_collection_id:
+        return False
+    types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
+    rows = [[one.document_name, *values_shown(collection, one).values()] for one in editing.documents]
+    flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is FieldType.BOOLEAN}
+    edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags)
+    changed = [(editing.documents[row], name, text) for row, cells in edits.items() for name, text in cells.items()]
+    problems = [
+        (one.document_name, name, expectation(types[name], text))
+        for one, name, text in changed
+        if text and read_value(types[name], text) is None
+    ]
+    late = [
+        (one.document_name, name, text or "Empty", values_shown(collection, now)[name] or "Empty")
+        for one, name, text in changed
+        if (now := editing.now.get(one.document_id)) is not None
+    ]
+    if problems:
+        notices.show_problem("Nothing is saved yet: these values don't fit their fields.")
+        notices.show_table(problems, heads=("Document", "Field", "What to write"))
+    if late:
+        notices.show_warning("Another person saved these documents after you began. Your values are not saved yet.")
+        notices.show_table(late, heads=("Document", "Field", "Yours", "Theirs"))
+    with st.container(horizontal=True):
+        save, is_ready = "Save mine" if late else "Save", bool(changed) and not problems
+        saves = st.button(save, type="primary", key="values.save", disabled=not is_ready)
+        leaves = st.button("Keep theirs" if late else "Cancel", key="values.leave")
+    if saves:
+        show_errors(lambda: _save(editing, edits))
+    if leaves or (saves and not editing.now):
+        del st.session_state[_EDITING]
+    if saves or leaves:
+        forget(INSIDE, unchoose=True)
+        _count.clear()
+        st.rerun()
+    return True
+
+
+def _save(editing: Editing, edits: Mapping[int, Mapping[str, str]]) -> None:
+    """Save edits in a request, but not over values that another person saved: these are kept in `now`."""
+    changes = [
+        {"document_id": one.document_id, "custom_metadata": values, "version": version}
+        for one, values in ((editing.documents[row], values) for row, values in edits.items())
+        for version in [editing.now.get(one.document_id, one).version]
+    ]
+    results = api.client().document_collections.change_values(editing.collection_id, changes).results
+    editing.now = {one.document_id: one for one in results if one.status is ValueChangeStatus.CHANGED_MEANWHILE}
+    if gone := sum(one.status is ValueChangeStatus.NOT_FOUND for one in results):
+        st.toast(f"{count_text(gone, 'document')} can't be changed here any more.")
