@@ -30,19 +30,16 @@ may then reach, whatever the credential.
 
 
 def reference() -> str:
-    """Return the page: a table for each requirement, with the operations in the order of declaration."""
+    """Return the page: a list for each requirement, with the operations in the order of declaration."""
     parts = (("", DOMAINS, _needs), ("On v0 alone: ", V0_DOMAINS, _role), ("On v1 alone: ", V1_DOMAINS, _api_scope))
-    return OPENING + "".join(_tables(version, _routes(domains), needs) for version, domains, needs in parts)
+    return OPENING + "".join(_lists(version, _routes(domains), needs) for version, domains, needs in parts)
 
 
-def _tables(version: str, routes: Iterable[CheckedRoute], needs: Callable[[Requirement], str]) -> str:
+def _lists(version: str, routes: Iterable[CheckedRoute], needs: Callable[[Requirement], str]) -> str:
     rows: dict[str, list[str]] = {}
     for route in routes:
         rows.setdefault(needs(route.operation.requires), []).append(_row(route))
-    return "".join(
-        f"\n## {version}{needed}\n\n| operation | what it does |\n|---|---|\n{''.join(found)}"
-        for needed, found in rows.items()
-    )
+    return "".join(f"\n## {version}{needed}\n\n{''.join(found)}" for needed, found in rows.items())
 
 
 def _routes(domains: Iterable[ModuleType]) -> list[CheckedRoute]:
@@ -51,7 +48,7 @@ def _routes(domains: Iterable[ModuleType]) -> list[CheckedRoute]:
 
 def _row(route: CheckedRoute) -> str:
     method = "" if route.operation.method == "POST" else f"{route.operation.method}: "
-    return f"| `{route.operation.path}` | {method}{_summary(route)} |\n"
+    return f"- `{route.operation.path}`: {method}{_summary(route)}\n"
 
 
 def _needs(requirement: Requirement) -> str:

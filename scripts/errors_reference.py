@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import get_args
@@ -44,7 +43,7 @@ SAID = {
 # What several codes say: not found by an id, or a file that can't be read, about which troubleshooting says more.
 _NONE = "There is none with this id, or you may not see it."
 _UNREADABLE = "The file can't be read: see [what to do](troubleshooting.md#why-a-document-was-not-loaded)."
-_ABSENT = re.compile(r"(There is|You have|You made) no such [^.:]*\.")
+_ABSENT = re.compile(r"(There is|You have|You made) no such [^.:]*\.( [A-Z].*)?")
 _SENTENCE = re.compile(r"(?<=[a-z0-9)…]\.) (?=[A-Z`])")
 
 
@@ -79,7 +78,8 @@ OF_REPLIES = """
 
 A message without a reply has one of these codes: on v0 in a 503, on v1 as `errorCode` of the message's job, in the SDK
 in a `ReplyFailedError` (for `reply_withheld` a `ReplyWithheldError`). The SDK does not try again: the service has. A
-reply can also fail with a 503 of the service, such as `embeddings_unavailable`.
+reply can also fail with a 503 of the service, such as `embeddings_unavailable`. See also
+[troubleshooting](troubleshooting.md#answers-of-agents).
 
 | code | what it says |
 |---|---|
@@ -114,8 +114,7 @@ def _is_of(refusal: Refusal, modules: Iterable[str]) -> bool:
 
 def _status(status: int, refusals: Iterable[Refusal]) -> str:
     kind = ERRORS_BY_STATUS.get(status, ServerError if status >= 500 else APIError)
-    begun = (replace(one, message=_SENTENCE.split(one.message)[0]) for one in refusals)
-    return f"\n## {status}: {kind.__name__}\n\n| code | what it says |\n|---|---|\n{_lines(_rows(begun))}"
+    return f"\n## {status}: {kind.__name__}\n\n| code | what it says |\n|---|---|\n{_lines(_rows(refusals))}"
 
 
 def _rows(refusals: Iterable[Refusal]) -> list[str]:
@@ -130,7 +129,8 @@ def _rows(refusals: Iterable[Refusal]) -> list[str]:
 
 
 def _row(code: str, messages: Iterable[str]) -> str:
-    return f"| `{code}` | {'<br>'.join(message.replace('|', '&#124;') for message in messages)} |"
+    begun = dict.fromkeys(_SENTENCE.split(message)[0].replace("|", "&#124;") for message in messages)
+    return f"| `{code}` | {'<br>'.join(begun)} |"
 
 
 def _lines(rows: Iterable[str]) -> str:

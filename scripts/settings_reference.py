@@ -19,7 +19,7 @@ ROOMS: dict[str, type[BaseSettings]] = {
 
 
 def reference() -> str:
-    """Return the page: a table a room, a row a setting."""
+    """Return the page: a list a room, an item a setting."""
     parts = [
         "# Settings\n",
         "After this page you know every setting: an environment variable. `make docs` writes this page.\n",
@@ -27,13 +27,13 @@ def reference() -> str:
     for title, room in ROOMS.items():
         described = descriptions_of(room)
         rows = [_row(name, field, described[name]) for name, field in room.model_fields.items()]
-        parts.append("\n".join([f"## {title}\n", "| variable | what it is |", "|---|---|", *rows]) + "\n")
+        parts.append("\n".join([f"## {title}\n", *rows]) + "\n")
     return "\n".join(parts)
 
 
 def _row(name: str, field: FieldInfo, description: str) -> str:
     variable = field.validation_alias if isinstance(field.validation_alias, str) else f"CARREL_{name.upper()}"
-    return f"| `{variable}` | {description}{_default(field)} |"
+    return f"- `{variable}`: {description}{_default(field)}"
 
 
 def _default(field: FieldInfo) -> str:

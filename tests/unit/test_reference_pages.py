@@ -34,7 +34,7 @@ def test_resources_are_what_the_operations_say() -> None:
 
 def test_every_operation_is_on_its_page() -> None:
     page = endpoints_reference.PAGE.read_text()
-    assert all(f"| `{name}` |" in page for name in (*REQUIREMENTS, *V0_REQUIREMENTS, *V1_REQUIREMENTS))
+    assert all(f"- `{name}`: " in page for name in (*REQUIREMENTS, *V0_REQUIREMENTS, *V1_REQUIREMENTS))
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -59,6 +59,6 @@ def test_names_pages_and_commands_have_the_words_of_the_glossary() -> None:
 
 
 def test_the_glossary_is_in_order() -> None:
-    rows = [line.split("|")[1].strip() for line in (ROOT / "docs/glossary.md").read_text().splitlines()[6:]]
-    assert rows == sorted(rows, key=str.lower)
-    assert len(rows) == len(set(rows)) > 0
+    terms = re.findall(r"^- \*\*(.+?)\*\*: ", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    assert terms == sorted(terms, key=str.lower)
+    assert len(terms) == len(set(terms)) > 0
