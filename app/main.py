@@ -45,7 +45,7 @@ def main() -> None:
     st.html(STYLE)
     st.logo(MARK, size="large")
     if current_session() is None:
-        # Otherwise the pages of whoever was here before stay in the menu, and a page's address counts as unknown.
+        # Otherwise the pages of the previous person stay in the menu, and a page's address counts as unknown.
         st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
     st.session_state.pop(AWAY, None)
@@ -63,7 +63,7 @@ def main() -> None:
     page = st.navigation(pages(**menus[person.id]))
     with palette:
         show_palette(**menus[person.id])
-    watch_session()  # before the navigation, a run of it that is due meanwhile would empty the page
+    watch_session()  # before the navigation, a run of it that is due before then would empty the page
     if me.is_admin and key_client() is not None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)

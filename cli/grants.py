@@ -84,7 +84,7 @@ def give(
             elif had.role is not role:
                 changes.append(f"{name} becomes {role} instead of {had.role}.")
         if changes and not plan_only:
-            now = _read_grants(on, client)  # somebody may have changed a role meanwhile
+            now = _read_grants(on, client)  # a role may have changed since
             given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
             _set(on, given, now.everybody or everybody, now, client)
     screen.lines(changes or ["Nothing changes."])
@@ -121,7 +121,7 @@ def take(
         screen.lines(changes or ["Nothing changes."])
         if changes and not plan_only:
             confirm(screen, "Take this away?", outcome="changed")
-            now = _read_grants(on, client)  # somebody may have given a role while the question stood
+            now = _read_grants(on, client)  # a role may have been given while the question stood
             kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}
             _set(on, kept, now.everybody and not everybody, now, client)
     _end("taken", changes, plan_only=plan_only, screen=screen)

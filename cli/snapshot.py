@@ -21,7 +21,7 @@ Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A sn
 def take(*, as_json: AsJson = False) -> None:
     """Write who may read what into a new folder of Parquet files, and report changes since the last snapshot.
 
-    Requires an admin's key. Exit code 1: written, but access changed meanwhile, or the last snapshot is unreadable."""
+    Requires an admin's key. Exit code 1: written, but access changed, or the last snapshot is unreadable."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional

@@ -268,9 +268,9 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     tempfile.tempdir = str(folder)
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
-    read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
+    read = _mark(settings.deployments)  # before it is read: changes during this are seen afterwards
     entries = read_served(settings.deployments)
-    # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
+    # Pausing them at the end would wait for a server that may be stopping too; later starts are run later.
     runner = _Runner(pause_on_shutdown=False, limit=limit)
     await _wait_for_prefect(say=say)
     try:

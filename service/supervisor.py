@@ -194,7 +194,7 @@ class Supervisor:
 
     def _replace_workers(self) -> None:
         """Replace the workers in turn when a signal asks for it. Each new worker serves before the old worker ends."""
-        if self.signals.restart and not self._to_replace:  # a signal that comes meanwhile begins anew afterwards
+        if self.signals.restart and not self._to_replace:  # a signal during this begins again afterwards
             self.signals.restart = False
             self._to_replace = list(self._workers)
             logger.info("replacing_workers", workers=self.settings.workers)

@@ -216,7 +216,7 @@ class ReplyReader:
         self.ended = False
         self.left = False
         self._events = events
-        # Nobody has to wait for it when the workbench is stopped: the service goes on, and has the reply.
+        # Nobody has to wait for it when the workbench is stopped: the service continues, and has the reply.
         self._thread = threading.Thread(target=self._follow, name=f"reply-{message_id}", daemon=True)
 
     def begin(self) -> "ReplyReader":

@@ -362,7 +362,7 @@ def watch(run: UUID) -> None:
     try:
         status = runs.server().run_status(run)
         left_waiting = runs.server().is_left_waiting(status)
-    except UnknownError:  # removed meanwhile, which the page says
+    except UnknownError:  # removed since, which the page says
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
@@ -379,7 +379,7 @@ def _show_ended(run: RunStatus) -> None:
     staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and runs.is_done(one))
     _show_head(run)
     show_kept_problem(_PROBLEM, "It did not start.")
-    # A second click, before this is drawn anew, starts no second run.
+    # A second click, before this is drawn again, starts no second run.
     again = partial(runs.start_again, key=uuid4().hex)
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):

@@ -439,7 +439,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
 
 
 def _offer_actions(schedule: Schedule, seen: Seen) -> None:
-    # A second click, before this is drawn anew, starts no second run.
+    # A second click, before this is drawn again, starts no second run.
     start = partial(schedules.run_schedule, key=uuid4().hex)
     notices.offer_action("Run now", _run_now, start, schedule, key="schedule.start", kind="primary")
     if schedule.paused:

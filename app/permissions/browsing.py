@@ -107,7 +107,7 @@ def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, la
         ask = api.client().permissions.list_authorized_principals_for_resource
         for one in resources:
             head = (one_line(one.name), TYPES[one.type], one.id)
-            with suppress(NotFoundError):  # deleted meanwhile
+            with suppress(NotFoundError):  # deleted since
                 for page in ask(one.reference, with_through=True, page_size=1000).pages():
                     through = page.through or {}
                     found = page.principals

@@ -64,7 +64,7 @@ def ask(
     """Show the form with a config for the collection `into`. A `saved` sync keeps its address if the field is empty."""
     address, chosen, filled = _ask_for_fields(config)
     readers = _ask_for_readers(known, everybody=bool(config.get("internalPublic")))
-    # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
+    # Above the button, which stands at the window's end: the person who presses it sees a fault.
     said = st.container()
     with st.container(horizontal=True):
         saving = st.button(doing, type="primary", key="sync.save")

@@ -182,7 +182,7 @@ def _bounded(effect: Request | Sleep | Work, remaining: float) -> Request | Slee
 
 # The service gives a sign of life every fifteen seconds.
 SILENCE = 45.0
-# What v0 says when text that was sent is void, since the reply is made anew.
+# What v0 says when text that was sent is void, since the reply is made again.
 RESTARTED = "reply_restarted"
 
 

@@ -72,7 +72,7 @@ def _run(
             if not found or not found[0].case_count:
                 called = f"that is called {source!r} and has questions"
                 raise NameUnknownError(f"There is no evaluation set of an agent {called}. Check its name.")
-            on_progress(0, found[0].case_count)  # a run that was stopped meanwhile begins nothing
+            on_progress(0, found[0].case_count)  # a stopped run begins nothing
             return evaluation.run(client, found[0], note=options.note, on_progress=on_progress)
     except (AuthenticationError, PermissionDeniedError) as exc:
         raise RefusedError(str(exc)) from exc

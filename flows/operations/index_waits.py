@@ -31,8 +31,7 @@ _WINDOW = 12  # rounds that the pace is taken over
 async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
-    """Wait until uploads are indexed or failed. Raises RefusedError, and ServiceDownError after long without
-    progress."""
+    """Wait until uploads are indexed or failed. Raises RefusedError; ServiceDownError after long without progress."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
@@ -121,7 +120,7 @@ class _IndexWait:
         try:
             get = partial(self.client.catalog.get_document, document_id, user_email=self.user_email)
             document = await self.outages.call(get)
-        except CarrelError as exc:  # deleted meanwhile, or nothing that can be asked after: the others go on
+        except CarrelError as exc:  # deleted, or unknown to the service: the others continue
             await asyncio.to_thread(quarantine, self.ledger, entry, exc)
             answers.done += 1
             return

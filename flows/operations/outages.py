@@ -70,7 +70,7 @@ class OutagePolicy:
                 result = await operation()
             except (APIConnectionError, APIError) as exc:
                 if not (_code(exc) != _STORAGE_FULL and (_is_away(exc) or getattr(exc, "status", 0) >= 500)):
-                    self._away_since = None  # whoever refuses a document is there
+                    self._away_since = None  # a service that refuses a document is there
                     raise _for_the_caller(exc) from exc
                 if isinstance(exc, APIError) and exc.status in BUSY:
                     await self._wait_retry_after(exc, pause=pause)

@@ -242,7 +242,7 @@ async def _report(client: AsyncCarrel, known: quarantine.KnownSource, *, setting
     if begun.report_no is None:
         return ""
     sent, left_out = await _send(client, known, begun.source_id, begun.report_no, settings=settings)
-    if sent != digest.hexdigest():  # a run goes on, which reports at its end
+    if sent != digest.hexdigest():  # another run is open, and reports at its end
         return ""
     await client.sources.end_source_report(begun.source_id, begun.report_no)
     return _NO_ROOM.format(left_out) if left_out else ""

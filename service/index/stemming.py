@@ -42,8 +42,7 @@ class Stemmer(Protocol):
 
 
 def stemming_of(language: str | None, *, default: str) -> str:
-    """Return the stemmer of a language (ISO 639-1). `default` applies unless English; other Latin scripts use
-    English."""
+    """Return a language's stemmer (ISO 639-1); `default` applies unless English. Other Latin scripts use English."""
     if language is None or default != ENGLISH:
         return default
     return UNSTEMMED if language in _UNSTEMMED_LANGUAGES else _BY_LANGUAGE.get(language, ENGLISH)

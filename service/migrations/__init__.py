@@ -63,8 +63,7 @@ def _is_usable(connection: Connection) -> bool:
 
 
 def _take_turn(connection: Connection) -> bool:
-    """Take the migration lock by polling: a concurrently built index would wait for a statement waiting for the
-    lock."""
+    """Take the migration lock by polling: a concurrent index build waits for statements that wait for the lock."""
     taken = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
     connection.commit()
     return bool(taken)

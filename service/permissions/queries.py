@@ -314,7 +314,7 @@ async def move_resources(connection: Connection, organization_id: UUID, *, class
 async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move documents' index entries, in every space, to different access classes. The resources must be locked."""
     moved = _unnest_classes(classes)
-    # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
+    # Read with the resources locked: later writers into a space of other dimensions know the new classes.
     used = await connection.execute(
         sa.select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
     )

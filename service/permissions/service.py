@@ -32,7 +32,7 @@ async def access_classes_for(
     if not missing:
         return found
     added = await queries.insert_classes(connection, organization_id, accesses=missing)
-    # What another transaction added meanwhile is committed by now, so it is seen.
+    # Additions of other transactions are committed by now, so they are seen.
     lost = missing.keys() - added.keys()
     raced = await queries.find_classes(connection, organization_id, digests=lost) if lost else {}
     return {**found, **added, **raced}
@@ -146,8 +146,7 @@ def share_change(resource: queries.Resource, before: Mapping[UUID, str], after: 
 
 
 async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID]) -> list[Change]:
-    """End what these owners shared, at commit, because they aren't active any more; return the changes to record. The
-    organization is locked, so that they share nothing meanwhile."""
+    """End the shares of inactive owners at commit, in a locked organization; return the changes to record."""
     if not owner_ids:
         return []
     resources = await queries.lock_shared(connection, organization_id, owner_ids=owner_ids)

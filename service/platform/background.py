@@ -136,7 +136,7 @@ async def _run(kept: KeptTask) -> None:
 
 async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
     """Run `work` now and then every `every` seconds, until cancelled. Failures are logged (`background_work_failed`,
-    once a minute if repeated) and the loop goes on; a failure during cancellation counts as cancelled."""
+    once a minute if repeated) and the loop continues; a failure during cancellation counts as cancelled."""
     doing = asyncio.current_task()
     failures = Failures(name)
     while True:

@@ -27,7 +27,7 @@ _READ = 1 << 20
 # Of an object that is written as it comes: so much is in memory at a time, once for each part.
 _PART = 8 << 20
 _PARTS_AT_ONCE = 2
-# Quota exceeded and a file-size limit are a full disk to whoever sends a file.
+# Quota exceeded and a file-size limit are a full disk to the sender of a file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _KEY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 # What a folder has of a file that is being written.

@@ -29,7 +29,7 @@ class SharedStore:
             url,
             socket_timeout=STORE_SECONDS,
             socket_connect_timeout=STORE_SECONDS,
-            # A connection that was closed while idle is made anew at once.
+            # A connection that was closed while idle is opened again at once.
             retry=Retry(NoBackoff(), 1),
         )
         storage = RedisStorage(

@@ -71,7 +71,7 @@ document_versions = table(
 
 # Deletions that can be undone. `trashed_document_id` is the id of a row of `documents` without a resource, so that no
 # query of documents finds it. That row has the document's fields; the document's versions with their files, its text
-# and its scanned pages belong to it meanwhile. So the collector of files needs to know nothing of the trash, not even
+# and its scanned pages belong to it until then. So the collector of files needs to know nothing of the trash, not even
 # the collector of the release before. `document_id` is the id that all of these had and get again.
 # `readers` are the id, role and name of each principal besides the owner; `collections` what is known of each
 # collection and of the document in it.
@@ -227,7 +227,7 @@ docstore_syncs = table(
 )
 
 # Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is
-# killed: what is here and was not in the last listing has vanished from the source. `outcome` is what the run that
+# killed: what is here and was not in the last listing is gone from the source. `outcome` is what the run that
 # began at `run_at` did with it; `removal` is `held` by the limit of removals, or `approved`.
 docstore_documents = table(
     "docstore_documents",
@@ -270,7 +270,7 @@ sources = table(
     sa.Index("ix_sources_organization", "organization_id", "source_id"),
 )
 
-# The report that is shown, and at most one that goes on. `collection_id` is as it was reported, and refers to nothing:
+# The report that is shown, and at most one open report. `collection_id` is as it was reported, and refers to nothing:
 # a collection may be deleted, and what was loaded into it is still told.
 source_reports = table(
     "source_reports",

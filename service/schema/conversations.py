@@ -67,7 +67,7 @@ turns = table(
     sa.Index("ix_turns_running", "organization_id", "created_at", postgresql_where=sa.text("status = 'RUNNING'")),
 )
 
-# `rests_on`: words of the passage may be in the reply, so whoever may no longer read its document may not read that.
+# `rests_on`: words of the passage may be in the reply, so only readers of its document may read that.
 # Without a text it was carried over from earlier turns, whose replies the model was shown.
 turn_passages = table(
     "turn_passages",

@@ -117,7 +117,7 @@ term_statistics = sa.Table(
     sa.Column("frequency", sa.BigInteger, nullable=False),
 )
 
-# Without foreign keys, which would cost more than the rows; whoever writes them holds the document's row in its space.
+# Without foreign keys, which would cost more than the rows; the writer holds the document's row in its space.
 term_deltas = sa.Table(
     "term_deltas",
     metadata,

@@ -85,7 +85,7 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
     async with _open_sink(folder) as sink:
         await _write(sink, [data])
         size = len(data)
-        del data  # whoever has the file may be busy with it for long
+        del data  # the receiver of the file may be busy with it for long
         yield ReceivedFile(sink.path, name, size, sink.sha256())
 
 

@@ -27,8 +27,7 @@ def filled(library: Library) -> Library:
 
 
 def quotes(reply: Reply) -> list[str]:
-    """Return the quotes of a reply; assert the origin of each in a passage, and of each quoted line of text in a
-    quote."""
+    """Return the quotes of a reply; assert the origin of each in a passage, and of each line of text in a quote."""
     for citation in reply.citations:
         assert citation.quote in reply.passages[citation.passage_no].text
     whole = " ".join(" ".join(citation.quote.split()) for citation in reply.citations)

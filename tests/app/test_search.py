@@ -592,8 +592,7 @@ def add_chunks(house: House, collection: str, document: str, *chunks: str) -> No
 
 @pytest.mark.parametrize(("relevance", "without_words", "strong"), cases("strong_results_end_where_relevance_falls"))
 def test_strong_results_end_where_relevance_falls(relevance, without_words, strong) -> None:
-    """At three fifths of the best hit's relevance; at half for the first three hits with words; never for keyword
-    search."""
+    """At three fifths of the best relevance; at half for the first three hits with words; never for keyword search."""
     has_words = [number not in without_words for number in range(len(relevance))]
     assert count_strong(relevance, has_words, SearchMode.HYBRID) == strong
     assert count_strong(relevance, has_words, SearchMode.LEXICAL) == len(relevance)

@@ -35,8 +35,7 @@ def client(stack: Stack) -> Iterator[carrel.Carrel]:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Return the folder for page pictures: the docs with CARREL_PICTURES (`make pictures`), otherwise a temporary
-    folder."""
+    """Return the folder for page pictures: the docs with CARREL_PICTURES (`make pictures`), else a temporary folder."""
     folder = Path(os.environ.get("CARREL_PICTURES", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -14,8 +14,7 @@ EXPLAIN = ("access", "explain", "--resource", RESOURCE, "--who")
 
 @pytest.fixture(autouse=True)
 def granted(service: RunningService) -> dict:
-    """Ada is in Engineering, a group in Research, which may read a page; Grace is in no group; the robot has a
-    grant."""
+    """Ada is in Engineering, part of Research, which may read a page; Grace is in no group; the robot has a grant."""
     enable_service_accounts(service)
     a_user(service, "ada@example.test", name="Ada [bold]")
     a_user(service, "grace@example.test", name="Grace")

@@ -1,5 +1,4 @@
-"""A full disk of 64 MB with the whole service: writes are refused with a message, reading continues, and it
-recovers."""
+"""A full disk of 64 MB with the whole service: writes are refused with a message, reads continue, and it recovers."""
 
 import os
 import re

@@ -1,5 +1,4 @@
-"""Loading into a slow or full service (a proxy answers for it): runs wait as requested, report it, and lose no
-documents."""
+"""Loading into a slow or full service (by a proxy): runs wait as requested, report it, and lose no documents."""
 
 import signal
 import time

@@ -1,5 +1,4 @@
-"""Each part is killed while rights change and documents come: no search shows revoked documents, and no data are
-lost."""
+"""Each part is killed while rights and documents change: no search shows revoked documents, and no data are lost."""
 
 import os
 import signal

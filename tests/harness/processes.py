@@ -181,8 +181,7 @@ class ServiceProcess:
         self.process.wait(60)
 
     def kill_database(self) -> None:
-        """Kill PostgreSQL with its connections; the service restarts PostgreSQL: call `wait_ready` before reading the
-        database directly."""
+        """Kill PostgreSQL, which the service restarts; call `wait_ready` before reading the database directly."""
         database = self.database_server().process()
         assert database is not None
         killed = [database, *database.children()]

@@ -172,8 +172,7 @@ class QuickServer(uvicorn.Server):
 
 
 class Remembering:
-    """Embeds each text only once a session, because int8 vectors don't depend on the batch; count calls in front of
-    it."""
+    """Embeds each text only once a session, as int8 vectors don't depend on the batch; count calls in front of it."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self._arithmetic = arithmetic

@@ -156,8 +156,7 @@ def test_processes_refresh_once(service, store: FileTokenStore, start: Start) ->
 
 @pytest.mark.parametrize("seconds", [1, 11])
 def test_killed_between_refresh_and_store_the_person_signs_in_again(service, oauth, store, start, seconds):
-    """The stored refresh token is already used: the next caller gets an error saying so, asks once, and blocks no
-    lock."""
+    """The stored refresh token is already used: the next caller gets an error, asks once, and blocks no lock."""
     left_behind, process = store.get("ada"), start(mode="die")
     assert newly_by(service, lambda: process.communicate("\n", timeout=60)) == [200]
     assert process.returncode == -signal.SIGKILL

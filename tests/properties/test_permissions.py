@@ -1,5 +1,4 @@
-"""After any changes of principals, credentials, grants, documents and collections, a plain model knows what is
-visible."""
+"""After changes of principals, credentials, grants, documents and collections, a plain model knows the visible."""
 
 import math
 import os

@@ -364,8 +364,7 @@ def test_who_and_what_is_unknown_is_named_and_stores_nothing(empty: RunningServi
 
 
 def test_a_collection_the_uploader_may_not_fill_stores_nothing(empty: RunningService) -> None:
-    """Unknown and another's collections are both 404, so that answers don't reveal which; a collection with only VIEWER
-    is 403."""
+    """Unknown and another's collections are both 404, so answers don't reveal which; with only VIEWER it is 403."""
     add_users(empty, "ann@example.test", "ben@example.test")
     collection_id = create_collection(empty, "Ann's", as_user="ann@example.test")
     for target in (collection_id, "00000000-0000-7000-8000-000000000000"):

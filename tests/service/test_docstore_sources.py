@@ -252,8 +252,7 @@ async def test_documents_that_are_no_bson_are_told_apart(mongo: MongoServer) -> 
 
 
 async def test_a_walk_by_changes_ends_however_fast_documents_change(server, monkeypatch) -> None:
-    """Changes behind the beginning are left to the next walk; a busy collection would otherwise keep a walk for
-    ever."""
+    """Changes behind the beginning wait for the next walk; a busy collection would otherwise keep a walk for ever."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
     things = [a_thing(number) for number in range(6)]
     server.collection.insert_many(things)

@@ -33,8 +33,7 @@ ALL_SCOPES = tuple(scope.value for scope in Scope)
 
 @dataclass
 class World:
-    """A service with an organization in which an admin, a member and a service account each own an object of each
-    kind."""
+    """A service with an organization; its admin, a member and a service account each own an object of each kind."""
 
     service: RunningService
     http: httpx.Client
@@ -202,8 +201,7 @@ def outcome_of(response: httpx.Response) -> Outcome:
 
 
 def everything(service: RunningService, *, but: str | None = None) -> dict[str, str | None]:
-    """Return a digest of each table (without an organization's rows, if given), without the times of credentials'
-    use."""
+    """Return a digest of each table (without an organization's rows, if given), without times of credentials' use."""
     with service.owner_connection() as connection:
         # The queue is the library's, and empty but while a message is answered; deliveries change by themselves.
         names = connection.execute(

@@ -69,8 +69,7 @@ def test_a_primary_of_before_a_promotion_is_not_gone_back_to() -> None:
 
 
 async def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pool has the connection while its server is asked; a leaked connection is reported by the garbage
-    collector."""
+    """No pool has the connection while its server is asked; the garbage collector reports a leaked connection."""
     monkeypatch.setattr(primary, "_ASK", "SELECT 1 FROM pg_sleep(20)")
     with replicated(0) as (server, _):
         database = opened(NewestPrimary(), server)

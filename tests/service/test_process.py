@@ -89,8 +89,7 @@ def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterato
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
-    """SIGTERM: status 0, database ended; a restart has all data; no secret is logged. The first start is from
-    nothing."""
+    """SIGTERM: status 0, database ended; a restart has all data; no secret is logged. The first start has no data."""
     service = service_process(from_nothing=True, CARREL_LOG_LEVEL="DEBUG")
     rename(service, "Kept")
     assert service.database_server().process() is not None

@@ -78,7 +78,7 @@ class DocumentCollections(Resource[M]):
 
     @property
     def index_rebuilds(self) -> IndexRebuilds[M]:
-        """Indexes made anew with another embedding model."""
+        """Indexes built again with another embedding model."""
         return IndexRebuilds(self._session)
 
     @Operation

@@ -203,7 +203,7 @@ def _begin(connection: sa.Connection) -> None:
 
 
 _CREATION = 0x6361_7272_656C_6C64  # the advisory lock under which tables are made: a number of our own
-# A machine that vanishes is noticed within about a minute, by either side.
+# Either side notices the loss of the other machine within about a minute.
 _SESSION = {
     "idle_session_timeout": 0,
     "lock_timeout": 60_000,

@@ -103,7 +103,7 @@ class Listed:
 
 
 async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
-    """Write all access into the folder's tables; start over, up to `ATTEMPTS` times, if access changes meanwhile."""
+    """Write all access into the folder's tables; start over, up to `ATTEMPTS` times, if access changes during this."""
     access, attempt = client.admin.access, 0
     while True:
         attempt += 1

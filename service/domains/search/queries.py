@@ -227,8 +227,7 @@ def ask_containing(
 async def find_candidates(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs, dict[Hit, ExactScores]]:
-    """Return the hits by meaning (from binary codes, ranked by exact inner product) and by words (BM25), with
-    scores."""
+    """Return hits by meaning (from binary codes, ranked by exact inner product) and by words (BM25), with scores."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), {}
     batch = Batch()

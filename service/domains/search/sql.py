@@ -190,8 +190,7 @@ def _look_up(
     proven: int = 0,
     worth: Sequence[sa.ColumnElement[bool]] = (),
 ) -> tuple[AnySelect, sa.ColumnElement[bool]]:
-    """Build the chunks found by `keys`, and whether at least `proven` chunks or `at_least` hits (or 20) reach
-    `bound`."""
+    """Build the chunks found by `keys`, and whether `proven` chunks or `at_least` hits (or 20) reach `bound`."""
     is_worth = _materialize(f"{name}_worth", sa.not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
     found = _find_by_terms(shape, keys).where(is_worth).cte(name).prefix_with("MATERIALIZED")
     hits = sa.func.count() if shape.by_chunk else sa.func.count(sa.distinct(found.c.document_id))

@@ -26,7 +26,7 @@ FREE_FOR_ACCOUNT = 5
 FREE_FOR_ADDRESS = 20
 # An account's failures from one network in so long a time are one entry of the audit log, those of its second factor
 # another one. It is as long as the longest
-# wait, so that an attack that goes on has an entry in each.
+# wait, so that a long attack has an entry in each.
 AN_ENTRY = queries.LONGEST_WAIT
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from joserfc import errors, jws, jwt
 from joserfc.jwk import Key, KeySet, import_key
 
-# Signatures by a key pair alone: with a shared secret, or none, whoever has the client's secret could sign.
+# Signatures by a key pair alone: with a shared secret, or none, any holder of the client's secret could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 KEY_TYPES = frozenset({"RSA", "EC", "OKP"})
 LEEWAY_SECONDS = 60

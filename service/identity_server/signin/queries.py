@@ -275,7 +275,7 @@ async def bind_identity(connection: Connection, organization_id: UUID, *, row: M
 
 
 async def delete_identities(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Delete a person's identities at upstream providers, so that the next sign-in binds anew; return the number."""
+    """Delete a person's identities at upstream providers, so that the next sign-in binds again; return the number."""
     return await delete_rows(connection, upstream_identities, organization_id, principal_id=principal_id)
 
 

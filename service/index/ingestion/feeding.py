@@ -24,7 +24,7 @@ from service.platform.disk import DiskGuard
 WATCH_SECONDS = 1.0
 # Vectors are made of the newest documents first; every so many claims take the oldest, so that each comes to its turn.
 CLAIM_OF_OLDEST = 4
-# After a claim that failed, however much comes meanwhile.
+# After a claim that failed, however much comes in.
 REST_SECONDS = 2.0
 ANSWERED_SECONDS = 2.0
 # So often that a claim outlives a renewal that got no connection (`INDEXING_WAIT_SECONDS`) and the next one's wait.
@@ -69,7 +69,7 @@ async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
     for lane in [each for each in MOST_OF_LANE if each in lanes]:
         room = indexer.room(organization_id, lane)
         if room and indexer.is_worth_a_claim(organization_id, lane, room):
-            # Before they are claimed, so that what is wanted meanwhile puts it back.
+            # Before they are claimed, so that a request during this puts it back.
             lanes.discard(lane)
             taken += await _feed_lane(indexer, organization_id, lane, room)
     if not lanes and indexer.backlogged.get(organization_id) is lanes:
@@ -155,7 +155,7 @@ async def answer_waiting(indexer: Indexer) -> None:
         document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
             entries = await list_pending(connection, organization_id, document_ids=document_ids)
-        # Requests that came meanwhile are of documents that weren't looked for.
+        # Requests that came since are of documents that weren't looked for.
         indexer.answer(waiters, entries)
 
     await for_each_organization(waiting, answer)

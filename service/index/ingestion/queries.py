@@ -98,8 +98,8 @@ def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     is_begun: sa.ColumnElement[bool] = sa.bindparam("param_is_begun", type_=sa.Boolean())
     is_catalog = sa.and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
     catalog_id = sa.select(spaces.c.space_id).where(is_catalog).scalar_subquery()
-    # The catalog's space and the one that is built to replace it, as they are with the lock held: whoever puts one in
-    # the other's place waits for this, or this for them.
+    # The catalog's space and the one that is built to replace it, as they are with the lock held: a swap of one for
+    # the other waits for this, or this for the swap.
     homes = (
         sa.select(spaces)
         .where(

@@ -344,7 +344,7 @@ class _Reader:
 
     def _file(self, sha256: bytes) -> Iterator[bytes]:
         seen, size = hashlib.sha256(), 0
-        # One piece behind, so that whoever takes the pieces never has the last one of a wrong content.
+        # One piece behind, so that a reader never gets the last piece of wrong contents.
         held = b""
         for piece in self._pieces():
             if held:

@@ -164,7 +164,7 @@ class EmbeddedPostgres:
             if not self._may_run():
                 return
             for mode in ("fast", "immediate"):
-                with suppress(subprocess.CalledProcessError, OSError):  # it ended meanwhile, or can't be reached now
+                with suppress(subprocess.CalledProcessError, OSError):  # ended already, or can't be reached now
                     self._run("pg_ctl", "-D", self._name(), "-m", mode, "-W", "stop", folder=self._folder)
                 if self._ends():
                     return

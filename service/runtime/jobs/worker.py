@@ -96,7 +96,7 @@ HEARTBEAT_SECONDS = 3.0
 # A worker that has shown no life for so long is taken for dead.
 STALLED_SECONDS = 10.0
 RELEASE_SECONDS = 3.0
-# A worker whose database went away begins anew after so long.
+# A worker whose database went away restarts after so long.
 RESTART_SECONDS = 1.0
 # What runs when the service is stopped may go on for so long before it is put back.
 GRACE_SECONDS = 5.0

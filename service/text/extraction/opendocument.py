@@ -32,7 +32,7 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _PARAGRAPHS = frozenset({_TEXT + "p", _TEXT + "h"})
 _SPACES = {_TEXT + "s": " ", _TEXT + "tab": " ", _TEXT + "line-break": " "}
 _CONTENT, _STYLES, _META = "content.xml", "styles.xml", "meta.xml"
-# Within a paragraph, what is no part of its line; and what programs fill in anew.
+# Within a paragraph, what is no part of its line; and fields that programs fill in again.
 _APART = frozenset({_TEXT + "note", _OFFICE + "annotation"})
 _FIELDS = frozenset(
     [_TEXT + name for name in ("page-number", "page-count", "sheet-name", "file-name")]

@@ -29,8 +29,7 @@ class CommandError(Exception):
 
 @dataclass
 class Faults:
-    """The faults of the server, set by the command `testFaults`: until the next such command, or for a number of
-    times."""
+    """The faults of the server, set by the command `testFaults`: until the next command, or for a number of times."""
 
     find_code: int = 0
     find_after: int = 0

@@ -61,7 +61,7 @@ async def delete_conversation(
     conversation_id = request.conversation_id
     conversation = await require_own(connection, caller, conversation_id)
     count = await queries.erase_conversation(connection, caller, conversation_id=conversation_id)
-    if not count:  # another request has deleted it meanwhile
+    if not count:  # another request has deleted it
         raise unknown_conversation()
     details = {"conversationId": str(conversation_id), "messages": count}
     await record(connection, caller, "conversation.delete", "agent", conversation.agent_id, details=details)

@@ -65,7 +65,7 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     names = await list_names(connection, caller, document_ids=ids)
     if len(names) != len(ids):
         raise unknown_document()
-    # As short quotable lines: whoever named a document must not write the sender's words.
+    # As short quotable lines: the author of a document's name must not write the sender's words.
     plain = {one: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for one, name in names.items()}
     values = {
         variable.name: ", ".join(f"“{plain[one]}”" for one in dict.fromkeys(variable.ids)) for variable in variables

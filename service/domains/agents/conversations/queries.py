@@ -373,7 +373,7 @@ async def replace_readers(
 
 
 async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
-    # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
+    # They are locked, as where a turn is added or ended: the conversation first, or the two wait for each other.
     words = sa.delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     await end_erased(connection, organization_id, conversation_ids=conversation_ids)

@@ -73,6 +73,6 @@ async def _look(runtime: Runtime, http: Request, request: wire.SendMessageReques
         authorize(again, wire.SEND_MESSAGE.requires)
         acting = await acting_for(connection, again, request.user_email)
         turn = await see_turn(connection, acting, turn_id=turn_id)
-    if turn is None:  # erased meanwhile
+    if turn is None:  # erased since
         raise unknown_conversation()
     return turn

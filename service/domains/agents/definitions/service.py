@@ -91,7 +91,7 @@ async def update_agent(
     after = replace(before, **given)
     if after == before:
         return wire.AdminAgentsUpdateResponse(**dict(shown))
-    # None can take it meanwhile, since the organization is locked.
+    # No other agent can take it: the organization is locked.
     if await queries.is_name_taken(connection, caller.organization_id, name=after.name, but=after.agent_id):
         raise _name_taken()
     row = {name: getattr(after, name) for name in _ROW}

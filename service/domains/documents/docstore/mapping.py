@@ -17,7 +17,7 @@ from service.domains.documents.docstore.values import SourceId, plain_value, tim
 from service.platform.errors import ServiceError
 from service.platform.files import clean_file_name
 
-# Which fields come to what is a part of every fingerprint: when it changes, all documents are written anew.
+# Which fields come to what is a part of every fingerprint: when it changes, all documents are written again.
 _MAPPING_VERSION = 1
 _LONGEST_STEM = 200
 # The members of sourceFields that the fields of an upload come from.

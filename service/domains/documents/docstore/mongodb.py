@@ -35,7 +35,7 @@ PAGE_BYTES = 16 * 1024 * 1024
 LISTED_AT_ONCE = 1000
 POOL_SIZE = 2
 
-# What lies outside is no time to Python, nor to whoever reads it.
+# What lies outside is no time to Python, nor to a reader.
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 _DATED: Final = {"$gte": _EARLIEST, "$lte": _LATEST}

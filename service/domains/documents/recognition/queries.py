@@ -60,8 +60,7 @@ class WaitingPage:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """A page's packed blocks (number below zero: a picture), and how many of the file's blocks come before; None:
-    all."""
+    """A page's packed blocks (number below zero: a picture), and the number of the file's blocks before; None: all."""
 
     number: int
     after: int | None

@@ -46,8 +46,7 @@ def ask_values(
 
 @lru_cache(1)
 def _values() -> AnySelect:
-    """Build the statement. A function reads the index past row-level security, for the organization's documents
-    only."""
+    """Build the statement. A function reads the index past row-level security, only for the organization."""
     usable = may_read_index("documents_with_values", of="space_documents")
     keys = case((usable, array_of("keys", Text())), else_=literal([], ARRAY(Text())))
     columns = (
