@@ -38,7 +38,7 @@ def _row(name: str, field: FieldInfo, description: str) -> str:
 
 def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
-        return " The default depends on the machine."
+        return " Default: by machine."
     if field.default in (None, (), {}, "") or "Secret" in str(field.annotation):
         return ""
     return f" Default: `{field.default}`."
