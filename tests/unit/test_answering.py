@@ -1,6 +1,7 @@
 """Parts of an answer without a database or a model, and small talk in the question's language."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from service.domains.agents.answering.extractive import cut_question
 from service.domains.agents.answering.models import Exchange
 from service.domains.agents.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
 from service.domains.agents.answering.providers import BUILT_IN, model_names
 from service.domains.agents.answering.scoring import LONG_QUOTES, choose_quotes, has_number, has_words, is_alike
-from service.domains.agents.answering.segments import LONGEST_SEGMENT, Quotable, segments_of
+from service.domains.agents.answering.segments import LONGEST_SEGMENT, Quotable, cut_list, lists_of, segments_of
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
@@ -137,10 +139,69 @@ async def test_an_answer_stands_out_and_comes_from_the_best_passage():
     embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))
     two = [Quotable(number, "", "", text) for number, text in ((2, "Of gulls"), (1, "Of terns"))]
     asked = [("Sail?", ())]
-    assert await choose_quotes(embedder, asked, two, found=[[1, 2]]) == [(two, False)]
+    assert await choose_quotes(embedder, asked, two, found=[[1, 2]]) == [(two, "far")]
     others = [Quotable(3, "", "", f"Of other {place}") for place in range(9)]
-    [(chosen, answers)] = await choose_quotes(embedder, asked, [*two, *others], most=1, found=[[1, 2, 3]])
-    assert (chosen, answers) == ([two[1]], True)
+    [(chosen, fits)] = await choose_quotes(embedder, asked, [*two, *others], most=1, found=[[1, 2, 3]])
+    assert (chosen, fits) == ([two[1]], "answers")
+
+
+@pytest.mark.parametrize(
+    ("nearness", "heading", "first", "fits"),
+    [
+        *((0.57, "", 1, "close"), (0.53, "", 1, "far"), (0.57, "", 3, "far")),
+        *((0.4, "Sails of gulls", 1, "close"), (0.4, "Of gulls", 1, "far")),
+    ],
+)
+async def test_the_clearly_closest_sentence_of_the_first_document_is_close(
+    nearness: float, heading: str, first: int, fits: str
+) -> None:
+    """By its nearness and its lead over other documents, or below a heading that has the question's words."""
+    rows = lambda texts: [[1.0 if text == "Sails?" else nearness * ("Of it" in text)] for text in texts]  # noqa: E731
+    embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))
+    quotable = [
+        Quotable(1, "A", heading, "Of it all we have two kinds that rest on the pier."),
+        Quotable(3, "B", "", "Rest"),
+    ]
+    [(_, found)] = await choose_quotes(embedder, [("Sails?", ())], quotable, found=[[first, 4 - first]])
+    assert found == fits
+
+
+LIST = ["Ferry > Boarding\nTo board:\n1. Queue up.", "Ferry > Boarding\n2. Show a ticket:\n- paper\nLater\nSail."]
+
+
+def test_a_list_that_passages_cut_is_quoted_whole() -> None:
+    """It begins at the introduction and continues under the same heading. Items beyond the longest list are counted."""
+    first, second = (segments_of(text, document="Ferry", number=number) for number, text in enumerate(LIST, 1))
+    parts = lists_of([*first, *second])[1, "To board:\n1. Queue up."]
+    assert cut_list(parts) == (parts, 0)
+    assert [part.quote for part in parts] == ["To board:\n1. Queue up.", "2. Show a ticket:\n- paper"]
+    for other in (
+        LIST[1].replace("2.", "3."),
+        LIST[1].replace("> Boarding", "> Landing"),
+        "Ferry > Boarding\nSail on.",
+    ):
+        assert not lists_of([*first, *segments_of(other, document="Ferry", number=2)])
+    long = [replace(part, whole=part.quote + "\n- item" + " word" * 250 + "\nNote:") for part in parts]
+    kept, cut = cut_list(long)
+    assert (kept[0], kept[1].quote, cut) == (long[0], "2. Show a ticket:\n- paper", 1)
+    assert [part.quote for part in cut_list([replace(parts[0], whole="Sail.\nNote:")])[0]] == ["Sail."]
+
+
+def test_a_command_is_no_heading() -> None:
+    passage = "Keys\nEnter this:\ngit config --global gpg.format ssh\nThen rest a while."
+    assert {each.headings for each in segments_of(passage)} == {"Keys"}
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ("When do I claim it, and how?", ["When do I claim it?", "How do I claim it?"]),
+        ("How do I buy a book or a pen?", ["How do I buy a book?", "How do I buy a pen?"]),
+        *((whole, [whole]) for whole in ("Do I get a desk or a locker?", "How do I claim it?")),
+    ],
+)
+def test_a_question_of_two_parts_is_asked_in_parts(message: str, parts: list[str]) -> None:
+    assert [*cut_question(message, follows=False)] == parts
 
 
 def test_models_are_named_the_default_first() -> None:

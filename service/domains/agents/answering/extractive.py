@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, islice
 from pathlib import PurePath
 
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
@@ -13,8 +13,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 
 from service.domains.agents.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
 from service.domains.agents.answering.providers import BUILT_IN
-from service.domains.agents.answering.scoring import MOST_GATHERED, choose_quotes
-from service.domains.agents.answering.segments import Quotable, segments_of
+from service.domains.agents.answering.scoring import MOST_GATHERED, choose_quotes, is_alike
+from service.domains.agents.answering.segments import Quotable, cut_list, lists_of, segments_of
 from service.domains.search.understanding.extraction import MOST_QUESTIONS, extract_questions
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.text.embedding import MINILM, Embedders
@@ -31,13 +31,20 @@ _COMPARES = re.compile(
     rf"{_NOUNS} (?:and|with|to|und|mit) {_NOUNS}[\s?.!]*",
     re.IGNORECASE,
 )
+# "When do I claim, and how?" and "How do I buy a book or a licence?" ask two questions each.
+_AND_HOW = re.compile(
+    r"(\w+ (?:\w+ )?)((?:is|are|do|does|did|can|could|may|must|should|will) .+?),? and (how|when|where|why|who)[ ?]*",
+    re.IGNORECASE,
+)
+_A_NOUN = r"((?:an?|the|my|our) [\w-]+)"
+_EITHER = re.compile(rf"((?:how|where|when|who) .+? ){_A_NOUN} or {_A_NOUN}[ ?]*", re.IGNORECASE)
 # Steps, rules and comparisons take more than a sentence, unlike a number, a date or a name.
 _STEPS = r"how (?:do|does|can|could|should|must|to)|what now|why|warum|steps|explain|differences?|wie \w+ (?:ich|man)"
 _RULES = r"what (?:do|does|should|must|can|may|are|happens|counts|kinds?)|which \w+ (?:do|are|can|must|should)"
 _YES_NO = r"(?:is|are|am|do|does|can|could|may|must|should|will|has|have|darf|d.rfen|kann|k.nnen|muss|m.ssen) \w"
 _ASKS_FOR_ALL = re.compile(rf"\b(?:{_STEPS}|{_RULES})\b|(?:^|[,.?!] (?:and )?){_YES_NO}", re.IGNORECASE)
-MOST_QUOTABLE = 160
-"""Segments compared with the question, from the best passages first."""
+MOST_OF_A_PART, MOST_QUOTABLE = 2, 160
+"""Quotes for each part of a question; segments compared with the question, from the best passages first."""
 
 
 def extractive_model(embedders: Embedders) -> FunctionModel:
@@ -55,7 +62,7 @@ async def _write(
         yield reply
         return
     *before, newest = [drop_greeting(message) for message in written] or [""]
-    parts = _cut_question(newest, follows=bool(before))
+    parts = cut_question(newest, follows=bool(before))
     questions = [(complete_question([*before, part]), new) for part, new in parts.items()]
     returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     if not returns and info.function_tools:
@@ -70,22 +77,29 @@ async def _write(
     ranked = [sorted(passage["n"] for passage in passages) for passages in results]
     phrases = await asyncio.to_thread(phrases_of, newest)
     compares = _COMPARES.fullmatch(newest) is not None
-    by_section = compares or _ASKS_FOR_ALL.search(newest) is not None
+    by_section = compares or _ASKS_FOR_ALL.search(" ".join([newest, *parts])) is not None
     quotable = await asyncio.to_thread(_list_quotable, found)
     if by_section:
         quotable = [one.widened() for one in quotable]
-    most = 1 if compares else MOST_GATHERED
+    most = 1 if compares else MOST_GATHERED if len(questions) == 1 else MOST_OF_A_PART
     chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=ranked)
-    quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
-    if quotes:
-        missing = [
-            " ".join(new) or part
-            for (part, new), (_, answers) in zip(parts.items(), chosen, strict=True)
-            if not answers
-        ]
-        yield "\n\n".join([_reply(quotes, phrases), *(phrases.nothing_about.format(_line(part)) for part in missing)])
-    elif nearest := list(dict.fromkeys(quote for some, _ in chosen for quote in some)):
-        yield f"{phrases.closest}\n\n{_reply(nearest, phrases)}"
+    lists = lists_of(quotable) if by_section else {}
+    answers, close, far = (
+        list(dict.fromkeys(one for some, each in chosen if each == fit for one in some))
+        for fit in ("answers", "close", "far")
+    )
+    pairs = ((one, other) for one in answers for other in answers if len(one.quote) < len(other.quote))
+    repeated = [one for one, other in pairs if is_alike(one, other)]
+    quotes = [one for one in answers if one not in repeated]
+    told = [_reply(quotes, phrases, lists)] if quotes else []
+    if close := [one for one in close if one not in quotes]:
+        told += [phrases.closest_passage, _reply(close, phrases, lists)]
+    if told:
+        asked = zip(parts.items(), chosen, strict=True)
+        missing = [" ".join(new) or part for (part, new), (_, fits) in asked if fits == "far"]
+        yield "\n\n".join([*told, *(phrases.nothing_about.format(_line(part)) for part in missing)])
+    elif far:
+        yield f"{phrases.closest}\n\n{_reply(far, phrases, {})}"
     else:
         new = ", ".join(filter(None, map(" ".join, parts.values())))
         yield phrases.nothing_about.format(_line(new)) if new else phrases.nothing_answers
@@ -93,30 +107,38 @@ async def _write(
 
 def _list_quotable(found: Mapping[int, Mapping[str, str]]) -> list[Quotable]:
     """Cut passages, by number, into at most MOST_QUOTABLE segments."""
-    quotable: list[Quotable] = []
-    for number, each in found.items():
-        if len(quotable) < MOST_QUOTABLE:
-            quotable += segments_of(each["text"], document=each["document"], number=number)
-    return quotable[:MOST_QUOTABLE]
+    cut = (segments_of(each["text"], document=each["document"], number=number) for number, each in found.items())
+    return list(islice(chain.from_iterable(cut), MOST_QUOTABLE))
 
 
-def _cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
+def cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
     """Split a message into questions, or two things to compare. With `follows`, each comes with its new words."""
     if compared := _COMPARES.fullmatch(message):
         return {compared[1]: [], compared[2]: []}
+    if both := _AND_HOW.fullmatch(message):
+        return {f"{both[1]}{both[2]}?": [], f"{both[3].capitalize()} {both[2]}?": []}
+    if either := _EITHER.fullmatch(message):
+        return {f"{either[1]}{either[2]}?": [], f"{either[1]}{either[3]}?": []}
     short = {each.text: find_new_words(each.text) for each in cut_sentences(message)} if follows else {}
     if 1 < len(short) <= MOST_QUESTIONS and all(short.values()):
         return short
     return {part: find_new_words(part) if follows else [] for part in extract_questions(message)}
 
 
-def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
-    """Write the quotes by document and section, because words can change meaning under another heading."""
-    parts: list[str] = []
-    for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
-        lines = (("\n".join(f"> {line}" for line in one.quote.splitlines()), one) for one in group)
-        parts += [place, *(f'{text} [[{one.number}: "{one.quote}"]]' for text, one in lines)]
-    return "\n\n".join(parts)
+def _reply(quotes: Sequence[Quotable], phrases: Phrases, lists: Mapping[tuple[int, str], Sequence[Quotable]]) -> str:
+    """Write the quotes by document and section, as words can change meaning under another heading; `lists` whole."""
+    left_out: dict[Quotable, int] = {}
+    for one in quotes:
+        parts, cut = cut_list(lists.get((one.number, one.quote), [one]))
+        left_out |= {part: cut if part is parts[-1] else 0 for part in parts}
+    told: list[str] = []
+    for place, group in groupby(left_out, key=partial(_describe_source, phrases=phrases)):
+        told.append(place)
+        for one in group:
+            text = "\n".join(f"> {line}" for line in one.quote.splitlines())
+            more = [phrases.more_items.format(left_out[one])] if left_out[one] else []
+            told += [f'{text} [[{one.number}: "{one.quote}"]]', *more]
+    return "\n\n".join(told)
 
 
 def _describe_source(quote: Quotable, phrases: Phrases) -> str:

@@ -50,7 +50,9 @@ def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | Non
         for number, text in passages.items()
     }
     supported: list[bool] = []
-    for numbers, terms, cited in _statements(reply.removeprefix(phrases_of(reply).closest), stemming):
+    own = phrases_of(reply)
+    said = re.sub(own.more_items.format(r"\d+"), "", reply.removeprefix(own.closest))
+    for numbers, terms, cited in _statements(said, stemming):
         of_it = [known[number] for number in cited if number in known]
         figures, words = [has for has, _ in of_it], [of for _, of in of_it]
         together = frozenset[str]().union(*figures), frozenset[int]().union(*words)

@@ -15,11 +15,14 @@ from service.text.languages import ENGLISH, tell_language
 @dataclass(frozen=True, slots=True)
 class Phrases:
     """Phrases in a language. `nothing_answers` fits any reason, `nothing_about` a part of a question; `closest`
-    introduces possible help. `grammar` has typical words, `numbers` words' values; `refusing` finds refusals."""
+    and `closest_passage` introduce possible help; `more_items` counts what is left out of a list. `grammar` has typical
+    words, `numbers` words' values; `refusing` finds refusals."""
 
     nothing_answers: str
     nothing_about: str
     closest: str
+    closest_passage: str
+    more_items: str
     source: str
     section: str
     welcome: str

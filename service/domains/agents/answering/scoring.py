@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import chain, repeat
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
 SURE = 0.55
 """A sentence with a lower score is shown with all that is below the same heading."""
 
-NEAR_THE_BEST = 0.7
+NEAR_THE_BEST = 0.75
 """Beside the best one, sentences with at least this share of its score are quoted."""
 
 MEANING = 0.62
@@ -43,6 +44,11 @@ MEANING = 0.62
 
 NEAREST = 0.25
 """Where no sentence is an answer, those with at least this score are shown as the nearest."""
+
+CLOSE, CLOSE_IN_MEANING, CLEARLY = 0.42, 0.5, 0.1
+CLOSE_TITLED, MOST_OF_IT = 0.35, 0.5
+"""Where no sentence is an answer, the best is close with this score and nearness and this lead over other documents, or
+with the last score below names and headings with the share MOST_OF_IT of the question's words."""
 
 MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 2, 1200
 """The most quotes, the most nearest sentences shown, and the characters after which no quote is added."""
@@ -73,8 +79,8 @@ _NUMERALS = frozenset(word for each in PHRASES.values() for word, value in each.
 
 Asked = tuple[str, Sequence[str]]
 """A question, and words required in an answer or in the headings above."""
-Chosen = tuple[list[Quotable], bool]
-"""The best sentences in order, and whether the question is answered; if not, they are the nearest, if any."""
+Chosen = tuple[list[Quotable], Literal["answers", "close", "far"]]
+"""Sentences that answer, in order; the clearly closest sentence; or the nearest sentences, if any."""
 
 
 async def choose_quotes(
@@ -88,7 +94,7 @@ async def choose_quotes(
     """Return the best sentences for each question, never more than `most`. They never depend on unreadable text.
     `found`: the numbers of the passages that were found for each question, best first."""
     if not quotable:
-        return [([], False)] * len(questions)
+        return [([], "far")] * len(questions)
     questions = await asyncio.to_thread(_correct, questions, quotable)
     texts = (f"{each.context}\n{each.text}" for each in quotable)
     vectors = await embedder.embed([*(question for question, _ in questions), *texts])
@@ -124,10 +130,10 @@ def _choose_all(
         )
         fit = [place for place, one in enumerate(stemmings) if has_words(quotable[place], having, one)]
         asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
-        some, answers = (
-            _choose_for(question, *asked, row[fit], prior[fit], limit=most) if fit and question.strip() else ([], False)
-        )
-        chosen.append((some if answers or not having else [], answers))
+        one: Chosen = ([], "far")
+        if fit and question.strip():
+            one = _choose_for(question, *asked, row[fit], prior[fit], limit=most)
+        chosen.append(([], "far") if having and one[1] != "answers" else one)
     return chosen
 
 
@@ -141,17 +147,26 @@ def _choose_for(
     limit: int,
 ) -> Chosen:
     asked = read_query(question, tuple(sorted(set(stemmings)))).alternatives()
-    scores = near + prior + _overlaps(asked, quotable, stemmings)
+    words, above = zip(*_overlaps(asked, quotable, stemmings), strict=True)
+    scores = near + prior + words
     if _ASKS_FOR_NUMBER.search(question):
         scores += [NUMBER if has_number(each.text) else -NUMBER for each in quotable]
     scores = np.maximum(scores, np.where(near >= MEANING, BOUND, 0.0))
     order = (scores + TITLED * np.array(_begin_titled(asked, quotable, stemmings))).tolist()
     most, share = (MOST_GATHERED, NEAR_WHEN_GATHERING) if _GATHERS.search(question) else (MOST_QUOTES, NEAR_THE_BEST)
     quotable = [one if score >= SURE else one.widened() for one, score in zip(quotable, scores.tolist(), strict=True)]
+    has_names = _has_names(question, quotable, stemmings)
     if scores.max() < BOUND:
-        return _choose(quotable, order, bound=NEAREST, most=MOST_NEAREST, share=share), False
+        best = int(scores.argmax())
+        is_first = quotable[best].document == quotable[int(prior.argmax())].document
+        others = [score for one, score in zip(quotable, scores, strict=True) if one.document != quotable[best].document]
+        leads = near[best] >= CLOSE_IN_MEANING and scores[best] >= max(CLOSE, max(others, default=0) + CLEARLY)
+        is_titled = above[best] >= MOST_OF_IT and scores[best] >= CLOSE_TITLED
+        if has_names and is_first and (leads or is_titled):
+            return [quotable[best]], "close"
+        return _choose(quotable, order, bound=NEAREST, most=MOST_NEAREST, share=share), "far"
     chosen = _choose(quotable, order, bound=BOUND, most=min(most, limit), share=share)
-    return chosen, _has_names(question, quotable, stemmings)
+    return chosen, "answers" if has_names else "far"
 
 
 def _has_names(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> bool:
@@ -175,8 +190,10 @@ def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stem
     return titled
 
 
-def _overlaps(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[float]:
-    """Score sentences by the question's words, in the forms of the documents' languages. Rare words count more."""
+def _overlaps(
+    asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]
+) -> list[tuple[float, float]]:
+    """Score sentences by the question's words in any form, beside the share in the headings. Rare words count more."""
     own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
     weights = {
         word: math.log(1 + (len(own) + 1) / (sum(not terms.isdisjoint(word) for terms in own) + 0.5)) for word in asked
@@ -186,14 +203,13 @@ def _overlaps(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemming
     def share(terms: frozenset[int]) -> float:
         return sum(weight for word, weight in weights.items() if not terms.isdisjoint(word)) / total
 
-    def tells(sentence: Quotable, terms: frozenset[int]) -> bool:
-        return share(terms) > 0 or len(sentence.text.split()) >= FEWEST_TELLING_WORDS or not sentence.text.isascii()
+    def score(sentence: Quotable, terms: frozenset[int], above: frozenset[int]) -> float:
+        is_long = len(sentence.text.split()) >= FEWEST_TELLING_WORDS or not sentence.text.isascii()
+        tells = is_long or share(terms) > 0
+        return OWN_WORDS * share(terms) + WORDS_IN_CONTEXT * (share(terms | above) if tells else 0.0)
 
-    return [
-        OWN_WORDS * share(terms)
-        + WORDS_IN_CONTEXT * (share(terms | _terms(each.context, stemming)) if tells(each, terms) else 0.0)
-        for each, terms, stemming in zip(quotable, own, stemmings, strict=True)
-    ]
+    aboves = [_terms(each.context, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
+    return [(score(*each), share(each[2])) for each in zip(quotable, own, aboves, strict=True)]
 
 
 def has_number(sentence: str) -> bool:

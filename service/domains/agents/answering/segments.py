@@ -4,14 +4,15 @@ import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from pathlib import PurePath
 
 from service.text.chunking import PATH_SEPARATOR
 from service.text.sentences import Span, cut_lines, cut_sentences
 
-LONGEST_SEGMENT = 1200
-"""Characters. The introduction of a list, or a question, is quoted with the following text up to this length."""
+LONGEST_SEGMENT, LONGEST_LIST = 1200, 2000
+"""Characters. The introduction of a list, or a question, is quoted with the following text up to this length; the
+second is for lists that are cut over passages."""
 
 LONGEST_TABLE = 600
 """Characters of a table quoted with each row. Rows of longer tables are quoted alone."""
@@ -27,7 +28,9 @@ FEWEST_WORDS = 4
 
 _LEADING = (":", "?")
 _MARKS = ("-", "*", "•")
-_ITEM = re.compile(r"[-*•]|\d{1,3}[.)] ")
+_ITEM = re.compile(r"[-*•]|(\d{1,3})[.)] ")
+_CODE = re.compile(r"(?:^|\s)(?:--?[a-z]|[~$.]?/\w)|\w=\S")
+"""Options, paths and assignments, which stand in commands and not in headings."""
 _ROW_SEPARATOR = " | "
 _KEYWORDS = ("Keywords: ", "Tags: ", "Categories: ")
 """Beginnings of keyword lists on pages, written for search and not as sentences."""
@@ -96,6 +99,42 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
     return segments
 
 
+def lists_of(quotable: Sequence[Quotable]) -> dict[tuple[int, str], list[Quotable]]:
+    """Return the parts of each list that is cut over passages, by the number and the words of each part."""
+    sections = list({(one.number, one.around): one.widened() for one in quotable if one.around}.values())
+    lists: dict[tuple[int, str], list[Quotable]] = {}
+    for before, after in pairwise(sections):
+        if _is_continued(before, after):
+            parts = lists.setdefault((before.number, before.quote), [before])
+            parts.append(replace(after, section=parts[-1].section))
+            lists[after.number, after.quote] = parts
+    return lists
+
+
+def _is_continued(before: Quotable, after: Quotable) -> bool:
+    """Return whether a passage begins with the rest of the list at the end of another. The headings above say so."""
+    first, last = after.around.partition("\n")[0], before.around.rpartition("\n")[2]
+    names = [(one.document, re.split(f"\n|{PATH_SEPARATOR}", one.headings)[-1]) for one in (before, after)]
+    if before.number == after.number or "\n" in after.headings or names[0] != names[1] or not _ITEM.match(first):
+        return False
+    numbers = [int(item[1]) for line in (last, first) if (item := _ITEM.match(line)) and item[1]]
+    is_next = len(numbers) < 2 or numbers[1] in {1, numbers[0] + 1}
+    return is_next and (last.endswith(":") or _ITEM.match(last) is not None)
+
+
+def cut_list(parts: Sequence[Quotable]) -> tuple[list[Quotable], int]:
+    """Return the parts of a list up to LONGEST_LIST, and how many items are cut. No part ends with an introduction."""
+    room, cut, kept = LONGEST_LIST, 0, list[Quotable]()
+    for part in parts:
+        lines = part.quote.split("\n")
+        fits = [line for line in lines if (room := room - len(line)) >= 0]
+        cut += sum(_ITEM.match(line) is not None for line in lines[len(fits) :])
+        while fits and fits[-1].endswith(":") and part is parts[-1]:
+            fits.pop()
+        kept += [replace(part, whole="\n".join(fits))] if fits else []
+    return kept, cut
+
+
 def _plain(name: str) -> str:
     return " ".join(name.casefold().split())
 
@@ -110,7 +149,8 @@ def _is_heading(lines: Sequence[str], place: int) -> bool:
     line, is_first, is_last = lines[place], place == 0, place + 1 == len(lines)
     if is_first and not is_last and PATH_SEPARATOR in line and not line.startswith(_MARKS):
         return True
-    if is_last or line.endswith(_ENDS) or line.startswith(_MARKS) or _is_unspaced(line) or _is_row(line):
+    is_other = _CODE.search(line) or _is_unspaced(line) or _is_row(line)
+    if is_last or is_other or line.endswith(_ENDS) or line.startswith(_MARKS):
         return False
     words, has_digits = len(line.split()), any(map(str.isdigit, line))
     if line.isupper() and not has_digits:
