@@ -24,6 +24,7 @@ class Me:
     """Whether searches without the option are reranked. None: the service has no endpoint for the question."""
     groups: tuple[NamedGroup, ...] = ()
     shares_own: bool = False
+    trash_days: int = 0
 
 
 def client() -> Carrel:
@@ -53,7 +54,8 @@ def me() -> Me:
         is_admin = any(user.email == found.email and user.active and user.is_admin for user in users)
     else:
         is_admin = found.is_admin and ApiScope.ADMIN in found.scopes
-    return Me(found.email, found.name, is_admin, found.reranks_by_default, tuple(found.groups), bool(found.shares_own))
+    about = found.reranks_by_default, tuple(found.groups), bool(found.shares_own), found.trash_days or 0
+    return Me(found.email, found.name, is_admin, *about)
 
 
 def me_now() -> Me:

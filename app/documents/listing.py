@@ -137,14 +137,9 @@ def tell_undoing(documents: Sequence[Document]) -> str:
 
 
 def tell_trash(what: str) -> str:
-    if not (days := trash_days()):
+    if not (days := api.me().trash_days):
         return "This can't be undone."
     return f"The owner and admins can restore {what} from the trash for {count_text(days, 'day')}."
-
-
-def trash_days() -> int:
-    """Return how many days the trash keeps a document; 0: there is no trash."""
-    return show_errors(lambda: next(api.client().catalog.list_trashed_documents(page_size=1).pages())).trash_days
 
 
 def change_each(

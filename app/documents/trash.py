@@ -5,12 +5,14 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import ceil
+from uuid import UUID
 
 import streamlit as st
 
 import carrel
 from app import api
-from app.documents.listing import change_each, trash_days
+from app.documents.listing import change_each
+from app.formatting import one_line
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.filters import text_filter
@@ -19,13 +21,14 @@ from carrel import Carrel
 from carrel.wire.trash import TrashedDocument
 from flows.operations.formatting import count_text, list_text
 
-TRASH, LEFT_OUT = "documents.trash", "documents.left_out"
+TRASH, LEFT_OUT, DONE = "documents.trash", "documents.left_out", "documents.trash_done"
 
 
 def show_trash() -> None:
     """Show the person's deleted documents (for admins, all), with actions to restore or delete them."""
     for text in st.session_state.pop(LEFT_OUT, ()):
         notices.show_warning(text)
+    _show_done(st.session_state.pop(DONE, {}))
     name = text_filter("Name or path", "deleted")
     catalog = api.client().catalog
     listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)
@@ -45,6 +48,15 @@ def show_trash() -> None:
             confirm(f"Delete {many} for good?", "This can't be undone.", doing="Delete", action=act, names=names)
 
 
+def _show_done(done: Sequence[tuple[str, UUID | None]]) -> None:
+    for doing, is_back in (("Restored", True), ("Deleted for good", False)):
+        if names := [one_line(name) for name, document in done if (document is not None) is is_back]:
+            notices.show_note(f"{doing}: {list_text(names)}.")
+    for name, document in done[:5]:
+        if document is not None:
+            notices.show_link(f"Open {one_line(name)}", "documents", document=str(document))
+
+
 def _row(one: TrashedDocument) -> dict[str, object]:
     return {
         "Name": one.document_name,
@@ -58,7 +70,7 @@ def _row(one: TrashedDocument) -> dict[str, object]:
 def _show_nothing(name: str) -> None:
     if name:
         notices.show_empty("No deleted document is like that.", "Look for a part of its name or path.")
-    elif days := trash_days():
+    elif days := api.me().trash_days:
         kept = f"Documents that you delete can be restored here for {count_text(days, 'day')}."
         notices.show_empty("Nothing is in the trash.", kept)
     else:
@@ -67,6 +79,7 @@ def _show_nothing(name: str) -> None:
 
 def _restore(client: Carrel, one: TrashedDocument) -> None:
     back = client.catalog.restore_document(one.trashed_document_id)
+    st.session_state.setdefault(DONE, []).append((one.document_name, back.document_id))
     if lost := [*(back.readers_left_out or ()), *(back.collections_left_out or ())]:
         told = st.session_state.setdefault(LEFT_OUT, [])
         told.append(f"{one.document_name} was restored without {list_text(lost)}: deleted, or not yours to change.")
@@ -76,3 +89,4 @@ def _delete(chosen: Sequence[TrashedDocument]) -> None:
     forget(TRASH, unchoose=True)
     with suppress(carrel.NotFoundError):  # an attempt before, or another person, has deleted or restored all
         api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])
+        st.session_state[DONE] = [(one.document_name, None) for one in chosen]

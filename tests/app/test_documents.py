@@ -418,12 +418,19 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
     page = page.answer("Restore …", "Restore")
     assert names(page) == [f"{word} 2", f"{word} 0"]
     assert f"{word} 3 was restored without {word} crew" in page.shown
+    assert f"Restored: {word} 3 and {word} 1." in page.shown
+    assert re.search(rf'href="documents\?document=[0-9a-f-]+"[^>]*>Open {word} 3<', page.shown)
     page = page.choose(0, 1).press("Delete for good …")
     assert (f"{word} 2" in page.shown, "can&#x27;t be undone" in page.shown) == (True, True)
     [kept, other] = house.client.catalog.list_trashed_documents(document_name=word)
     house.client.catalog.delete_trashed_documents([kept.trashed_document_id, other.trashed_document_id])
     page = page.answer("Delete for good …", "Delete")  # what another person has deleted since
     assert ("No deleted document is like that." in page.shown, "Nothing is" in page.shown) == (True, False)
+    assert "Deleted for good" not in page.shown
+    house.client.catalog.delete_document(house.load(f"{word} 4"))
+    page = house.open("documents", trash="open", deleted=word).choose(0)
+    page = page.press("Delete for good …").answer("Delete for good …", "Delete")
+    assert f"Deleted for good: {word} 4." in page.shown
     assert names(house.open("documents", name=word, order="name")) == [f"{word} 1", f"{word} 3"]
 
 
@@ -431,7 +438,7 @@ def test_an_empty_trash_says_how_long_documents_stay(house: House, monkeypatch) 
     empty = f"{uuid4().hex[:8]}@example.test"
     house.add_people(empty)
     assert "can be restored here for 7 days." in house.open("documents", signed_in_as=empty, trash="open").shown
-    monkeypatch.setattr("app.documents.trash.trash_days", lambda: 0)
+    monkeypatch.setattr(house.service.runtime.settings, "trash_days", 0)
     page = house.open("documents", signed_in_as=empty, trash="open")
     assert "Documents that you delete can&#x27;t be restored." in page.shown
 

@@ -31,6 +31,8 @@ class MeResponse(ResponseModel):
 
     shares_own: bool | None = None
     """Whether the person may share what they own; absent: the organization leaves it to admins, or the token does."""
+    trash_days: int | None = None
+    """How many days the trash keeps a deleted document; absent: there is no trash."""
 
 
 ME = ApiOperation("me", RequestModel, MeResponse, MEMBER, method="GET", version="v1")

@@ -29,6 +29,7 @@ async def get_me(runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
         scopes=sorted(caller.scopes or ()),
         reranks_by_default=None if runtime.reranker is None else organization.enable_reranking,
         shares_own=(may_share and organization.owner_sharing_enabled) or None,
+        trash_days=runtime.settings.trash_days or None,
         groups=sorted(
             (NamedGroup(id=one.principal_id, name=one.name) for one in groups if one.kind == "group"),
             key=lambda group: group.name.casefold(),
