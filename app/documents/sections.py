@@ -316,4 +316,5 @@ def _show_chunk(
 def show_readers(document: GetDocumentResponse) -> None:
     notices.show_text(f"It belongs to {owner_of(document)}.")
     # A file in an archive has the readers of the archive.
-    show_access(resource_of(document), owns=may_update(document) and document.parent_document_id is None)
+    within = document.parent_document_id is not None
+    show_access(resource_of(document), owns=may_update(document) and not within, within=within)

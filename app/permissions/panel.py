@@ -16,7 +16,7 @@ from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, losses_of, person_at
 from app.permissions.explaining import Path, explanation, groups_in, key_of_holder
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog
-from app.ui.errors import FAILURES, show_errors
+from app.ui.errors import FAILURES, problem_of, show_errors
 from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
@@ -91,24 +91,24 @@ def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool 
 
 
 def show_access(
-    resource: Resource, *, owns: bool = False, warn: Warn | None = None, leads: bool = True
+    resource: Resource, *, owns: bool = False, warn: Warn | None = None, leads: bool = True, within: bool | None = None
 ) -> Grants | None:
     """Show direct access to a resource, and offer changes; `leads` adds a link to the effective access. A non-admin
-    owner sees the owner's own shares only."""
+    owner sees the owner's own shares only. `within`: whether it is a file in an archive or mail; None: not known."""
     if api.me().is_admin:
         grants = show_errors(partial(grants_on, api.client(), resource))
         _show_holders(resource, grants)
         if warn is not None:
             warn(grants.who.values())
-        offer_change(resource, grants, warn)
+        offer_change(resource, grants, warn, within=within)
         if leads:
             show_link("Effective access: who can read it, and why", "who_can_read", resource=resource.key)
         return grants
-    if owns and not _show_container(resource):
+    if owns:
         shares = show_errors(partial(_shares_on, resource))
         if api.me().shares_own or shares.who:
             _show_holders(resource, shares)
-            offer_change(resource, shares)
+            offer_change(resource, shares, within=within)
         if had := st.session_state.pop(HAD, ""):
             show_text(f"Already had access: {had}.")
     show_text("An admin of your organization can tell you who else may read it.")
@@ -134,9 +134,11 @@ def show_holders(rows: Sequence[tuple[str, str]], *, none: str) -> None:
         show_note(f"And {count_text(len(rows) - SHOWN_HOLDERS, 'other')}: “Manage access” finds them by name.")
 
 
-def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | None = None) -> None:
+def offer_change(
+    resource: Resource, grants: Grants | None = None, warn: Warn | None = None, *, within: bool | None = None
+) -> None:
     """Offer the dialog for changing a resource's access; `grants` saves reading the grants again."""
-    if _show_container(resource):
+    if within is not False and _show_container(resource):
         return
     offer_action("Manage access", open_change, resource, key="grants.change", icon="edit")
     if is_open(CHANGE, resource.key):
@@ -173,7 +175,8 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     gives, may_edit = not before.own or api.me().shares_own, resource.kind != AGENT
     added: list[Principal] | None = []
     if not gives:
-        show_text("In this organization, only admins give access. You can remove what you gave.")
+        show_text("Owners can't share here; an admin can give access, and an upload can name readers.")
+        show_text("You can remove what you gave.")
     else:
         added = name_principals() if before.own else pick_principals(ADDED, label="Add people or groups", chosen=given)
     role = choose_role("Role of those who are added", "as") if may_edit and gives else GrantRole.VIEWER
@@ -182,6 +185,8 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
         f"{EVERYBODY} may {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
     after = before.with_changes(added=added or (), role=role, changed=changed, everybody=everybody)
+    if added and before.own and not _are_known(resource, after):
+        added, after = None, before
     said = changes_in_words(resource, before, after)
     show_changes(said, [resource])
     if warn is not None:
@@ -245,6 +250,18 @@ def name_principals() -> list[Principal] | None:
     chosen = st.multiselect("Your groups", list(groups), format_func=groups.__getitem__, key=f"{ADDED}.groups")
     people = [Principal(PERSON, one, one) for one in addresses]
     return None if wrong else [*people, *(Principal(GROUP, one, groups[one]) for one in chosen)]
+
+
+def _are_known(resource: Resource, after: Grants) -> bool:
+    """Show the service's refusal of unknown people, before anything is promised to them. Saving shows other errors."""
+    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
+    try:
+        person_client().permissions.set_shares(resource.reference, wanted, validate_only=True)
+    except FAILURES as error:
+        if getattr(error, "code", "") == "unknown_principal":
+            problem_of(error).show()
+            return False
+    return True
 
 
 def _choose_role(key: str, field_key: str) -> None:

@@ -53,24 +53,25 @@ async def resolve(
     organization_id: UUID,
     *,
     references: Sequence[tuple[str, PrincipalReference]],
-    may_be_named: Callable[[Principal], bool] | None = None,
+    may_be_named: Callable[[Principal, int], bool] | None = None,
 ) -> list[Named]:
     """Resolve references (each with its field) to principals, in order. BadRequest lists unknown principals, and
-    principals that the caller may not name: the caller can't distinguish the two."""
+    principals that the caller may not name in a place: the caller can't distinguish the two."""
     emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
-    rows = rows if may_be_named is None else list(filter(may_be_named, rows))
-    people = {row.email: row.principal_id for row in rows if row.email is not None}
-    others = {(row.kind, row.principal_id) for row in rows}
+    people = {row.email: row for row in rows if row.email is not None}
+    others = {(row.kind, row.principal_id): row for row in rows}
     named: list[Named] = []
     unknown: list[FieldError] = []
-    for field, one in references:
+    for place, (field, one) in enumerate(references):
         if isinstance(one, UserReference):
-            found = next((people[form] for form in _forms(one.email) if form in people), None)
+            known = [people[form] for form in _forms(one.email) if form in people]
         else:
             kind = "group" if isinstance(one, GroupReference) else "serviceAccount"
-            found = one.id if (kind, one.id) in others else None
+            known = [others[kind, one.id]] if (kind, one.id) in others else []
+        nameable = (row.principal_id for row in known if may_be_named is None or may_be_named(row, place))
+        found = next(nameable, None)
         if found is None:
             unknown.append(FieldError(field, f"{describe(one)} is unknown in this organization"))
         else:

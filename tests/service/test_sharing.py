@@ -87,6 +87,8 @@ def test_whom_an_owner_may_not_name_is_as_unknown_as_nobody(service, memo) -> No
     assert details == [(f"grants.{place}.principal", "unknown in this organization") for place in range(1, 7)]
     assert "exact addresses" in answer.json()["error"]["message"]
     assert readers(service, memo) == [ADA]
+    assert named(done(service.call(SHARE, shares(memo, user(BEN), validateOnly=True)))) == {"ben": "VIEWER"}
+    assert (readers(service, memo), entries(service, action="grants.share")) == ([ADA], [])
     assert named(done(service.call(SHARE, shares(memo, (user(BEN), "EDITOR"), user(BEN))))) == {"ben": "EDITOR"}
 
 

@@ -185,6 +185,7 @@ class Permissions(Resource[M]):
         resource: ResourceReference | ResourceIdentifier | Members,
         grants: Iterable[Grant | Members],
         *,
+        validate_only: bool | None = None,
         user_email: str | None = None,
         version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
@@ -194,10 +195,15 @@ class Permissions(Resource[M]):
 
         A principal is an active user, `{"type": "user", "email": …}`, or a group of the caller's,
         `{"type": "group", "id": …}`; others raise InvalidArgumentError `unknown_principal`. New roles need the
-        organization's `owner_sharing_enabled`. All end as soon as the caller stops owning it or being active.
+        organization's `owner_sharing_enabled`. All end when the caller no longer owns it or is no longer active.
+        `validate_only` raises likewise, and changes nothing.
         """
         request = SetSharesRequest(
-            version=version, user_email=user_email, resource=reference_to(resource), grants=as_list(Grant, grants)
+            version=version,
+            user_email=user_email,
+            resource=reference_to(resource),
+            grants=as_list(Grant, grants),
+            validate_only=validate_only,
         )
         return Call(SET_SHARES, request)
 

@@ -178,6 +178,8 @@ class SetSharesRequest(GetSharesRequest, common.VersionedRequest):
 
     grants: Annotated[list[Grant], Field(max_length=1000)]
     """All roles that the owner gives from now on, to users and to the owner's groups, at most 1000."""
+    validate_only: bool | None = None
+    """Whether to refuse what would be refused, and change nothing; default: false."""
 
 
 class ResourceShares(common.Versioned):
@@ -236,4 +238,5 @@ SET_SHARES = ApiOperation(
 
 A principal is an active user, `{"type": "user", "email": …}`, or a group of the caller's,
 `{"type": "group", "id": …}`; others raise InvalidArgumentError `unknown_principal`. New roles need the
-organization's `owner_sharing_enabled`. All end as soon as the caller stops owning it or being active."""
+organization's `owner_sharing_enabled`. All end when the caller no longer owns it or is no longer active.
+`validate_only` raises likewise, and changes nothing."""

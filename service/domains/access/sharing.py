@@ -3,7 +3,6 @@ the owner is in. What an owner gave ends with the ownership, and when the owner 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -51,7 +50,7 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
         message = "Owners can't share here; an admin can give access, and an upload can name readers."
         raise Forbidden(message, code="owner_sharing_disabled")
-    if after != before:
+    if after != before and not request.validate_only:
         shared = Access.of([*others.grants(), *after.items()])
         await permissions.set_access(connection, organization_id, object_id=resource.object_id, access=shared)
         await record_all(connection, caller, changes=[permissions.share_change(resource, before, after)])
@@ -92,16 +91,14 @@ async def _resolve(
     """Find the principals that are given a role; BadRequest `unknown_principal` for people who aren't active users and
     for groups that the owner isn't in. A role that the owner has given them before may stay or be lowered."""
 
-    def is_known(one: Principal) -> bool:
-        return one.principal_id in caller.principals if one.kind == "group" else one.kind == "user" and one.active
+    def may_be_named(one: Principal, place: int) -> bool:
+        is_member = one.kind == "group" and one.principal_id in caller.principals
+        is_known = is_member or (one.kind == "user" and one.active)
+        return is_known or not _raises(before.get(one.principal_id), Role(grants[place].role))
 
-    find = partial(resolve, connection, caller.organization_id)
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
-    named = await find(references=references, may_be_named=lambda one: is_known(one) or one.principal_id in before)
-    given = [(one.principal_id, Role(grant.role)) for one, grant in zip(named, grants, strict=True)]
-    more = [one for one, (who, role) in zip(references, given, strict=True) if _raises(before.get(who), role)]
-    await find(references=more, may_be_named=is_known)
-    return best_roles(given)
+    named = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
+    return best_roles((one.principal_id, Role(grant.role)) for one, grant in zip(named, grants, strict=True))
 
 
 def _raises(before: str | None, role: Role) -> bool:

@@ -37,7 +37,7 @@ async def share_conversation(
         connection,
         caller.organization_id,
         references=[(f"readers.{place}", UserReference(email=email)) for place, email in enumerate(request.readers)],
-        may_be_named=lambda one: one.kind == "user" and one.active,
+        may_be_named=lambda one, _place: one.kind == "user" and one.active,
     )
     # another request may have deleted it meanwhile
     if not await queries.lock_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id):
