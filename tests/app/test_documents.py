@@ -54,13 +54,13 @@ def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(hous
     assert "No document of this run is here." in house.open("documents", run="abc").shown
 
 
-def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
 def test_a_type_is_an_everyday_word() -> None:
     office = "application/vnd.openxmlformats-officedocument."
     types = [f"{office}wordprocessingml.document", f"{office}spreadsheetml.template", "text/csv; header=present"]
     assert [kind_of(one) for one in [*types, "application/x-no"]] == ["Word", "Excel", "CSV", "application/x-no"]
 
 
+def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     tag = uuid4().hex[:8]
     house.load(f"{tag} plain")
     document = house.load(f"{tag} table", "a,b\n1,2\n", file_name="t.csv")
