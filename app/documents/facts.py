@@ -33,11 +33,7 @@ def state_of(document: catalog.Document) -> str:
     return "No text" if document.has_no_text else STATES[document.indexing]
 
 
-_FAMILIES = {
-    "Word": "wordprocessingml|ms-word",
-    "Excel": "spreadsheetml|excel",
-    "PowerPoint": "presentationml|powerpoint",
-}
+_FAMILIES = {"Word": "wordprocessing|ms-word", "Excel": "spreadsheet|excel", "PowerPoint": "presentation|powerpoint"}
 
 
 def kind_of(media_type: str) -> str:
