@@ -10,7 +10,7 @@ import carrel
 from app import api
 from app.document_collections import contents
 from app.documents import chosen_access
-from app.documents.listing import CHOSEN, change_each, list_documents, tell_undoing
+from app.documents.listing import CHOSEN, EXPORTED, change_each, exported, list_documents, tell_undoing
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary
@@ -51,8 +51,7 @@ def offer_actions(chosen: Sequence[Document]) -> None:
         notices.offer_action("Remove from a collection …", open_dialog, REMOVE, key="chosen.remove", icon="remove")
         if api.me().is_admin:
             notices.offer_action("Access …", chosen_access.open_changing, key="chosen.access", icon="group")
-        rows = [[one.document_name, one.document_external_id, str(one.document_id), one.owner.name] for one in chosen]
-        table = in_batches(("Name", "Path", "Id", "Owner"), [rows], count=lambda _: None, most=len(rows))
+        table = in_batches(EXPORTED, [map(exported, chosen)], count=lambda _: None, most=len(chosen))
         notices.offer_download("Export as CSV", table, "documents.csv")
 
 

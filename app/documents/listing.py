@@ -14,6 +14,7 @@ from app.ui import notices
 from app.ui.dialogs import NotYetError
 from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
+from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, forget
 from carrel.wire.catalog import Document, DocumentOrder
 from carrel.wire.common import NamedDocument
@@ -123,6 +124,20 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
     with st.popover("Copy as Python", icon=":material/code:"):
         call = f"documents = client.catalog.list_documents({lines}\n)\ndocuments.to_frame()"
         st.code(f"from carrel import Carrel\n\nclient = Carrel()\n{call}", wrap_lines=True)
+
+
+EXPORTED = ("Name", "Path", "Id", "Owner")
+
+
+def exported(one: Document) -> Sequence[str]:
+    return one.document_name, one.document_external_id, str(one.document_id), one.owner.name
+
+
+def offer_list_export(arguments: Mapping[str, Any]) -> None:
+    """Show a button for a CSV of the whole list, in its order."""
+    pages = api.client().catalog.list_documents(**arguments, page_size=1000).pages()
+    rows = (map(exported, page.documents) for page in pages)
+    offer_export("documents.csv", EXPORTED, rows, about=tuple(map(str, arguments.items())), label="Export list as CSV")
 
 
 def tell_undoing(documents: Sequence[Document]) -> str:

@@ -11,9 +11,20 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import api
 from app.documents import sections
+from app.documents.all_matches import offers_all, show_change
 from app.documents.chosen import offer_actions
 from app.documents.facts import kind_of, name_of_place, state_of
-from app.documents.listing import ALL, CHOSEN, LIST, Wanted, offer_python, read_wanted, show_folders, tell_undoing
+from app.documents.listing import (
+    ALL,
+    CHOSEN,
+    LIST,
+    Wanted,
+    offer_list_export,
+    offer_python,
+    read_wanted,
+    show_folders,
+    tell_undoing,
+)
 from app.documents.original import has_original, show_original
 from app.documents.preview import preview_document
 from app.documents.trash import show_trash
@@ -98,8 +109,12 @@ def _show_list() -> None:
         if opens:
             show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
         else:
-            offer_actions(choose_rows(CHOSEN, listed, **parts()))
+            show_change()
+            chosen = choose_rows(CHOSEN, listed, **parts())
+            if not offers_all(chosen, wanted):
+                offer_actions(chosen)
         offer_python(wanted.arguments())
+        offer_list_export(wanted.arguments())
         notices.show_link("Trash", "documents", trash="open")
     with beside, st.container(key="preview"):
         shown = shown_items(LIST if opens else CHOSEN)
