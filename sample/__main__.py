@@ -172,7 +172,7 @@ def remove(client: carrel.Carrel, *, sure: bool) -> None:
     if state.items:
         say(f"What will go: {count_items(state.items)}. People are offboarded: they can't sign in any more.")
     else:
-        say("Nothing of the sample is here that could be removed.")
+        say("There are no sample items to remove.")
     for sentence in state.stays:
         say(f"Stays: {sentence}")
     try:

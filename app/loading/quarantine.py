@@ -41,9 +41,9 @@ def choose_source(found: Sequence[Source]) -> Source | None:
     known = {str(one.source_id): one for one in found}
     asked = _find_asked(known)
     if asked and asked not in known:
-        notices.show_warning("The address names a source that isn't there.", "Choose here instead.")
+        notices.show_warning("The source in the URL does not exist.", "Choose a source below.")
     if not (labels := _narrow(label_sources(found))):
-        notices.show_empty("No source has this in its name.", "Try fewer letters.")
+        notices.show_empty("No source has this text in its name.", "Try fewer letters.")
         return None
     options = dict(islice(labels.items(), MOST))
     if asked in labels:
@@ -51,7 +51,7 @@ def choose_source(found: Sequence[Source]) -> Source | None:
     # What is chosen stays so when the order changes, or a label.
     chosen = choice_filter("Source", ADDRESS, options, default=asked if asked in options else next(iter(options)))
     if len(labels) > len(options):
-        notices.show_text(f"{len(labels):,} sources fit: type more of the name to narrow them down.")
+        notices.show_text(f"{len(labels):,} sources match. Type more of the name.")
     if st.query_params.get(ADDRESS) != chosen:
         st.query_params[ADDRESS] = chosen
     return known[chosen]
@@ -82,7 +82,7 @@ def _find_asked(known: Mapping[str, Source]) -> str:
 def _narrow(labels: dict[str, str]) -> dict[str, str]:
     if len(labels) <= MANY:
         return labels
-    part = text_filter("Find a source", "find", placeholder="A part of its path or address").lower()
+    part = text_filter("Find a source", "find", placeholder="Part of its path or URL").lower()
     return {key: label for key, label in labels.items() if part in label.lower()}
 
 
@@ -99,9 +99,9 @@ def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Calla
 
 LIST = "quarantine.items"
 _SHOWN = {  # by the value in the address: its label, whether what is shown is ignored, and what is said of nothing
-    "": ("All", None, "Everything of this source was loaded.", ""),
-    "counted": ("Counted", False, "Nothing of this source counts.", "What could not be loaded of it is ignored."),
-    "ignored": ("Ignored", True, "Nothing of this source is ignored.", ""),
+    "": ("All", None, "Every document of this source is loaded.", ""),
+    "counted": ("Counted", False, "This source has no open failures.", "All failed documents are ignored."),
+    "ignored": ("Ignored", True, "No document of this source is ignored.", ""),
 }
 _NAMED = 5
 _OUTCOME = "quarantine.outcome"
@@ -115,26 +115,28 @@ class _Outcome:
 
     def show(self) -> None:
         if self.count:
-            documents = count_text(self.count, "document counts", "documents count")
+            documents = count_text(self.count, "document")
             until = "it changes" if self.count == 1 else "they change"
-            notices.show_text(f"{documents} again." if self.undo else f"{documents} no more until {until}.")
+            notices.show_text(f"{documents} restored." if self.undo else f"{documents} ignored until {until}.")
         if self.unknown:
             notices.show_warning(
-                f"Not among what failed any more: {_names(self.unknown)}",
-                "They have been loaded since, or the source no longer has them.",
+                f"No longer among the failures: {_names(self.unknown)}",
+                "They have been loaded since, or the source no longer contains them.",
             )
 
 
 def show_quarantine() -> None:
     if not (found := show_errors(read_sources)):
         notices.show_empty(
-            "Nothing has failed.", "What a run can't load is listed here at its end, each document with its reason."
+            "Nothing has failed.", "When a run cannot load a document, the document is listed here with the reason."
         )
         notices.show_link("Load documents", "ingestion")
         return
     everything = not any(one.item_count or one.ignored_count for one in found)
     if everything:
-        notices.show_empty("Everything was loaded.", "A document that can't be is listed here with its reason.")
+        notices.show_empty(
+            "Everything was loaded.", "When a run cannot load a document, the document is listed here with the reason."
+        )
     left, right = st.columns((3, 1), vertical_alignment="bottom")
     with left:
         source = choose_source(found)
@@ -159,8 +161,11 @@ def _show_source(source: Source) -> None:
     _show_gone(source)
     dropped = is_of_dropped_files(source.source)
     if dropped and source.item_count:
-        notices.show_text("These files were dropped here, and are gone. Mend them and load them again, or ignore them.")
-        notices.show_link("Load the mended files", "ingestion")
+        notices.show_text(
+            "You uploaded these files from a browser, so the server no longer has them. Correct and upload them "
+            "again, or ignore them."
+        )
+        notices.show_link("Upload corrected files", "ingestion")
     with st.container(horizontal=True):
         if not dropped and st.button(
             "Retry all …", key="quarantine.retry", icon=":material/replay:", disabled=not source.item_count
@@ -182,19 +187,18 @@ def _show_gone(source: Source) -> None:
     if last is not None and (gone := last.counts.gone + last.counts.to_delete - last.counts.deleted):
         documents = count_text(gone, "document was", "documents were")
         then = f"when it was loaded {ago(last.started_at)}"
-        notices.show_text(f"{documents} gone from this source, and not deleted, {then}.")
-        notices.show_link("See and delete them", "ingestion", run=str(last.flow_run_id))
+        notices.show_text(f"{documents} gone from this source but not deleted, {then}.")
+        notices.show_link("Review and delete", "ingestion", run=str(last.flow_run_id))
 
 
 def _ask_for_retry(source: Source) -> None:
     documents = count_text(source.item_count, "document of this source is", "documents of this source are")
     confirm(
         "Retry all?",
-        f"{documents} sent again, as "
-        "the last run was told to. What is ignored isn't, and nothing else is sent or deleted. The process that serves "
-        "the flows does it, where the source was loaded by it"
-        + (f"; this one is reported by {one_line(reporter)}." if (reporter := source.reported_by.email) else "."),
-        doing="Retry them",
+        f"{documents} sent again with the options of the last run. Ignored documents are skipped, and nothing "
+        "else is sent or deleted. The flow server that loaded this source does the work"
+        + (f" (as {one_line(reporter)})." if (reporter := source.reported_by.email) else "."),
+        doing="Retry all",
         action=partial(_retry, source),
     )
 
@@ -213,9 +217,8 @@ def _retry_chosen(source: Source, names: Sequence[str], key: str) -> None:
 def _ask_for_removal(source: Source) -> None:
     confirm(
         "Remove this source?",
-        "The list of what could not be loaded of it is gone. Documents that were loaded stay. This is for what is "
-        "never loaded again: after the next run of it, it is here again.",
-        doing="Remove it",
+        "This removes the list of failures. Loaded documents stay. The next run of this source lists it again.",
+        doing="Remove",
         action=lambda: api.client().sources.remove_source(source.source_id),
         then=read_sources.clear,
         leaving=(ADDRESS,),
@@ -281,8 +284,8 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
             notices.offer_action(label, change, key=f"quarantine.{label.lower()}", disabled=not items)
         if not chosen:
             st.caption(
-                "Choose rows to see what to do about them, and to retry, ignore or restore them. What is ignored "
-                "counts no more, and is not sent, until it changes."
+                "Select rows to see what to do and to retry, ignore or restore them. An ignored document is "
+                "not sent until it changes."
             )
 
 

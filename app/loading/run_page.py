@@ -27,7 +27,7 @@ from flows.operations.formatting import capitalize, count_text, rate_text
 from flows.operations.summary import FAILED, GONE, SHOWN, TO_DELETE
 from flows.runs import FLOWS, RunsError, RunStatus, UnknownError
 
-ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
+ENDS = {"FAILED": "The run failed.", "CRASHED": "Its process stopped before the run was complete."}
 _UPLOADED = (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged"), ("Waiting", "waiting"))
 _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "collection-add": (("Added or updated", "sent"), ("Unchanged", "unchanged"), ("Waiting", "waiting")),
@@ -35,8 +35,8 @@ _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "reindex": (("Documents", "documents"), ("Re-indexed", "reindexed")),
 }
 _REST: Mapping[str, str] = {
-    "docstore-sync": ", which the page of the sync lists",
-    "reindex": ", which the page of the collection lists",
+    "docstore-sync": ", listed on the page of the sync",
+    "reindex": ", listed on the page of the collection",
 }
 _CHANGES = ("change", "resources", "people", "who", "such as")
 _PLANNED = (
@@ -72,14 +72,14 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
         if (more := runs.count_not_loaded(run) - len(run.failures)) > 0:
             st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
     if run.changes:
-        st.subheader("Who may read what has changed")
+        st.subheader("Access changes")
         changes, heads = source_of(run.changes, about=run.flow_run_id), [name.capitalize() for name in _CHANGES]
         show_text_pages(
             "run.changes", changes, heads=heads, row=lambda row: [str(row.get(one, "")) for one in _CHANGES]
         )
     _show_names(run)
     if run.plan:
-        with st.expander("The plan in numbers"):
+        with st.expander("Plan summary"):
             notices.show_table((row for line in run.plan.splitlines() if (row := _table_row(line))), named=True)
 
 
@@ -111,35 +111,35 @@ def _offer_deletion(run: RunStatus, label: str) -> None:
     number = run.counts.gone + run.counts.to_delete - run.counts.deleted
     if not names or not st.button(label, key=f"delete.{run.flow_run_id}", icon=":material/delete:"):
         return
-    more = f" The first {len(names):,} are named here; the page has all names as CSV." if number > len(names) else ""
+    more = f" The first {len(names):,} are listed here. The page has all names as CSV." if number > len(names) else ""
     confirm(
         f"Delete {count_text(number, 'document')}?",
-        f"Nobody finds these documents any more. {tell_trash('them')}{more} The run also sends what is new or "
-        "changed. It deletes nothing when other documents are gone by then.",
-        doing="Delete them",
+        f"Nobody can find these documents afterwards. {tell_trash('them')}{more} The run also sends new and "
+        "changed documents. If different documents are gone by then, nothing is deleted.",
+        doing="Delete",
         action=lambda: st.query_params.from_dict({"run": str(runs.start_planned(run, deleting=True))}),
         names=names,
     )
 
 
 def _show_log(run: RunStatus) -> None:
-    if st.toggle("Show the log", key=f"log.{run.flow_run_id}"):
+    if st.toggle("Show log", key=f"log.{run.flow_run_id}"):
         lines = show_errors(lambda: runs.server().log(run.flow_run_id))
         notices.show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
 
 
 def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
-    again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
+    again = "Documents that were sent stay. Start the run again to load the rest." if run.counts.sent else ""
     if run.state in ENDS:
         notices.show_problem(ENDS[run.state], runs.reason(run.message), again)
     elif run.skipped:
-        notices.show_warning("It was skipped.", run.message.removeprefix("Skipped: "))
+        notices.show_warning("The run was skipped.", run.message.removeprefix("Skipped: "))
     elif run.state == "CANCELLED":
-        notices.show_warning("It was stopped.", again)
+        notices.show_warning("The run was stopped.", again)
     elif left_waiting:
         notices.show_warning(runs.NOBODY_WORKS, runs.START_WORK)
     elif run.only_plans and run.finished:
-        notices.show_text("This is the plan. Nothing was sent or deleted.")
+        notices.show_text("This is a plan. Nothing was sent or deleted.")
     else:
         done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
         st.progress(done / 100, text=_phase_in_words(run))
@@ -150,15 +150,15 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
 
 
 def _show_head(run: RunStatus) -> None:
-    begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
+    begun = "not started yet" if run.started_at is None else f"started {ago(run.started_at)} ({moment(run.started_at)})"
     took, owner = runs.duration_in_words(runs.seconds_of(run)), run.options.get("upload_as_user_email")
     notices.show_heading(
         one_line(runs.title_of(run)),
         f"started by {runs.starter_in_words(run)}",
         begun,
-        f"runs once for {run.missed + 1:,} times of the schedule, {run.missed:,} of them missed" if run.missed else "",
+        f"one run for {run.missed + 1:,} scheduled times, {run.missed:,} of them missed" if run.missed else "",
         f"took {took}" if run.finished and took and not (run.state == "COMPLETED" and not run.only_plans) else "",
-        f"documents belong to {owner}" if owner and owner != run.person else "",
+        f"owner of the documents: {owner}" if owner and owner != run.person else "",
     )
 
 
@@ -182,14 +182,17 @@ def _show_planned(run: RunStatus) -> None:
         column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
     if left := run.planned.get("left", 0):
         left_alone = count_text(left, "document of this source stays", "documents of this source stay")
-        notices.show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
+        notices.show_text(
+            f"{left_alone} although the source no longer has them: someone else changed them, or another source "
+            "also has them."
+        )
     if ignored := run.planned.get("ignored", 0):
-        notices.show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
+        notices.show_text(f"{count_text(ignored, 'item is', 'items are')} ignored.")
 
 
 def _phase_in_words(run: RunStatus) -> str:
     if run.state in {"SCHEDULED", "PENDING"}:
-        return "Waiting to begin …"
+        return "Waiting to start …"
     if run.state == "CANCELLING":
         return "Stopping …"
     if run.finished:
@@ -203,14 +206,14 @@ def _phase_in_words(run: RunStatus) -> str:
 def _end_in_words(run: RunStatus) -> str:
     found = run.figures.get("documents") or runs.count_not_loaded(run)
     if run.flow not in {"agent-evaluation", "permission-snapshot", "reindex", "docstore-sync"} and not found:
-        return "Done: there was nothing to load."
+        return "Done. There was nothing to load."
     rate, counts = rate_text(runs.rate_of(run), "document"), run.counts
-    later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
+    later = f" {count_text(counts.indexing, 'document')} will be searchable shortly." if counts.indexing else ""
     quick = f", {rate}" if rate else ""
     partly = count_text(counts.partly_read, "document was", "documents were")
-    partly = f" {partly} read only in part: each document's page says what was left out." if counts.partly_read else ""
+    partly = f" {partly} read only in part: see each document's page." if counts.partly_read else ""
     pages = count_text(counts.pages_waiting, "scanned page or picture is", "scanned pages or pictures are")
-    pages = f" {pages} still being read: found a little later." if counts.pages_waiting else ""
+    pages = f" {pages} still being read and will be searchable later." if counts.pages_waiting else ""
     files = f" {counts.contained_text()}." if counts.containers else ""
     return f"Done in {runs.duration_in_words(run.seconds or runs.seconds_of(run))}{quick}.{later}{files}{partly}{pages}"
 
@@ -238,7 +241,7 @@ _LONGEST = 54
 _LOOKED_THROUGH = 10_000  # runs, for a source or a schedule by name
 _STATES = {
     "": ("Any", ()),
-    "active": ("Waiting or working", ("SCHEDULED", "PENDING", "RUNNING", "CANCELLING")),
+    "active": ("Waiting or running", ("SCHEDULED", "PENDING", "RUNNING", "CANCELLING")),
     "done": ("Done", ("COMPLETED",)),
     "failed": ("Failed or stopped", ("FAILED", "CRASHED", "CANCELLED")),
 }
@@ -249,7 +252,7 @@ def show_runs() -> None:
     if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
     with filter_line("state", "by", "days"):
-        place = text_filter("Source", "place", placeholder="Part of its name")
+        place = text_filter("Source", "place", placeholder="Part of the source's name")
         state = choice_filter("State", "state", {key: words for key, (words, _) in _STATES.items()})
         by = text_filter("Schedule", "by", placeholder="Part of its name")
         days = choice_filter("Time", "days", _DAYS)
@@ -259,20 +262,17 @@ def show_runs() -> None:
         Source(partial(_fetch, wanted), about=wanted),
         row=_row,
         empty=lambda: (
-            notices.show_empty("No run is like that.", "Take something out of the fields above.")
+            notices.show_empty("No run matches.", "Clear some of the filters above.")
             if any(wanted)
-            else notices.show_empty(
-                "Nothing has run yet.",
-                "Uploads, additions to collections, syncs and the like are here once they begin.",
-            )
+            else notices.show_empty("No runs yet.", "Uploads, syncs and other runs appear here when they start.")
         ),
         columns={
             "Source": st.column_config.TextColumn(width="large"),
             "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
-            "Per second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
+            "Per second": st.column_config.TextColumn(help="Documents per second", alignment="right"),
         },
         go=lambda chosen: notices.look_at("run", chosen.flow_run_id),
-        hint="Choose a row to see its progress or result.",
+        hint="Select a row to see its progress or result.",
     )
 
 
@@ -327,8 +327,8 @@ _PROBLEM = "run.problem"
 
 def show_run_page(name: str) -> None:
     notices.offer_way_back("All runs", "run", also=_look_at_all)
-    hint = "It was removed from Prefect, or the address is wrong. See all runs."
-    run = require_found(lambda: _find(name), "There is no such run.", hint)
+    hint = "It was removed from Prefect, or the URL is wrong. Go to all runs."
+    run = require_found(lambda: _find(name), "This run does not exist.", hint)
     if run.finished:
         _show_ended(run)
     else:
@@ -337,8 +337,8 @@ def show_run_page(name: str) -> None:
         if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
             confirm(
                 "Stop this run?",
-                "What it has sent stays. Started again, it continues from there.",
-                doing="Stop it",
+                "Documents that were sent stay. If you start the run again, it continues from there.",
+                doing="Stop",
                 action=lambda: runs.runs_to_change().cancel(run.flow_run_id),
             )
         watch(run.flow_run_id)
@@ -366,7 +366,7 @@ def watch(run: UUID) -> None:
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
-        said = "The state of this run can't be read now. This page keeps trying."
+        said = "The state of this run is not available right now. This page keeps trying."
         notices.show_warning(said, problem.message, *problem.notes)
         return
     if status.finished:
@@ -378,16 +378,16 @@ def watch(run: UUID) -> None:
 def _show_ended(run: RunStatus) -> None:
     staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and runs.is_done(one))
     _show_head(run)
-    show_kept_problem(_PROBLEM, "It did not start.")
+    show_kept_problem(_PROBLEM, "The run did not start.")
     # A second click, before this is drawn again, starts no second run.
     again = partial(runs.start_again, key=uuid4().hex)
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
             if run.planned.get("delete") and run.names:  # else an earlier version's plan, which names nothing
-                _offer_deletion(run, "Start the upload …")
+                _offer_deletion(run, "Start upload …")
             else:
-                _offer("Start the upload", run, runs.start_planned, is_first=True)
-                _offer_deletion(run, "Start, and delete them …")
+                _offer("Start upload", run, runs.start_planned, is_first=True)
+                _offer_deletion(run, "Start and delete …")
             _offer("Plan again", run, again)
             _offer_schedule(run)
     elif runs.is_gone(run):
@@ -397,7 +397,7 @@ def _show_ended(run: RunStatus) -> None:
             plans = run.only_plans or run.options.get("delete_missing")
             _offer("Plan again" if plans else "Run again", run, again)
             if run.flow == UPLOAD and run.state == "COMPLETED":
-                _offer_deletion(run, "Delete them …")
+                _offer_deletion(run, "Delete …")
             _offer_schedule(run)
     _show_run(run)
     _show_log(run)
@@ -405,10 +405,10 @@ def _show_ended(run: RunStatus) -> None:
         return
     with st.container(horizontal=True):
         if run.counts.sent:
-            notices.show_link("Open the documents", "documents", run=str(run.flow_run_id))
+            notices.show_link("Open documents", "documents", run=str(run.flow_run_id))
         collection = str(run.options.get("collection") or "")
         if is_id(collection):
-            notices.show_link("Open the collection", "collections", collection=collection)
+            notices.show_link("Open collection", "collections", collection=collection)
 
 
 def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
@@ -419,7 +419,7 @@ def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is
 def _offer_schedule(run: RunStatus) -> None:
     if not runs.is_of_dropped_files(run.source):
         run_id = str(run.flow_run_id)
-        notices.offer_action("Run this every …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
+        notices.offer_action("Schedule this …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
 
 
 def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:

@@ -31,8 +31,8 @@ from flows.runs import Runs, RunsError, RunStatus, UnknownError
 from flows.schedules import Times, list_schedules
 
 UPLOAD = "bulk-upload"
-NOBODY_WORKS = "No process carries out runs now, so this one waits."
-START_WORK = "It begins when somebody does. On a machine that reaches the documents: python -m flows serve"
+NOBODY_WORKS = "No flow server is running, so this run waits."
+START_WORK = "On a machine that can read the documents, run: python -m flows serve"
 _CLASS = re.compile(r"^(?:[^:]*encountered an exception: )?[\w.]*(?:Error|Exception): ")
 _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
@@ -53,7 +53,7 @@ def kind_in_words(run: RunStatus) -> str:
 
 def source_in_words(source: str) -> str:
     if is_of_dropped_files(source):
-        return title_of_folder(Path(source)) or "Files dropped in the workbench"
+        return title_of_folder(Path(source)) or "Files uploaded from a browser"
     if is_id(source):
         return api.collection_names().get(source) or _sync_name(source) or source
     return "The whole catalog" if source == "catalog:" else source
@@ -185,7 +185,7 @@ def _for_admins(who: Callable[[], api.Me]) -> Runs:
     except CarrelError as error:
         raise NotForYouError(str(error)) from error
     if not is_admin:
-        msg = "Runs are for admins. Reload this page."
+        msg = "Only admins can see runs. Reload this page."
         raise NotForYouError(msg)
     return _runs()
 
@@ -222,7 +222,7 @@ def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
     try:
         options = UploadOptions.model_validate(plan.options)
     except ValidationError as error:  # it was started by something else, or by another version
-        msg = "It was planned with options that aren't known here. Plan the upload again."
+        msg = "This version of Carrel does not know some options of the plan. Plan the upload again."
         raise StartError(msg) from error
     run = runs_to_change().start_upload(
         plan.source,
@@ -252,7 +252,7 @@ def _dropped_folder(run: RunStatus) -> Path | None:
         return None
     folder = Path(run.source)
     if is_gone(run):
-        msg = "The files that were dropped for it are gone. Drop them again."
+        msg = "The uploaded files are no longer on the server. Upload them again."
         raise StartError(msg)
     return folder
 

@@ -56,7 +56,7 @@ def choose_times() -> Times | None:
     except InvalidTimesError as error:
         notices.show_problem(str(error))
         return None
-    notices.show_text(f"{runs.times_in_words(times)}. The next {SHOWN} times:")
+    notices.show_text(f"{runs.times_in_words(times)}. Next {SHOWN} runs:")
     notices.show_table(
         [
             (f"{number}.", f"{at:%A, %d %B %Y, %H:%M}")
@@ -122,7 +122,7 @@ Options = TypeVar("Options", bound=BaseModel)
 
 def offer_new(*, saved: Callable[[], None]) -> None:
     """Show the form of a new schedule, filled from the run in the address, if any."""
-    notices.show_heading("New schedule", "It runs by itself at the times you choose.")
+    notices.show_heading("New schedule", "The schedule starts a run at the times you choose.")
     key = f"{_JOB}.{starting.batch()}"
     if key not in st.session_state:
         st.session_state[key] = show_errors(lambda: _job_of_run(st.query_params.get("from", "")))
@@ -134,7 +134,7 @@ def offer_new(*, saved: Callable[[], None]) -> None:
         starting.field("name", name)
         if times is not None:
             _fill_times(times)
-    flow = st.selectbox("What to do", list(_FIELDS), key=starting.field("flow"), format_func=SCHEDULED.__getitem__)
+    flow = st.selectbox("Action", list(_FIELDS), key=starting.field("flow"), format_func=SCHEDULED.__getitem__)
     _offer(flow, job if job and job.flow == flow else None, read=None, saved=saved)
 
 
@@ -158,7 +158,7 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callabl
     with st.container(horizontal=True):
         save = st.button("Save schedule", type="primary", key="schedule.save")
         plans = flow == starting.UPLOAD and read is None
-        plan = plans and st.button("Show the plan first", key="schedule.plan", help="In a run that sends nothing")
+        plan = plans and st.button("Show plan first", key="schedule.plan", help="Starts a run that sends nothing")
         notices.offer_action("Cancel", _leave, read, key="schedule.cancel")
     if plan and starting.was_pressed(plan):
         st.session_state[_WHEN] = name, times
@@ -177,7 +177,7 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
     if read is None or (isinstance(job, Job) and job.parameters.get("source") != read.parameters.get("source")):
         job = starting.check_place(job)
     if isinstance(job, Missing) or times is None:
-        missing = job if isinstance(job, Missing) else Missing("The times are wrong.", "Correct them first.")
+        missing = job if isinstance(job, Missing) else Missing("The times are not valid.", "Correct the times.")
         notices.show_problem("Nothing was saved.", missing.message, missing.hint)
         return ""
     draft = Draft(name, job.flow, job.parameters, times)
@@ -210,10 +210,13 @@ def _job_of_run(name: str) -> Job | None:
     try:
         run = runs.server().run_status(UUID(name))
     except (ValueError, UnknownError):
-        notices.show_warning("The run in the address is gone.", "Choose here what the schedule does.")
+        notices.show_warning("The run in the URL no longer exists.", "Choose an action for the schedule.")
         return None
     if runs.is_of_dropped_files(run.source) or run.flow not in _FIELDS:
-        notices.show_warning("This run can't be repeated by a schedule.", "Its files were dropped here, and are gone.")
+        notices.show_warning(
+            "A schedule cannot repeat this run.",
+            "Its files were uploaded from a browser, so the server no longer has them.",
+        )
         return None
     apart = {"dry_run", "names", "confirmed"}
     return Job(run.flow, {name: value for name, value in run.parameters.items() if name not in apart})
@@ -232,12 +235,12 @@ def _fill(job: Job) -> None:
         else:
             starting.field("source", source)
     except ValidationError:
-        notices.show_warning("Its options aren't known to this version.", "Choose them again.")
+        notices.show_warning("This version of Carrel does not know some of its options.", "Choose the options again.")
 
 
 def _sync_fields(base: Job | None) -> Job | Missing | None:
     if not (names := show_errors(sync_names)):
-        notices.show_empty("There is no sync yet.", "Make one on the page Syncs.")
+        notices.show_empty("There are no syncs yet.", "Create a sync on the Syncs page.")
         return None
     chosen = _choose("Sync", names)
     return Job("docstore-sync", {**(base.parameters if base else {}), "source": chosen})
@@ -247,7 +250,10 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
     del base
     sources = {one.ledger: one for one in show_errors(read_sources) if not runs.is_of_dropped_files(one.source)}
     if not sources:
-        notices.show_empty("Nothing was loaded from a folder or URL yet.", "A schedule retries what failed of one.")
+        notices.show_empty(
+            "No folder or URL has been loaded yet.",
+            "A schedule can retry only what failed to load from a folder or URL.",
+        )
         return None
     offered = list(islice(sources.values(), MOST))
     labels = label_sources(offered)
@@ -257,7 +263,7 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
 
 def _snapshot_fields(base: Job | None) -> Job | Missing:
     del base
-    notices.show_text("Writes down who may read what, and compares that with the last snapshot.")
+    notices.show_text("Records who can read each document, and compares this with the last snapshot.")
     return Job("permission-snapshot", {})
 
 
@@ -266,13 +272,11 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
     names = {one.name: one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
     if not names:
         notices.show_empty(
-            "No agent has an evaluation set yet.", "Make one on the page Agents, in the part Evaluation sets."
+            "No agent has an evaluation set yet.", "Create an evaluation set on the Agents page, under Evaluation sets."
         )
         return None
     chosen = _choose("Evaluation set", names)
-    notices.show_text(
-        "What each score must reach, otherwise the run fails, and alerts tell people. 0 asks nothing of it."
-    )
+    notices.show_text("If a score is lower than its minimum, the run fails and alerts are sent. 0 means no minimum.")
     kept = _known(EvaluationOptions, base) or EvaluationOptions()
     floors: dict[str, float] = {}
     for column, name in zip(cycle(st.columns(3)), SCORES_OF_REPLIES, strict=False):
@@ -301,7 +305,7 @@ _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
     starting.UPLOAD: lambda base: starting.upload_job(
         starting.choose_place(),
         starting.choose_options(dropped=False, base=_known(UploadOptions, base)),
-        ask="Name a folder, glob pattern, manifest or object store, and save again.",
+        ask="Enter a folder, glob pattern, manifest or object store, and save again.",
     ),
     "collection-add": lambda base: starting.addition_job(_known(CollectionOptions, base)),
     "docstore-sync": _sync_fields,
@@ -319,7 +323,7 @@ _WITH_SEEN = tuple[Schedule, Seen]
 
 def show_schedules() -> None:
     if st.session_state.pop(_SAVED, False):
-        st.toast("The schedule is saved.", icon=":material/check:")
+        st.toast("Schedule saved.", icon=":material/check:")
     if not (asked := st.query_params.get(ADDRESS, "")):
         _show_list()
         return
@@ -328,8 +332,8 @@ def show_schedules() -> None:
         offer_new(saved=_forget)
         return
     known = {one[0].key: one for one in show_errors(_read)}
-    hint = "It was deleted, or the address is wrong. See all schedules."
-    _show_one(*require_found(lambda: known.get(asked), "There is no such schedule.", hint))
+    hint = "It was deleted, or the URL is wrong. Go to all schedules."
+    _show_one(*require_found(lambda: known.get(asked), "This schedule does not exist.", hint))
 
 
 def new_schedule(of_run: str = "") -> None:
@@ -350,12 +354,12 @@ def _show_list() -> None:
         row=_row,
         empty=lambda: notices.show_empty(
             "No schedules yet.",
-            "A schedule loads a folder, runs a sync or takes a snapshot of permissions by itself, at the times you "
-            "choose. Make one with New schedule.",
+            "A schedule loads a folder, runs a sync or takes a permission snapshot at the times you choose. "
+            "Select New schedule to create a schedule.",
         ),
         columns={"Source": st.column_config.TextColumn(width="medium")},
         go=_open_chosen,
-        hint="Choose a row to run it now, to pause it, or to change it.",
+        hint="Select a row to run, pause or change the schedule.",
     )
 
 
@@ -395,7 +399,7 @@ def _source(parameters: Mapping[str, object]) -> str:
 
 
 def _when(schedule: Schedule) -> str:
-    return "; ".join(map(runs.times_in_words, schedule.times)) or "when somebody starts it"
+    return "; ".join(map(runs.times_in_words, schedule.times)) or "when someone starts it"
 
 
 def _next(schedule: Schedule, times: Sequence[datetime]) -> str:
@@ -412,29 +416,29 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
         one_line(schedule.name),
         RUN_KINDS.get(schedule.flow, schedule.flow),
         "paused" if schedule.paused else "",
-        f"made by {one_line(label.made_by)}" if label and label.made_by else "",
+        f"created by {one_line(label.made_by)}" if label and label.made_by else "",
         f"last changed by {one_line(label.changed_by)}" if label and label.changed_by else "",
     )
     show_kept_problem(_PROBLEM)
-    last = f"{runs.state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
+    last = f"{runs.state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "No runs yet"
     notices.show_table(
         [
-            ("Source", _source(schedule.parameters) or "It takes no source"),
+            ("Source", _source(schedule.parameters) or "No source"),
             ("When", _when(schedule)),
             *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
             ("Last run", last),
         ],
         named=True,
     )
-    notices.show_link("See its runs", "ingestion", part="runs", by=schedule.name)
+    notices.show_link("Show runs", "ingestion", part="runs", by=schedule.name)
     with st.container(horizontal=True):
         _offer_actions(schedule, seen)
     if schedule.schedule_id:
         offer_change(schedule, saved=_forget)
     else:
         notices.show_note(
-            "It stands in the file of schedules on the server (prefect.yaml, or the one that CARREL_FLOWS_DEPLOYMENTS "
-            "names): what runs, from where and when is changed there, and followed within seconds."
+            "This schedule is defined in a file on the server: prefect.yaml, or the file in "
+            "CARREL_FLOWS_DEPLOYMENTS. Change it there. Changes apply within seconds."
         )
 
 
@@ -446,22 +450,22 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
         notices.offer_action("Resume", _change, schedules.resume_schedule, schedule, key="schedule.resume")
     else:
         hint = (
-            "It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run in "
-            "progress isn't stopped."
+            "A paused schedule starts no runs until you resume it here, even after the flow server restarts. "
+            "A run in progress continues."
         )
         pause, never = partial(_change, schedules.pause_schedule, schedule), not schedule.times
         notices.offer_action("Pause", pause, key="schedule.pause", disabled=never, hint=hint)
     if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
         confirm(
             "Delete this schedule?",
-            "It runs no more, and can't be brought back. Its runs stay listed, one in progress continues, and the "
-            "documents that it has loaded stay.",
-            doing="Delete it",
+            "You cannot restore a deleted schedule. Its past runs stay listed, a run in progress continues, "
+            "and loaded documents stay.",
+            doing="Delete",
             action=lambda: schedules.delete_schedule(runs.runs_to_change(), schedule),
             then=_forget,
             leaving=(ADDRESS,),
         )
-    if seen.last is not None and st.button("See the last run", key="schedule.last"):
+    if seen.last is not None and st.button("Show last run", key="schedule.last"):
         st.query_params.from_dict({"run": str(seen.last.flow_run_id)})
         st.rerun()
 

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from carrel.wire.file_names import is_leftover, shorten_name
 
-REPEATED = "Choose their folder, which keeps their paths, or leave all but one out."
+REPEATED = "Upload their folder, which keeps the paths, or remove all but one of these files."
 """The remedy for files with equal names."""
 ABANDONED_SECONDS = 7 * 24 * 3600
 """Age for removing a folder, even if the run was never done."""
@@ -71,7 +71,7 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
                 target.write(file.getbuffer())
     except OSError as exc:
         remove(folder)
-        msg = f"The files can't be kept in {uploads}: {exc.strerror or exc}."
+        msg = f"The files cannot be stored in {uploads}: {exc.strerror or exc}."
         raise StagingError(msg) from exc
     return folder
 

@@ -63,8 +63,8 @@ class Missing:
 
 
 CREDENTIAL = Missing(
-    "A password or a query doesn't belong into an address: everybody who looks at the run would see it.",
-    "Leave it out; what carries out the runs has credentials in its environment.",
+    "Remove the password or query from the URL. Everyone who can see the run can see its URL.",
+    "The flow server reads credentials from its environment.",
 )
 
 
@@ -91,18 +91,18 @@ def _batch_key() -> str:
 
 
 DROPPED, FOLDER, NAMED = "Files from this computer", "Folder from this computer", "Server folder or URL"
-EVERYBODY = "Everybody in the organization"
-CHOSEN = "People and groups I choose"
-NOBODY = "Only whom they belong to"
+EVERYBODY = "Everyone in the organization"
+CHOSEN = "Selected people and groups"
+NOBODY = "Only the owner"
 MINE, THEIRS = "Me", "Service account"
 
 
-NOBODY_CHOSEN = Missing("Nobody is chosen who may read them.", "Choose at least one person or group, and start again.")
+NOBODY_CHOSEN = Missing("No readers are selected.", "Select at least one person or group, and start again.")
 
 
 def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Missing:
     if not place:
-        return Missing("There is nothing to load yet.", ask or "Choose files, or name a place, and start again.")
+        return Missing("Nothing is selected to load.", ask or "Choose files or enter a location, and start again.")
     if options is None:
         return NOBODY_CHOSEN
     return CREDENTIAL if holds_credential(place) else Job(UPLOAD, {"source": place, "options": options.model_dump()})
@@ -113,7 +113,7 @@ def choose_place() -> str:
         "Folder, glob, manifest or object store",
         key=field("place"),
         placeholder="/srv/handbook, /srv/reports/**/*.pdf, /srv/manifest.csv, s3://reports/published",
-        help="As the machine that carries out the runs sees it. A manifest is a .csv or .jsonl file.",
+        help="A path on the machine of the flow server. A manifest is a .csv or .jsonl file.",
     ).strip()
 
 
@@ -122,10 +122,10 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     known = base or UploadOptions()
     collections = {"": "No"} | show_errors(api.collection_names)
     if (kept := _collection_key(known.collection)) not in collections:
-        collections[kept] = "A collection that is gone"
+        collections[kept] = "A deleted collection"
     left, right = st.columns(2)
     collection = left.selectbox(
-        "Also add them to a collection",
+        "Add to collection",
         list(collections),
         key=field("collection", to if to in collections else None),
         format_func=lambda key: collections[key],
@@ -133,15 +133,15 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     with left:
         owner = choose_owner(also=known.upload_as_user_email)
     with right:
-        readers = st.radio("Who may read them", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
+        readers = st.radio("Who can read the documents", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
         picked = list[Principal]()
         if readers == CHOSEN:
             chosen = get_named(known.allowed_users, known.allowed_groups)
             picked = pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
         if readers == NOBODY:
             unless = "" if dropped else ", unless a manifest names readers"
-            show_note(f"Nobody else finds new documents{unless}. Existing documents keep their readers.")
-    pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
+            show_note(f"Only the owner can find new documents{unless}. Existing documents keep their readers.")
+    pictures = st.toggle("Read text in images inside files", key=field("pictures"))
     more = known if dropped else choose_more(known)
     if readers == CHOSEN and not picked:
         return None
@@ -165,34 +165,31 @@ def choose_owner(*, also: str | None = None) -> str | None:
     me = api.me().email
     owners = [MINE, THEIRS, *([also] if also and also != me else [])]
     labels = {one: one if one in {MINE, THEIRS} else label(one) for one in owners}
-    owner = st.radio("They belong to", owners, horizontal=True, key=field("owner"), format_func=labels.__getitem__)
+    owner = st.radio("Owner", owners, horizontal=True, key=field("owner"), format_func=labels.__getitem__)
     if owner == THEIRS:
-        show_note("The documents belong to the account whose key the runs have.")
+        show_note("The account of the flow server's API key owns the documents.")
         return None
     email = me if owner == MINE else owner
     show_note(
-        f"Runs act with a key of their own, and load these as a person: the documents belong to {email}. "
-        "What somebody else has loaded under the same names is theirs, and refused."
+        f"{email} will own the documents. If someone else already owns a document with the same name, that "
+        "document is refused."
     )
     return email
 
 
 def choose_more(base: UploadOptions) -> UploadOptions:
-    with st.expander("More choices"):
-        delete = st.toggle("Delete what the source no longer has", key=field("delete"))
+    with st.expander("Advanced options"):
+        delete = st.toggle("Delete documents that are gone from the source", key=field("delete"))
         show_note(
-            "Only what was loaded from this source before, and is as it was then. Nothing is deleted when the source "
-            "can't be read whole, or is empty, or when it would be more than the most you allow."
+            "Deletes only documents that were loaded from this source and are unchanged since. If the source "
+            "is empty or cannot be read completely, or more documents would go than the limit allows, "
+            "nothing is deleted."
         )
         limit = st.number_input(
-            "The most that may be deleted, in percent of what was there",
-            0,
-            100,
-            key=field("limit", 20),
-            disabled=not delete,
+            "Deletion limit (percent of the source's documents)", 0, 100, key=field("limit", 20), disabled=not delete
         )
-        hidden = st.toggle("Also files and folders whose names begin with a dot", key=field("hidden"))
-        again = st.toggle("Send again what was refused before and is still the same", key=field("refused"))
+        hidden = st.toggle("Include files and folders whose names begin with a dot", key=field("hidden"))
+        again = st.toggle("Send refused documents again even if they are unchanged", key=field("refused"))
     chosen = {"delete_missing": delete, "delete_limit_percent": limit, "hidden": hidden, "retry_refused": again}
     return base.model_copy(update=chosen)
 
@@ -259,7 +256,7 @@ def check_place(job: Job | Missing) -> Job | Missing:
             try:
                 check_source(place)
             except SourceError as error:
-                return Missing(f"{error}.", "Correct the place, and start again.")
+                return Missing(f"{error}.", "Correct the location, and start again.")
     return job
 
 
@@ -271,8 +268,8 @@ def offer_upload() -> None:
     files, place = choose_source()
     options = choose_options(dropped=not place, to=st.query_params.get("collection"))
     with st.container(horizontal=True):
-        plan = st.button("Show the plan", type="primary", key="start.plan")
-        at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")
+        plan = st.button("Show plan", type="primary", key="start.plan")
+        at_once = st.button("Start upload", key="start.upload", help="Starts without showing a plan first")
     if was_pressed(plan, at_once):
         plan = plan or bool(options and options.delete_missing)  # what is deleted is confirmed by name
         # What is missing is said now: a disabled button would need a second press after a field.
@@ -286,10 +283,9 @@ def offer_upload() -> None:
             begin(lambda: start_dropped(files, options, only_plan=plan, key=f"{key}-{batch()}"))
     show_refusal()
     st.caption(
-        f"{in_words()}. The plan tells what would be created, "
-        "updated and deleted, and sends nothing. What is already loaded and unchanged is not sent again; a file with "
-        "the name of one loaded before becomes its next version; what can't be read is listed with its reason and "
-        "stops nothing."
+        f"{in_words()}. A plan shows the documents to create, update and delete, and changes nothing. "
+        "Unchanged documents are not sent again. A file with the name of an existing document becomes its "
+        "next version. A file that cannot be read is listed with the reason, and the rest continues."
     )
 
 
@@ -311,16 +307,16 @@ def names_are_good(files: list[UploadedFile]) -> bool:
     if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
-            f"A document is known by its file's name. {staging.REPEATED}",
+            f"Each document is identified by its file name. {staging.REPEATED}",
         )
         return False
     names = [(file.name, staging.plain_name(file.name)) for file in files]
     if renamed := [f"{name[:200]} becomes {plain}" for name, plain in names if plain != name]:
-        show_warning("Some names can't be kept as they are.", *renamed)
+        show_warning("Some file names contain characters that cannot be kept.", *renamed)
     return True
 
 
-STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, with another model"
+STALE, EVERYTHING, MODEL = "Changed documents", "Everything", "All documents, with another embedding model"
 
 
 def offer_addition() -> None:
@@ -341,22 +337,22 @@ def _offer_start(what: str, job: Job | Missing, *, key: str) -> None:
 def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
     """Show the fields of an addition to a collection; return None without any collection."""
     if not (collections := show_errors(api.collections)):
-        show_empty("There is no collection yet.", "Make one on the page Collections.")
+        show_empty("There are no collections yet.", "Create a collection on the Collections page.")
         return None
     show_text(
-        "Adds documents that are in the catalog already: those that a manifest or a folder names, with the fields that "
-        "a manifest gives them, or those that a pattern chooses. No file is sent, and nothing is taken out."
+        "Adds documents of the catalog to a collection: those that a manifest, a folder or a pattern names. "
+        "A manifest can also set fields. No file is sent, and no document is removed from the collection."
     )
     collection = _choose_collection(collections)
     place = st.text_input(
-        "Which documents",
+        "Documents to add",
         key=field("addition"),
         placeholder="catalog://policies/*?team=ferries, /srv/manifest.csv",
-        help="catalog:// and a pattern of identifiers (* is anything), after a question mark with fields and values "
-        "that they must have.",
+        help="Enter catalog:// and a pattern of identifiers (* matches any text). After a question mark, add "
+        "fields and the values they must have.",
     ).strip()
     if not place:
-        return Missing("It isn't said which documents.", "Name them, and start again.")
+        return Missing("No documents are selected.", "Enter a location or a pattern, and start again.")
     if holds_credential(place):
         return CREDENTIAL
     known = {} if base is None else base.model_dump()
@@ -366,14 +362,14 @@ def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
 
 def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
     show_text(
-        "A document is re-indexed by itself when it changes. This is for those that were told not to be, and for "
-        "another embedding model; searches work during that time."
+        "Carrel re-indexes a document when it changes. Use this for documents uploaded without re-indexing, "
+        "or to change the embedding model. Search works meanwhile."
     )
     collection = _choose_collection(show_errors(api.collections), everything=True)
     kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
     everything = st.query_params.get("what") == "everything" and EVERYTHING in kinds
     kind = f"what-{collection == CATALOG}"
-    what = st.radio("What is indexed", kinds, key=field(kind, EVERYTHING if everything else kinds[0]))
+    what = st.radio("Documents", kinds, key=field(kind, EVERYTHING if everything else kinds[0]))
     model, force = None, False
     if what == MODEL:
         kept = [base.model] if base and base.model else []
@@ -382,13 +378,13 @@ def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
             list(dict.fromkeys([*_models(), *kept])),
             key=field("model"),
             accept_new_options=True,
-            placeholder="Choose one, or write its name",
+            placeholder="Choose a model, or enter its name",
         )
-        force = st.toggle("Go without the documents that fail", key=field("force"))
-        show_text("The new index is built beside the old one, and replaces it when it is complete.")
+        force = st.toggle("Continue without documents that fail", key=field("force"))
+        show_text("Carrel builds the new index beside the old index, and switches when the new index is complete.")
         if not model:
-            todo = "Choose one, or write its name, and start again."
-            return Missing("It isn't said with which embedding model.", todo)
+            todo = "Choose a model or enter its name, and start again."
+            return Missing("No embedding model is selected.", todo)
     known = {} if base is None else base.model_dump()
     options = ReindexOptions.model_validate({**known, "everything": what == EVERYTHING, "model": model, "force": force})
     return Job("reindex", {"source": collection, "options": options.model_dump()})
@@ -437,55 +433,59 @@ _NAMED = 5
 
 def offer_sample() -> None:
     show_text(
-        f"{NAME}: a small company's documents, with people, groups, a collection and an agent, for trying everything "
-        "out. What you have yourself is not touched, neither by loading nor by removing."
+        f"{NAME} is a sample company with documents, people, groups, a collection and an agent. Loading and "
+        "removing the sample never change your own data."
     )
     doing: Callable[[], None] | None = st.session_state.pop(_DOING, None)
     if doing is not None:
         doing()
     with st.container(horizontal=True):
-        if st.button("Load the sample …", key="sample.load", type="primary", icon=":material/download:"):
+        if st.button("Load sample …", key="sample.load", type="primary", icon=":material/download:"):
             _ask_for_loading()
-        if st.button("Remove the sample …", key="sample.remove", icon=":material/delete:"):
+        if st.button("Remove sample …", key="sample.remove", icon=":material/delete:"):
             _ask_for_removal()
     gone, of = st.session_state.pop(_OUTCOME, ([], 0))
     if not of:
         return
     if len(gone) < of:
-        show_warning(f"Interrupted: {of - len(gone):,} of {of:,} were not removed.", "Remove the sample once more.")
+        show_warning(f"Interrupted. {of - len(gone):,} of {of:,} items were not removed.", "Remove the sample again.")
     show_text(f"Removed: {count_items(gone)}.")
     show_table([(item.kind.capitalize(), item.name) for item in gone if item.kind != "document"])
 
 
 def _ask_for_loading() -> None:
-    with st.spinner("Looking for what bears the sample's names …"):
+    with st.spinner("Looking for items with the sample's names …"):
         state = show_errors(lambda: find_sample(api.client()))
     if hindrances := state.hindrances:
-        told = "Loading would change what isn't the sample's." if state.foreign else "An earlier sample is here."
+        told = (
+            "Some of your own data has the sample's names. Loading the sample would change it."
+            if state.foreign
+            else "An earlier sample is here."
+        )
         show_problem(told, *hindrances[:_NAMED], _more(hindrances))
         return
     confirm(
         "Load the sample?",
-        "It makes people and groups, a collection that everybody may search, and an agent that everybody may ask; a "
-        "run then loads the documents. Loading it again changes nothing.",
-        doing="Load it",
+        "This creates people and groups, a collection that everyone can search, and an agent that everyone "
+        "can ask. A run then loads the documents. Loading the sample again changes nothing.",
+        doing="Load",
         action=partial(_begin, _load),
     )
 
 
 def _ask_for_removal() -> None:
-    with st.spinner("Looking for what the sample has brought …"):
+    with st.spinner("Looking for items of the sample …"):
         state = show_errors(lambda: find_sample(api.client()))
     if state.stays:
-        show_warning("This stays as it is:", *state.stays[:_NAMED], _more(state.stays))
+        show_warning("These items stay:", *state.stays[:_NAMED], _more(state.stays))
     if not state.items:
-        show_text("Nothing of the sample is here that could be removed.")
+        show_text("There are no sample items to remove.")
         return
     confirm(
         "Remove the sample?",
-        f"What will go: {count_items(state.items)}. People are offboarded: they can't sign in any more. What isn't the "
-        "sample's, or is needed by something else, stays; the page says what.",
-        doing="Remove it",
+        f"Removes {count_items(state.items)}. People of the sample are offboarded and cannot sign in. Items "
+        "that you made, or that other items need, stay; the page then lists them.",
+        doing="Remove",
         action=partial(_begin, _remove),
     )
 
@@ -506,7 +506,7 @@ def _load() -> None:
 
 def _remove() -> None:
     """Remove the sample's objects after a fresh look. Progress is stored, in case the person leaves halfway."""
-    with st.spinner("Looking for what the sample has brought …"):
+    with st.spinner("Looking for items of the sample …"):
         state = show_errors(lambda: find_sample(api.client()))
     gone = list[SampleItem]()
     st.session_state[_OUTCOME] = (gone, len(state.items))

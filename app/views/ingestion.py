@@ -23,7 +23,7 @@ JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing
 
 def page() -> None:
     require_admin()
-    show_title("Ingestion", "Load documents, see how that goes, and handle what could not be loaded.")
+    show_title("Ingestion", "Load documents, follow runs, and handle documents that failed to load.")
     if run := st.query_params.get("run"):
         show_run_page(run)
         return
@@ -37,7 +37,7 @@ def page() -> None:
     elif part == "schedules":
         show_schedules()
     else:
-        job = choice_filter("What to do", "job", JOBS, default="upload")
+        job = choice_filter("Action", "job", JOBS, default="upload")
         if job == "upload":
             offer_upload()
         elif job == "addition":

@@ -192,7 +192,7 @@ class Operations(Elsewhere):
                 expected[write] = answered[write] if answered[write] == (400, "unknown_principal") else expected[write]
             if expected == answered and model not in possible:
                 possible.append(model)
-        assert possible, (answered, write, change)
+        assert possible, f"{write} with {change} answered {list(answered.values())}"
         # Two that both say who may read the document: the grants tell which was the last.
         self.model = next((model for model in possible[:-1] if self.is_granted(model, document)), possible[-1])
         self.taken[f"{write.name} with {change.name}"] += 1

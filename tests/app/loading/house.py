@@ -43,11 +43,11 @@ def name_place(page: Page, place: str) -> Page:
 
 
 def plan(page: Page) -> Page:
-    return page.press("Show the plan")
+    return page.press("Show plan")
 
 
 def start(page: Page) -> Page:
-    return page.press("Start the upload")
+    return page.press("Start upload")
 
 
 def run_of(page: Page) -> str:

@@ -24,7 +24,7 @@ FAILURE = {
 @pytest.mark.usefixtures("deployment")
 def test_a_run_is_watched_and_stopped(house: LoadingHouse) -> None:
     run = house.start()
-    assert "No process carries out runs now" in house.open("ingestion", run=run).shown
+    assert "No flow server is running" in house.open("ingestion", run=run).shown
     house.prefect.move(run, "RUNNING")
     house.prefect.tell(run, Summary(documents=8, to_send=8, created=3, waiting=5), phase="sending")
     page = house.open("ingestion", run=run)
@@ -36,8 +36,8 @@ def test_a_run_is_watched_and_stopped(house: LoadingHouse) -> None:
     page = house.open("ingestion", run=run)
     assert "Waiting for the index: 5 documents left, 1,200 chunks ahead at 20 a second, about 1 min" in page.shown
     page.assert_shown_as_text(MARKUP)
-    assert "What it has sent stays." in page.press("Stop …").shown
-    page.answer("Stop …", "Stop it")
+    assert "Documents that were sent stay." in page.press("Stop …").shown
+    page.answer("Stop …", "Stop")
     page = house.open("ingestion", run=run)
     assert bar(page) == "Stopping …"
     assert page.find_button("Stop …").disabled
@@ -68,9 +68,9 @@ def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("FAILED", "It failed."),
-        ("CRASHED", "The process that ran it ended before it was done."),
-        ("CANCELLED", "It was stopped."),
+        ("FAILED", "The run failed."),
+        ("CRASHED", "Its process stopped before the run was complete."),
+        ("CANCELLED", "The run was stopped."),
     ],
 )
 def test_a_run_that_ends_early_says_how_and_what_to_do(house: LoadingHouse, state: str, words: str) -> None:
@@ -79,14 +79,14 @@ def test_a_run_that_ends_early_says_how_and_what_to_do(house: LoadingHouse, stat
     house.prefect.move(run, state, f"Flow run encountered an exception: ServiceDownError: {MARKUP}")
     page = house.open("ingestion", run=run)
     assert f"<p>{words}</p>" in page.shown
-    assert "What was sent stays." in page.shown
+    assert "Documents that were sent stay." in page.shown
     assert "ServiceDownError" not in page.shown
     page.assert_shown_as_text()
 
 
 @pytest.mark.parametrize(
     ("address", "said", "back"),
-    [("run", "There is no such run.", "All runs"), ("schedule", "There is no such schedule.", "All schedules")],
+    [("run", "This run does not exist.", "All runs"), ("schedule", "This schedule does not exist.", "All schedules")],
 )
 def test_an_address_of_nothing_is_said_with_the_way_back(house, address, said, back):
     for nothing in NOTHING:
@@ -125,8 +125,8 @@ def test_documents_are_named_and_their_deletion_is_confirmed_by_name(house: Load
     page = house.open("ingestion", run=run)
     page.assert_shown_as_text(MARKUP)
     assert page.metrics["Gone, kept"] == "1"
-    assert page.press("Delete them …").shown.count(f"b/{MARKUP}".replace("<", "&lt;").split(" ")[0]) == 2
-    page.answer("Delete them …", "Delete them")
+    assert page.press("Delete …").shown.count(f"b/{MARKUP}".replace("<", "&lt;").split(" ")[0]) == 2
+    page.answer("Delete …", "Delete")
     [started] = [one for one in house.prefect.runs_of(deployment) if "confirmed" in one["parameters"]]
     assert (started["parameters"]["confirmed"], started["parameters"]["options"]["delete_missing"]) == ("digest", True)
     listed = house.open("documents", run=run)
@@ -154,7 +154,7 @@ def test_a_blocked_deletion_is_told_beside_failures_with_what_the_page_offers(ho
     assert shown.count(f'href="ingestion?run={run}"') == 3  # held: itself, and to act; and loaded
     assert [one for one in later if one in shown] == []  # they have loaded nothing, and what was held back still is
     failed = house.open("ingestion", part="quarantine", source=reporter.ledger).shown
-    assert "8 documents were gone from this source, and not deleted, when it was loaded" in failed
+    assert "8 documents were gone from this source but not deleted, when it was loaded" in failed
 
 
 def test_runs_are_found_by_state_source_and_time(house: LoadingHouse, deployment: str) -> None:
@@ -165,7 +165,7 @@ def test_runs_are_found_by_state_source_and_time(house: LoadingHouse, deployment
     for wanted in ({"state": "done"}, {"place": "HANDBOOK"}, {"state": "done", "days": "1"}):
         page = house.open("ingestion", part="runs", **wanted)
         assert (page.column("Documents")[0], page.column("Source")[0][-9:]) == ("1, 1 deleted", "/handbook"), wanted
-    assert "No run is like that." in house.open("ingestion", part="runs", by="nightly").shown
+    assert "No run matches." in house.open("ingestion", part="runs", by="nightly").shown
 
 
 def test_a_run_that_is_removed_while_it_is_watched_is_said(house, deployment, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_run_that_is_removed_while_it_is_watched_is_said(house, deployment, mo
         return found
 
     monkeypatch.setattr(run_page, "_find", find_and_remove)
-    assert "There is no such run." in house.open("ingestion", run=run).shown
+    assert "This run does not exist." in house.open("ingestion", run=run).shown
 
 
 def test_more_failures_of_a_sync_are_where_they_are(house: LoadingHouse) -> None:
@@ -188,4 +188,4 @@ def test_more_failures_of_a_sync_are_where_they_are(house: LoadingHouse) -> None
         house.prefect.tell(run, Summary(documents=9, failed=5), phase="done", failures=[FAILURE] * 2)
         house.prefect.move(run, "COMPLETED")
         captions = "".join(one.value for one in house.open("ingestion", run=run).caption)
-    assert "and 3 more, which the page of the sync lists" in captions
+    assert "and 3 more, listed on the page of the sync" in captions

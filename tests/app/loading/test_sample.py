@@ -9,7 +9,7 @@ from sample.removal import find_sample, remove_sample
 from tests.app.loading.house import LoadingHouse, offered
 from tests.service.test_questions import listed, rows_of
 
-LOAD, REMOVE = "Load the sample …", "Remove the sample …"
+LOAD, REMOVE = "Load sample …", "Remove sample …"
 
 
 def upload(client: Carrel, row: dict[str, str], collection) -> None:
@@ -40,7 +40,7 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
         assert item.kind == "collection"
         item.remove()
     with offered(house.prefect) as loading:
-        house.open("ingestion", job="sample").press(LOAD).answer(LOAD, "Load it")
+        house.open("ingestion", job="sample").press(LOAD).answer(LOAD, "Load")
         (run,) = house.prefect.runs_of(loading)
     assert run["parameters"]["source"] == str(MANIFEST)
     assert run["parameters"]["options"]["collection"] == collection_name()
@@ -58,7 +58,7 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
         b"Ours.", file_name="ours.txt", document_external_id="ours", allowed_group_ids=[groups["Finance"]]
     )
     shown = house.open("ingestion", job="sample").press(LOAD).shown
-    assert "Loading would change what isn&#x27;t the sample&#x27;s." in shown
+    assert "Loading the sample would change it." in shown
 
     gone = list(islice(remove_sample(find_sample(client)), 2))  # and then the process was killed
     assert [item.kind for item in gone] == ["agent", "document"]
@@ -69,10 +69,10 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     assert "The group Legal has other members: Nina." in shown
     assert "The group Finance opens something else, too." in shown
     assert "Mei Tanaka is in Legal." in shown
-    assert "Removed: 2 documents, 1 collection, 11 groups, 12 people." in page.answer(REMOVE, "Remove it").shown
+    assert "Removed: 2 documents, 1 collection, 11 groups, 12 people." in page.answer(REMOVE, "Remove").shown
     assert names(client.admin.groups.list()) == {"Legal", "Finance"}
     assert {"Mei Tanaka", "Adaeze Castellane-Reid", "Nina"} <= names(client.admin.users.list(active=True))
     assert "Jonas Abara" not in names(client.admin.users.list(active=True))
     assert {one.document_external_id for one in client.catalog.list_documents()} == {rows[3]["externalId"], "ours"}
     again = house.open("ingestion", job="sample").press(REMOVE).shown
-    assert "Nothing of the sample is here that could be removed." in again
+    assert "There are no sample items to remove." in again

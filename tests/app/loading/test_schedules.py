@@ -69,9 +69,9 @@ def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHous
         assert started == {last, run_of(page)}
     with offered(prefect, name="by-hand", parameters={"source": "/srv/handbook"}) as by_hand:
         shown = _open(house, by_hand).shown
-        assert "when somebody starts it" in shown
+        assert "when someone starts it" in shown
         assert "not planned yet" not in shown
-        assert "It has not run yet" in shown
+        assert "No runs yet" in shown
     page = house.open("ingestion", part="schedules")
     assert "No schedules yet." in page.shown
     assert page.find_button("New schedule")
@@ -79,7 +79,7 @@ def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHous
 
 def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
     page = house.open("ingestion", part="schedules").press("New schedule").press("Save schedule")
-    assert "There is nothing to load yet." in page.shown
+    assert "Nothing is selected to load." in page.shown
     page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
     page = _fill(_fill(page, "When", "week"), "Time zone", "Europe/Berlin")
     assert "At 02:00, only on Monday (Europe/Berlin)" in page.shown
@@ -96,7 +96,7 @@ def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
 
 def test_wrong_times_and_credentials_are_not_kept(house: LoadingHouse, kept: Runs) -> None:
     page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "s3://key:hush@bucket/p")
-    assert "A password or a query" in page.press("Save schedule").shown
+    assert "Remove the password or query" in page.press("Save schedule").shown
     page = _fill(_open(house, "new"), "When", "cron")
     page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
     page = _fill(page, "Minute, hour, day of month, month, day of week", "99 * * * *")
@@ -111,7 +111,7 @@ def test_a_change_keeps_what_the_form_does_not_show(house: LoadingHouse, kept: R
     page = _open(house, read.key)
     assert "<img" not in page.shown + page.as_markdown
     page = _fill(page, "When", "month").press("Save schedule")
-    assert [one.value for one in page.toast] == ["The schedule is saved."]
+    assert [one.value for one in page.toast] == ["Schedule saved."]
     changed = _one(kept)
     assert (changed.key, changed.name, changed.times) == (read.key, MARKUP, [Times("0 2 1 * *", "Europe/Berlin")])
     assert {name: changed.parameters["options"][name] for name in options} == options
@@ -136,36 +136,36 @@ def test_it_is_paused_run_and_deleted(house: LoadingHouse, kept: Runs) -> None:
     assert run["parameters"] == read.parameters
     assert f"carrel-person:{house.service.admin_email}" in run["tags"]
     page = _open(house, read.key)
-    assert page.find_button("See the last run")
+    assert page.find_button("Show last run")
     assert 'href="ingestion?part=runs&amp;by=Handbook"' in page.shown
-    _open(house, read.key).press("Delete …").answer("Delete …", "Delete it")
+    _open(house, read.key).press("Delete …").answer("Delete …", "Delete")
     assert not list_schedules(kept)
-    assert "There is no such schedule." in _open(house, read.key).shown
+    assert "This schedule does not exist." in _open(house, read.key).shown
 
 
 def test_a_run_and_a_plan_become_a_schedule(house: LoadingHouse, kept: Runs) -> None:
     page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "/srv/reports")
     page = _fill(_fill(page, "Name", "Reports"), "When", "hour")
-    planned = run_of(page.press("Show the plan first"))
+    planned = run_of(page.press("Show plan first"))
     house.prefect.move(planned, "COMPLETED")
     page.query_params.update({"run": planned})
-    page = page.run().press("Run this every …").press("Save schedule")
+    page = page.run().press("Schedule this …").press("Save schedule")
     made = _one(kept)
     assert (made.name, made.times[0].cron, made.parameters["source"]) == ("Reports", "0 * * * *", "/srv/reports")
     assert "dry_run" not in made.parameters
     uploaded = start(dropped(house))
     house.prefect.move(run_of(uploaded), "COMPLETED")
-    assert "Run this every …" not in set(house.open("ingestion", run=run_of(uploaded)).labels)
+    assert "Schedule this …" not in set(house.open("ingestion", run=run_of(uploaded)).labels)
 
 
 def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> None:
     page = _open(house, "new")
-    for kind in page.field("What to do").options:
+    for kind in page.field("Action").options:
         page = _open(house, "new")
-        page = page.field("What to do").select(kind).run()
+        page = page.field("Action").select(kind).run()
         assert "Save schedule" in page.labels or "carrel-empty" in page.shown, (kind, html.unescape(page.shown))
     with offered(house.prefect, "permission-snapshot"):
-        page = _open(house, "new").field("What to do")
+        page = _open(house, "new").field("Action")
         page = page.select("Take a snapshot of permissions").run().press("Save schedule")
         made = _one(kept)
         assert (made.flow, made.parameters, made.name) == ("permission-snapshot", {}, "Snapshot of permissions")
@@ -173,7 +173,7 @@ def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> 
     agent = house.client.admin.agents.create("Help desk")
     answers = house.client.admin.evaluation_sets.create("Answers", agent_id=agent.agent_id)
     with offered(house.prefect, "agent-evaluation"):
-        page = _open(house, "new").field("What to do")
+        page = _open(house, "new").field("Action")
         page = page.select("Ask an agent its evaluation set").run()
         page.field("Recall").set_value(0.9)
         page.press("Save schedule")

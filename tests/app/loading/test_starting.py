@@ -32,12 +32,12 @@ from tests.service.sources import Reporter, an_item
 
 def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -> None:
     page = house.open("ingestion")
-    assert "what can't be read is listed" in page.caption[0].value
-    assert "nothing to load yet" in plan(page).shown
-    assert "nothing to load yet" in start(name_place(page, "  ")).shown
+    assert "A file that cannot be read is listed" in page.caption[0].value
+    assert "Nothing is selected to load" in plan(page).shown
+    assert "Nothing is selected to load" in start(name_place(page, "  ")).shown
     # Whoever sees Prefect would see a password in an address: it is not sent there, and not repeated.
     page = plan(name_place(page, "s3://key:hush@bucket/reports"))
-    assert "everybody who looks at the run would see it" in page.shown
+    assert "Everyone who can see the run can see its URL" in page.shown
     assert "hush" not in page.shown
     assert house.prefect.runs_of(deployment) == []
 
@@ -50,8 +50,8 @@ def test_a_place_that_cannot_be_read_is_told_before_a_run(house: LoadingHouse, t
             page = start(name_place(house.open("ingestion"), place))
             assert said in page.shown, place
         new = house.open("ingestion", part="schedules", schedule="new")
-        assert new.field("They belong to").value == "Me"
-        assert "Name a folder" in new.press("Save schedule").shown
+        assert new.field("Owner").value == "Me"
+        assert "Enter a folder" in new.press("Save schedule").shown
         assert house.prefect.runs_of(deployment) == []
         start(name_place(house.open("ingestion"), str(tmp_path)))
         assert len(house.prefect.runs_of(deployment)) == 1
@@ -85,10 +85,10 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
 def test_a_run_acts_for_whoever_starts_it(house: LoadingHouse, deployment: str) -> None:
     me = house.service.admin_email
     page = dropped(house)
-    assert f"the documents belong to {me}" in page.shown
+    assert f"{me} will own the documents" in page.shown
     assert f"started by {me}" in start(page).shown
     page = dropped(house)
-    page.field("They belong to").set_value("Service account").run()
+    page.field("Owner").set_value("Service account").run()
     start(page)
     newest, first = sorted(house.prefect.runs_of(deployment), key=lambda run: run["created"], reverse=True)
     assert first["parameters"]["options"]["upload_as_user_email"] == me
@@ -110,15 +110,15 @@ def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment
     folder = Path(planned["parameters"]["source"])
     assert folder.exists()
     twice = house.open("ingestion", run=planned["id"])
-    page, twice = page.press("Start the upload"), twice.press("Start the upload")
+    page, twice = page.press("Start upload"), twice.press("Start upload")
     assert run_of(page) == run_of(twice) != planned["id"]
     upload = next(run for run in prefect.runs_of(deployment) if run["id"] == run_of(page))
     assert upload["parameters"] == {name: planned["parameters"][name] for name in ("source", "options")}
     prefect.move(upload["id"], "COMPLETED")
     page.run()
     assert not folder.exists()
-    page = house.open("ingestion", run=planned["id"]).press("Start the upload")
-    assert "The files that were dropped for it are gone." in page.shown
+    page = house.open("ingestion", run=planned["id"]).press("Start upload")
+    assert "The uploaded files are no longer on the server." in page.shown
 
 
 def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deployment: str) -> None:
@@ -186,8 +186,8 @@ def test_odd_names_are_kept_as_far_as_a_folder_can(house: LoadingHouse, deployme
 def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, deployment: str) -> None:
     group, made = house.add_group("Deck"), house.add_collection("Deck's handbook")
     page = name_place(house.open("ingestion"), " /srv/handbook ")
-    page.radio[1].set_value("People and groups I choose").run()
-    assert "Nobody is chosen" in plan(page).shown
+    page.radio[1].set_value("Selected people and groups").run()
+    assert "No readers are selected" in plan(page).shown
     page.text_input(key="start.readers.typed").set_value("deck").run().press_key("start.readers.add")
     page.field("Also add").set_value(made)
     page.field("Delete what").set_value(True).run()
@@ -216,7 +216,7 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
     identifier = house.add_collection("Policies of the house")
     with offered(house.prefect, "collection-add") as adding, offered(house.prefect, "reindex") as indexing:
         page = house.open("ingestion", job="addition")
-        assert "It isn&#x27;t said which documents." in page.press("Start the addition").shown
+        assert "No documents are selected." in page.press("Start the addition").shown
         page.field("Collection").set_value(identifier)
         page.text_input[0].set_value("catalog://policies/*?team=ferries").run().press("Start the addition")
         (run,) = house.prefect.runs_of(adding)
@@ -231,20 +231,20 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
         assert "Re-indexing: Policies of the house" in house.open("ingestion", run=newest["id"]).shown
         page = house.open("ingestion", job="indexing")
         page.field("Collection").set_value("catalog:").run()
-        assert page.radio[0].options == ["Everything, with another model"]
+        assert page.radio[0].options == ["All documents, with another embedding model"]
         newest = house.prefect.runs_of(indexing)[0]
         assert (newest["parameters"]["source"], newest["parameters"]["options"]["everything"]) == (identifier, True)
 
 
 def test_a_second_click_starts_nothing_else(house: LoadingHouse, deployment: str) -> None:
     """The second click comes before the page is drawn, when the fields are already empty."""
-    page = name_place(house.open("ingestion"), "/srv/handbook").press_twice("Start the upload")
+    page = name_place(house.open("ingestion"), "/srv/handbook").press_twice("Start upload")
     (run,) = house.prefect.runs_of(deployment)
     assert run_of(page) == run["id"]
-    page = dropped(house).press_twice("Show the plan")
+    page = dropped(house).press_twice("Show plan")
     assert len(house.prefect.runs_of(deployment)) == 2
     page.query_params.clear()
-    assert "nothing to load yet" in plan(page.run()).shown
+    assert "Nothing is selected to load" in plan(page.run()).shown
 
 
 def test_an_address_chooses_what_is_indexed_again(house: LoadingHouse) -> None:
@@ -257,7 +257,7 @@ def test_an_address_chooses_what_is_indexed_again(house: LoadingHouse) -> None:
     assert page.radio[0].value == "Everything"
     page = house.open("ingestion", job="indexing", collection=str(uuid4()), what="whatever")
     assert page.field("Collection").value != last
-    assert page.radio[0].value == "What has changed since"
+    assert page.radio[0].value == "Changed documents"
 
 
 def test_indexing_with_another_model_needs_one(house: LoadingHouse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,9 +265,9 @@ def test_indexing_with_another_model_needs_one(house: LoadingHouse, monkeypatch:
     house.add_collection("Without a model")
     with offered(house.prefect, "reindex") as indexing:
         page = house.open("ingestion", job="indexing")
-        page.radio[0].set_value("Everything, with another model").run()
+        page.radio[0].set_value("All documents, with another embedding model").run()
         page.toggle[0].set_value(True).run()
-        assert "It isn&#x27;t said with which embedding model." in page.press("Start the indexing").shown
+        assert "No embedding model is selected." in page.press("Start the indexing").shown
         assert house.prefect.runs_of(indexing) == []
 
 
@@ -292,7 +292,7 @@ def test_a_folder_that_cannot_be_written_is_said(new_house: House) -> None:
     uploads = settings().uploads_dir
     uploads.parent.mkdir(parents=True, exist_ok=True)
     uploads.write_text("a file where the folder should be")
-    assert f"can&#x27;t be kept in {uploads}" in start(drop(new_house.open("ingestion"), NOTE)).shown
+    assert f"cannot be stored in {uploads}" in start(drop(new_house.open("ingestion"), NOTE)).shown
 
 
 def a_reporter(service: RunningService, api_key: str | None = None) -> Reporter:
@@ -334,7 +334,7 @@ def test_documents_are_ignored_and_restored_at_once(house: LoadingHouse, reporte
     assert page.find_button("Restore").disabled
     page = page.choose(1, 2).press("Ignore")
     assert reporter.names(source, ignored=True) == ["051.pdf", "052.pdf"]
-    assert "2 documents count no more until they change." in page.shown
+    assert "2 documents ignored until they change." in page.shown
     assert "58 documents failed · 2 ignored" in page.shown
     assert page.column("Ignored")[:4] == ["", "yes", "yes", ""]
     assert page.find_button("Restore").disabled
@@ -343,7 +343,7 @@ def test_documents_are_ignored_and_restored_at_once(house: LoadingHouse, reporte
     assert page.find_button("Ignore").disabled
     page = page.press("Restore")
     assert reporter.names(source, ignored=True) == ["052.pdf"]
-    assert "1 document counts again." in page.shown
+    assert "1 document restored." in page.shown
 
 
 def test_what_is_gone_meanwhile_is_named(house: LoadingHouse, reporter: Reporter) -> None:
@@ -351,19 +351,19 @@ def test_what_is_gone_meanwhile_is_named(house: LoadingHouse, reporter: Reporter
     page = show(house, reporter).choose(0, 1)
     report(reporter, "c.pdf", "a.pdf")
     page = page.press("Ignore")
-    assert "1 document counts no more until it changes." in page.shown
-    assert "Not among what failed any more: &lt;img" in page.shown
+    assert "1 document ignored until it changes." in page.shown
+    assert "No longer among the failures: &lt;img" in page.shown
     assert reporter.names(source, ignored=True) == ["a.pdf"]
     page = page.choose(1)
     reporter.report([])
     page = page.press("Ignore")
-    assert "Not among what failed any more: c.pdf." in page.shown
-    assert "count no more" not in page.shown.partition("Not among what failed")[0]
+    assert "No longer among the failures: c.pdf." in page.shown
+    assert "count no more" not in page.shown.partition("No longer among the failures")[0]
 
 
 def test_a_document_at_two_places_is_ignored_with_both(house: LoadingHouse, reporter: Reporter) -> None:
     source = reporter.report([an_item("a.pdf", place="line 1"), an_item("a.pdf", place="line 2")])["sourceId"]
-    assert "1 document counts no more until it changes." in show(house, reporter).choose(0, 1).press("Ignore").shown
+    assert "1 document ignored until it changes." in show(house, reporter).choose(0, 1).press("Ignore").shown
     assert [item["ignored"] for item in reporter.items(source)] == [True, True]
 
 
@@ -373,7 +373,7 @@ def test_a_change_that_fails_says_why(house: LoadingHouse, reporter: Reporter) -
     house.client.sources.remove_source(source)
     page = page.press("Ignore")
     assert "There is no such source that you report." in page.shown
-    assert "The address names a source that isn&#x27;t there." in page.shown
+    assert "The source in the URL does not exist." in page.shown
     assert page.query_params["source"] != source
 
 
@@ -387,9 +387,9 @@ def test_items_are_narrowed_by_whether_they_are_ignored(house: LoadingHouse, rep
     reporter.ignore(source, "a.pdf")
     page.get_by_key("filter.show").set_value("counted").run()
     assert page.address["show"] == "counted"
-    assert "What could not be loaded of it is ignored." in page.shown
+    assert "All failed documents of this source are ignored." in page.shown
     reporter.ignore(source, "a.pdf", "b.pdf", undo=True)
-    assert "Nothing of this source is ignored." in show(house, reporter, show="ignored").shown
+    assert "No document of this source is ignored." in show(house, reporter, show="ignored").shown
 
 
 def test_a_source_is_tried_again_after_a_question(house: LoadingHouse, reporter: Reporter) -> None:
@@ -397,7 +397,7 @@ def test_a_source_is_tried_again_after_a_question(house: LoadingHouse, reporter:
     with offered(house.prefect, "quarantine-retry") as retrying:
         page = show(house, reporter).press("Retry all …")
         assert "1 document of this source is sent again" in page.shown
-        page = page.answer("Retry all …", "Retry them")
+        page = page.answer("Retry all …", "Retry all")
         (retry,) = house.prefect.runs_of(retrying)
         expected = {"source": reporter.ledger, "loaded_from": f"/srv/{MARKUP}"}
         assert (retry["parameters"], run_of(page)) == (expected, retry["id"])
@@ -422,18 +422,18 @@ def test_chosen_documents_are_retried_by_one_click(house: LoadingHouse, reporter
 def test_dropped_files_are_not_tried_again(house: LoadingHouse, reporter: Reporter) -> None:
     report(reporter, "a.pdf", source=str(settings().uploads_dir / uuid4().hex))
     page = show(house, reporter)
-    assert "These files were dropped here, and are gone." in page.shown
+    assert "You uploaded these files from a browser" in page.shown
     assert "Retry all …" not in page.labels
     assert "Retry" not in page.choose(0).labels
     chosen = page.get_by_key("filter.source")
-    assert chosen.format_func(chosen.value).startswith("Files dropped in the workbench, ")
+    assert chosen.format_func(chosen.value).startswith("Files uploaded from a browser, ")
 
 
 def test_a_source_is_removed_after_a_question(house: LoadingHouse, reporter: Reporter) -> None:
     source = report(reporter, "a.pdf")
     page = show(house, reporter).press("Remove …")
-    assert "Documents that were loaded stay." in page.shown
-    page.find_button("Remove it").click().run()
+    assert "Loaded documents stay." in page.shown
+    page.find_button("Remove").click().run()
     assert source not in [one["sourceId"] for one in reporter.sources()]
     assert "isn&#x27;t there" not in page.shown
     assert page.query_params["source"] != source
@@ -447,7 +447,7 @@ def test_an_address_names_a_source_by_id_or_ledger(house: LoadingHouse, reporter
     page = house.open("ingestion", part="quarantine", source=source)
     assert "/srv/by-ledger</h2>" in page.shown
     page.query_params["source"] = "0" * 24
-    assert "The address names a source that isn&#x27;t there." in page.run().shown
+    assert "The source in the URL does not exist." in page.run().shown
 
 
 def test_who_reports_is_named_where_several_report_the_same(house: LoadingHouse) -> None:
@@ -478,13 +478,13 @@ def test_many_sources_are_narrowed_by_a_part_of_their_names(house, monkeypatch):
     monkeypatch.setattr(quarantine, "MANY", 3)
     monkeypatch.setattr(quarantine, "MOST", 2)
     page = show(house, reporter, find=shelf.upper())
-    assert "4 sources fit" in page.shown
+    assert "4 sources match" in page.shown
     assert f"/srv/{shelf}/3</h2>" in page.shown
     assert len(page.get_by_key("filter.source").options) == 3
     page.get_by_key("filter.find").set_value(f"{shelf}/1").run()
     assert f"/srv/{shelf}/1</h2>" in page.shown
     page.get_by_key("filter.find").set_value("no such shelf").run()
-    assert "No source has this in its name." in page.shown
+    assert "No source has this text in its name." in page.shown
 
 
 def test_it_is_said_when_nothing_is_there(new_house: House) -> None:
@@ -505,10 +505,10 @@ def test_it_is_said_when_nothing_is_there(new_house: House) -> None:
     report(bad, source="/srv/bad")
     page = page.press("Ignore")
     assert "Everything was loaded." in page.shown
-    assert "Not among what failed any more: a.pdf." in page.shown
+    assert "No longer among the failures: a.pdf." in page.shown
     report(bad, "a.pdf", source="/srv/bad")
     page = new_house.open("ingestion", part="quarantine", source=good.ledger)
-    assert "Everything of this source was loaded." in page.shown
+    assert "Every document of this source is loaded." in page.shown
 
 
 def test_the_page_needs_no_prefect_but_to_try_again(new_house: House) -> None:
@@ -519,7 +519,7 @@ def test_the_page_needs_no_prefect_but_to_try_again(new_house: House) -> None:
     page = page.choose(1).press("Retry")
     assert NOBODY_LISTENS in page.shown
     page = page.press("Retry all …")
-    page.find_button("Retry them").click().run()
+    page.find_button("Retry").click().run()
     assert NOBODY_LISTENS in str(page.session_state["confirm.problem"])
 
 
