@@ -1,4 +1,4 @@
-"""The exit codes of `carrel`; a module that imports nothing else, so that help is shown at once."""
+"""The exit codes of `carrel`; a module without other imports, so that help is shown at once."""
 
 from collections.abc import Mapping
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""`carrel keys`: the API keys by which programs act for their owners."""
+"""`carrel keys`: the API keys of programs that act for an owner."""
 
 from typing import Annotated
 

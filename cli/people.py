@@ -1,4 +1,4 @@
-"""`carrel people`: the people of the organization, their groups and sessions, and offboarding those who leave."""
+"""`carrel people`: the people of the organization, groups, sessions, and offboarding."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice

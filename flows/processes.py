@@ -102,7 +102,7 @@ def _run(environment: Mapping[str, str]) -> None:
 
 @contextmanager
 def living(run_id: str) -> Generator[None]:
-    """Hold the lock that marks this run's process as alive, even while suspended."""
+    """Hold the lock that marks the process of a run as alive, even while suspended."""
     file = _lock_of(run_id)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with file.open("w") as lock:

@@ -116,7 +116,7 @@ class Progress:
         await self.publish_counts(counts)
 
     async def publish_average(self, counts: Mapping[str, Any], *, phase: str, progress: float, done: int) -> None:
-        """Publish a run's counts, with its average pace: `done` since it began."""
+        """Publish a run's counts, with the average pace: `done` since the beginning."""
         seconds = self._seconds
         rate = round(done / seconds, 4) if seconds else 0.0
         pace = {"phase": phase, "progress": progress, "seconds": round(seconds, 1), "documentsPerSecond": rate}
@@ -137,7 +137,7 @@ class Progress:
         return max(0, sent - before) / (now - then) if now > then else 0.0
 
     async def publish(self, key: str, *, kind: str, data: str | float) -> None:
-        """Publish or update an artifact; do nothing when its data are unchanged."""
+        """Publish or update an artifact; unchanged data are not sent."""
         if self._published.get(key) == data:
             return
         try:

@@ -325,7 +325,7 @@ class Runs:
         return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
 
     def read_files_here(self, flow: str) -> bool:
-        """Return whether a flow's runs read files of this process: on this machine, as this user."""
+        """Return whether runs of a flow read files of this process: on the same machine, as the same user."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
         return this_machine() in (deployment.get("tags") or ())
 
@@ -387,7 +387,7 @@ class Runs:
         return RunsPage(self.statuses(found["results"]), int(found["count"]))
 
     def statuses(self, runs: Sequence[Mapping[str, Any]]) -> list[RunStatus]:
-        """Return the statuses of runs in Prefect's form, with their counts but without their other artifacts."""
+        """Return the statuses of runs in Prefect's form, with counts but without other artifacts."""
         artifacts = self.artifacts([UUID(run["id"]) for run in runs], keys=(COUNTS,))
         return [status_of(run, artifacts.get(run["id"], {}), flow=self.flow_of(run)) for run in runs]
 

@@ -146,7 +146,7 @@ class Sessions:
             connection.executescript(_SCHEMA)
 
     def begin(self, request: AuthorizationRequest, *, browser: str, back: str) -> None:
-        """Store a request until its callback, which must come from the same browser within ten minutes."""
+        """Store a request until the callback from the same browser, within ten minutes."""
         state, now = digest_of(request.state), time.time()
         sealed = self._sealer.seal(request.model_dump_json(), of=state)
         with self._connection() as connection:

@@ -50,7 +50,7 @@ class Job:
         return self.parameters.get("options") or {}
 
     def as_plan(self) -> "Job":
-        """Return the dry run of an upload, which sends and deletes nothing."""
+        """Return the dry run of an upload, without sending and deleting."""
         return Job(self.flow, {**self.parameters, "dry_run": True})
 
 

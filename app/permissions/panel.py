@@ -306,7 +306,7 @@ def _verb(resource: Resource) -> str:
 
 
 def count_people(one: Principal) -> int | None:
-    """Return how many are in a group, in groups within it too; None for others, and a group that is gone."""
+    """Return the number of people in a group, also in nested groups; None for people, and for deleted groups."""
     try:
         return losses_of(one.id).person_count if one.kind == GROUP else None
     except FAILURES:  # saving says it
@@ -403,7 +403,7 @@ def offer_access(resource: Resource, who: Principal) -> None:
 
 
 def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
-    """Say which groups are granted a resource that a principal in none of them may not read."""
+    """Name the groups with a grant on a resource that a principal outside may not read."""
     name = one_line(who.name)
     if not groups:
         return "It is granted to no group."

@@ -275,7 +275,7 @@ def drop_secret() -> None:
 
 
 def close_unshown() -> None:
-    """Close a dialog that the drawn page doesn't show: it would open unasked when the person comes back to its view."""
+    """Close a dialog missing from the drawn page: on the person's return to its view, the dialog would open unasked."""
     if _OPEN in st.session_state and not st.session_state.get(_SHOWN, False):
         close_dialog()
 

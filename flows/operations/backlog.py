@@ -82,7 +82,7 @@ class BacklogReader:
         self._is_refused = False
 
     async def read(self) -> Backlog | None:
-        """Return the backlog, or None when this caller can't read it."""
+        """Return the backlog, or None when unreadable for the caller."""
         if self._is_refused or time.monotonic() - self._read_at < _FRESH_SECONDS:
             return self._known
         self._read_at = time.monotonic()

@@ -209,7 +209,7 @@ async def lock_owned_resources(
 
 
 async def lock_shared(connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID]) -> list[Resource]:
-    """Lock what these principals own and have shared, in the usual order."""
+    """Lock the property and the shares of some principals, in the usual order."""
     owned = _readers.organization_id == organization_id, _readers.role == Role.OWNER
     classes = sa.select(_readers.access_class).where(*owned, in_array(_readers.principal_id, owner_ids))
     statement = (
@@ -227,7 +227,7 @@ async def lock_shared(connection: Connection, organization_id: UUID, *, owner_id
 
 
 async def set_shares(connection: Connection, organization_id: UUID, resource: Resource) -> None:
-    """Note the roles of a locked resource's class that its owner gave."""
+    """Note the roles of a locked resource's class that the owner gave."""
     own = resources.c.organization_id == organization_id, resources.c.object_id == resource.object_id
     await connection.execute(sa.update(resources).where(*own).values(shares=resource.shares or sa.null()))
 
@@ -292,8 +292,8 @@ async def delete_resources(connection: Connection, organization_id: UUID, *, obj
 
 
 async def move_resources(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move resources (by object), whose rows are locked already, to other access classes; of what owners gave, the
-    roles that both classes have stay."""
+    """Move resources (by object) with locked rows to other access classes; owners' shares keep roles of both
+    classes."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
     given = sa.func.jsonb_each_text(resources.c.shares).table_valued("key", "value", name="given")

@@ -82,7 +82,7 @@ class Connections:
 
     @property
     def has_others(self) -> bool:
-        """Whether other workers accept connections on the same port."""
+        """Whether other workers accept connections on the port."""
         return self.share.workers > 1
 
     @property

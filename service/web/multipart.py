@@ -46,7 +46,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A received form: its text fields by name, and its file."""
+    """A received form: text fields by name, and the file."""
 
     fields: dict[str, str]
     file: ReceivedFile

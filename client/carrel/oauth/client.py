@@ -69,7 +69,7 @@ class _OAuthClient(Resource[M]):
         return self._endpoints.discover()
 
     def with_server(self, server: ServerMetadata) -> Self:
-        """Return a client of the application with these endpoints, over the same connections."""
+        """Return a client of the application with other endpoints, over the current connections."""
         endpoints = self._endpoints
         other = object.__new__(type(self))
         other._session = self._session

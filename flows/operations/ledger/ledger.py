@@ -50,7 +50,7 @@ _NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be rea
 
 
 class Ledger(ClaimedRun):
-    """One source's ledger: what its run finds, plans and does."""
+    """The ledger of a source: items found, planned and done by a run."""
 
     _position = 0
 
@@ -170,7 +170,7 @@ class Ledger(ClaimedRun):
                     self._quarantine(connection, keys, verdict, _FORBIDDEN)
 
     def _adopt(self, connection: sa.Connection, keys: Sequence[bytes]) -> None:
-        """Mark documents as sent if the catalog already has the same version and this source had meant to send them."""
+        """Mark pending documents as sent if the catalog already has the same version."""
         source_id = self.run.source_id
         same = sent.c.intended == documents.c.fingerprint
         intended = sa.exists().where(sent.c.source_id == source_id, sent.c.key == documents.c.key, same)
@@ -405,7 +405,7 @@ class Ledger(ClaimedRun):
         return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
-        """Return the external ids that this scan recorded as problems."""
+        """Return the external ids of the problems recorded by the scan."""
         problems = of_scan(self.run, ignored=None, part=0)
         found = sa.select(quarantine.c.external_id).where(problems, quarantine.c.external_id.in_(names))
         return {str(row.external_id) for row in self._rows(found)}

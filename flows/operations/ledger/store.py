@@ -63,7 +63,7 @@ class Store(ABC):
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
-        """Open a transaction for writing, all or nothing; in SQLite other writers wait."""
+        """Open a transaction for writing; in SQLite other writers wait."""
         writing = self.engine.execution_options(carrel_writes=True)
         with self.turn, translate_errors(self.address), writing.begin() as connection:
             yield connection

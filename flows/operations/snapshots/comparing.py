@@ -59,7 +59,7 @@ class Readers:
         self.of = lru_cache(_CLASSES)(self._of)
 
     def resources(self) -> Iterator[tuple[str, str, str]]:
-        """Yield every resource in the order of object ids: its object's id, its identity, and its class."""
+        """Yield every resource in the order of object ids: object id, identity and class."""
         for object_id, kind, resource_id, access_class in self._rows(files.RESOURCES):
             yield str(object_id), f"{kind}:{resource_id}", str(access_class)
 

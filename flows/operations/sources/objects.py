@@ -99,7 +99,7 @@ def marker_digest(marker: str) -> bytes:
 
 
 def read_object(stored: documents.StoredObject) -> tuple[IO[bytes], int, str]:
-    """Return an object's contents, their size and their marker. Raises OSError when it can't be read completely."""
+    """Return an object's contents, size and marker. Raises OSError when the object can't be read completely."""
     try:
         found = obstore.get(_open_store(stored.store), stored.key)
         meta = found.meta

@@ -1,5 +1,5 @@
-"""Sharing by owners, where the organization allows it: with active users by their exact addresses, and with groups that
-the owner is in. What an owner gave ends with the ownership, and when the owner isn't active any more."""
+"""Sharing by owners, where the organization allows it: with active users by exact address, and with groups of the
+owner. Shares end with the ownership, and when the owner is deactivated."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -73,8 +73,8 @@ async def _lock_owned(
 async def _require_owned(
     connection: Connection, caller: Caller, resource: queries.Resource | None
 ) -> tuple[queries.Resource, Access]:
-    """Return a resource of the caller's with its access; 404 if they can't read it, 403 `owner_required` if they don't
-    own it, 409 `document_in_container` for a file in a container."""
+    """Return an owned resource of the caller with its access; 404 if unreadable, 403 `owner_required` if not owned, 409
+    `document_in_container` for a file in a container."""
     if resource is None:
         raise permissions.unknown_resource("resource")
     access = await permissions.access_of(connection, caller.organization_id, resource.object_id)
@@ -88,8 +88,8 @@ async def _require_owned(
 async def _resolve(
     connection: Connection, caller: Caller, grants: Sequence[Grant], *, before: Mapping[UUID, str]
 ) -> dict[UUID, Role]:
-    """Find the principals that are given a role; BadRequest `unknown_principal` for people who aren't active users and
-    for groups that the owner isn't in. A role that the owner has given them before may stay or be lowered."""
+    """Find the principals of new roles; BadRequest `unknown_principal` for inactive or unknown people, and for groups
+    without the owner. A role given by the owner before may stay or be lowered."""
 
     def may_be_named(one: Principal, place: int) -> bool:
         is_member = one.kind == "group" and one.principal_id in caller.principals

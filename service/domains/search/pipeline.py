@@ -152,7 +152,7 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
 
 
 async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Source) -> Found[Row]:
-    """Find hits and their contents in one snapshot of a server."""
+    """Find hits with contents in a single snapshot of a server."""
     prepare, is_read_only = partial(embed, plan), log is None
     async with open_snapshot(source, plan.caller.organization_id, space, prepare, read_only=is_read_only) as snapshot:
         drawn = None

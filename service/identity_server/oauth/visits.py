@@ -1,4 +1,4 @@
-"""An authorization request, and the browser that sent it (RFC 6749, section 4.1.1)."""
+"""An authorization request and the requesting browser (RFC 6749, section 4.1.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: its files, its process, its supervision."""
+"""The embedded PostgreSQL: files, process, supervision."""

@@ -1,1 +1,1 @@
-"""The queue of jobs in the database, and the workers that run them."""
+"""The queue of jobs in the database, and the workers."""

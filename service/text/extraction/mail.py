@@ -105,7 +105,7 @@ def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def add_mail(message: EmailMessage, builder: BlockBuilder) -> str | None:
-    """Add a message, count its files, and return its subject."""
+    """Add a message, count the files in the message, and return the subject."""
     builder.file_count = len(list(attachments_of(message)))
     return _add_message(message, builder)
 

@@ -58,7 +58,7 @@ def page(
 
 @cache
 def _address_of(file: Path, *, depth: int) -> str:
-    """Return the address of a file, which changes with its content, so that browsers ask again."""
+    """Return the address of a file; changed contents change the address, so browsers ask again."""
     version = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     return "../" * depth + f"pages/{file.name}?v={version}"
 

@@ -37,7 +37,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk that the caller could READ when it was retrieved; `chunk_no` and `place` are of this `version`."""
+    """A chunk readable by the caller when retrieved; `chunk_no` and `place` are of this `version`."""
 
     document_id: UUID
     document_name: str

@@ -63,7 +63,7 @@ class Quotable:
         return f"{self.document}\n{self.headings}"
 
     def widened(self) -> "Quotable":
-        """Return the words to be quoted with all that is below the same heading, where it is not too long."""
+        """Return the words to quote with the text below the same heading, where not too long."""
         return replace(self, section=self.title, whole=self.around) if self.around else self
 
 

@@ -1,1 +1,1 @@
-"""Conversations with agents: messages, the jobs that answer them, streams, feedback."""
+"""Conversations with agents: messages, the jobs for replies, streams, feedback."""

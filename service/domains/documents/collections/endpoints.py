@@ -1,4 +1,4 @@
-"""documentCollections/* except docstore: collections, the documents in them, and their chunks."""
+"""documentCollections/* except docstore: collections, documents in collections, and chunks."""
 
 from carrel.wire import collections as wire
 from service.domains.documents.collections import membership, service, values

@@ -61,7 +61,7 @@ async def find_used(connection: Connection, *, sha256s: Collection[bytes]) -> se
 
 
 async def mark_unused(connection: Connection, *, sizes: Mapping[bytes, int]) -> None:
-    """Record these contents as unused; contents recorded earlier keep their time."""
+    """Record contents as unused; contents recorded earlier keep the earlier time."""
     rows = [{"sha256": sha256, "size": size} for sha256, size in sizes.items()]
     given = rows_of([unused_files.c.sha256, unused_files.c.size], rows)
     # A record that an upload is just deleting is left out: to insert it, one would wait for the upload's end.

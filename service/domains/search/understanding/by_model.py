@@ -48,7 +48,7 @@ Question = Annotated[str, Field(max_length=LONGEST_QUESTION), NO_NUL, AfterValid
 
 
 class Reading(BaseModel):
-    """The conditions that a query states, and the questions that it asks."""
+    """The conditions and the questions of a query."""
 
     conditions: Annotated[list[StatedCondition], Field(max_length=MOST_CONDITIONS)] = []
     questions: Annotated[list[Question], Field(max_length=MOST_QUESTIONS)] = []

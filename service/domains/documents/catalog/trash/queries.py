@@ -34,7 +34,7 @@ _ID, _KEPT_ID = documents.c.document_id, trashed_documents.c.trashed_document_id
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A document in the trash; `document_id` is the id that it had, `version` its last version."""
+    """A document in the trash; `document_id` is the former id, `version` the last version."""
 
     trashed_document_id: UUID
     document_id: UUID
@@ -50,7 +50,7 @@ class Kept:
 async def keep_document(
     connection: Connection, organization_id: UUID, *, document_id: UUID, trashed_document_id: UUID, deleted_by: UUID
 ) -> None:
-    """Move what a locked document has, but for its rights and its index, to an id of the trash."""
+    """Move the contents of a locked document, without rights and index, to an id of the trash."""
     new_id, reader, entry = sa.literal(trashed_document_id, sa.Uuid), class_readers.c, space_documents.c
     copied: dict[str, Any] = {column.name: column for column in documents.columns}
     copied |= {"document_id": new_id, "deleted_at": sa.func.now()}
@@ -104,7 +104,7 @@ def _move(organization_id: UUID, before: UUID, after: UUID) -> list[sa.CTE]:
 
 
 async def give_back(connection: Connection, organization_id: UUID, kept: Kept) -> None:
-    """Move back what a document had before its deletion, and take it out of the trash."""
+    """Move the contents of a document back from the trash."""
     own = matches(documents, organization_id, document_id=kept.document_id)
     returned = sa.update(documents).where(own).values(deleted_at=None, created_at=kept.created_at)
     moved = _move(organization_id, kept.trashed_document_id, kept.document_id)
@@ -151,7 +151,7 @@ async def hand_over_kept(
 
 
 def _select_for(caller: Caller, days: int, *columns: Any) -> sa.Select[*tuple[Any, ...]]:
-    """Select what the caller may restore: their own documents, for an admin all, until their time is over."""
+    """Select documents restorable by the caller: the caller's own, for an admin all, within the time of the trash."""
     own = sa.true() if caller.is_admin else documents.c.owner_id == caller.principal_id
     return (
         sa.select(*columns)
@@ -166,7 +166,7 @@ def _select_for(caller: Caller, days: int, *columns: Any) -> sa.Select[*tuple[An
 
 
 async def lock_kept(connection: Connection, caller: Caller, *, ids: Collection[UUID], days: int) -> list[Kept]:
-    """Lock those of the documents in the trash that the caller may restore, and whose owner thus stays the same."""
+    """Lock the documents in the trash that the caller may restore, so that the owner stays the same."""
     names = ("trashed_document_id", "document_id", "resource_type", "resource_id", "readers", "collections")
     columns = (*(trashed_documents.c[name] for name in names), documents.c.version, documents.c.created_at)
     statement = _select_for(caller, days, *columns, *columns_of(documents, DocumentFields))
@@ -217,7 +217,7 @@ def _user(caller: Caller, name: str, principal_id: sa.ColumnElement[UUID]) -> sa
 
 
 async def find_old(connection: Connection, organization_id: UUID, *, days: int, limit: int) -> Sequence[UUID]:
-    """Lock some documents whose time in the trash is over, but for those that another transaction has locked."""
+    """Lock some documents due for deletion from the trash; skip rows locked by other transactions."""
     own = trashed_documents.c.organization_id == organization_id
     is_old = trashed_documents.c.deleted_at <= sa.func.now() - timedelta(days=days)
     some = sa.select(_KEPT_ID).join(documents, _ID == _KEPT_ID).where(own, is_old).limit(limit)

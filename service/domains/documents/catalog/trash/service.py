@@ -1,5 +1,5 @@
-"""Rules of the trash. From a deletion on nobody finds or reads the document; its owner and admins restore it, or delete
-it for good, while the trash keeps it. Nobody has more rights in a restored document than before."""
+"""Rules of the trash. A deleted document can no longer be found or read; while the trash keeps it, its owner and admins
+restore it or delete it for good. A restored document has no readers beyond the previous ones."""
 
 from collections.abc import Collection
 from dataclasses import replace
