@@ -109,7 +109,7 @@ def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
 LATE_INDEXING = timedelta(minutes=15)
 LATE_JOBS = timedelta(minutes=5)
 RECENT_PRESSURE = timedelta(minutes=5)
-# Somebody is to look when less is free than so many times what is kept free.
+# An operator is to look when less is free than so many times what is kept free.
 EARLY = 2
 _KEPT = {
     oversight.StorageArea.DATABASE: "database",

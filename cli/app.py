@@ -117,7 +117,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["search"]:  # it has no short options: "-pump" is a sign in a query
         given = [re.sub(r"^-(?=[^-])", " -", each) for each in given]
-    # Whoever stops a service or a scheduled job sends SIGTERM, which then is like Ctrl-C.
+    # A stop of a service or a scheduled job sends SIGTERM, which then is like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(args=given, prog_name="carrel")

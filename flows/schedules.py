@@ -275,7 +275,7 @@ def resume_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None
             _set_active(runs, schedule, True, person=person)
         for resting in schedule.resting:
             runs.call("PATCH", f"/deployments/{schedule.deployment_id}/schedules/{resting}", {"active": True})
-        # For a kept one too: somebody may have paused its deployment in Prefect's own pages.
+        # For a kept one too: a person may have paused its deployment in Prefect's own pages.
         runs.call("POST", f"/deployments/{schedule.deployment_id}/resume_deployment")
         _plan_runs(runs, schedule.deployment_id)
 

@@ -203,7 +203,7 @@ class SignIn:
     def _drop(self, request: Request) -> None:
         if (session := self._sessions.find(request.cookies.get(self.cookie))) is None:
             return
-        # Whoever refreshes the tokens just now ends first: what they get is revoked as well.
+        # A refresh of the tokens just now ends first: its tokens are revoked as well.
         with self._sessions.lock(session.key):
             tokens = self._sessions.get(session.key)
             self._sessions.delete(session.key)

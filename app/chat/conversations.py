@@ -50,7 +50,7 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
     if not sources:
         return f'<div class="carrel-said">{said}</div>'
     listed = "".join(_source(number, source, message_id, chat) for number, source in enumerate(sources, 1))
-    # Folded on a phone; where there is room beside the reply, the style keeps all in sight.
+    # Folded on a phone; where there is room next to the reply, the style keeps all in sight.
     shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
     return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
 

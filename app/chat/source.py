@@ -1,4 +1,4 @@
-"""A source of a reply beside the conversation: the passage with the text around it, read when it is pressed."""
+"""A source of a reply next to the conversation: the passage with the text around it, read when it is pressed."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -207,7 +207,7 @@ def choose_role(words: str, key: str, others: Mapping[str, str] | None = None) -
 
 def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | None]:
     """List who has direct access, each with the role and a button that removes it; return changed roles, None for
-    none. Changes are kept by themselves, beside those that other people save until then."""
+    none. Changes are kept apart from changes that other people save until then."""
     holders = before.holders
     st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Who has direct access now"}</p>')
     if len(holders) > SHOWN_HOLDERS:

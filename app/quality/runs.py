@@ -336,7 +336,7 @@ def _continue(run: Running) -> None:
         kept = "What was measured is kept as a run."
         try:
             run.keep()
-        except carrel.CarrelError as error:  # such as a run that somebody has deleted
+        except carrel.CarrelError as error:  # such as a deleted run
             problem_of(error).show()
             kept = "The last questions are not kept."
         show_warning(f"Stopped: {run.progress_in_words}.", kept)

@@ -36,7 +36,7 @@ def _filter_of(text: str) -> dict[str, Any]:
         raise ValueError(msg) from error
     if not isinstance(found, dict):
         msg = 'Which documents: write an object, such as {"state": "published"}.'
-        raise ValueError(msg)  # noqa: TRY004 - it is what somebody wrote, not what a program gave
+        raise ValueError(msg)  # noqa: TRY004 - a person wrote it, no program
     return found  # pyright: ignore[reportUnknownVariableType] - JSON's members have text for names
 
 

@@ -251,7 +251,7 @@ def page() -> None:
         new = conversations.ChatLocation(place.agent if place.agent in agents else "")
         with st.container(horizontal=True):
             st.button("New conversation", icon=":material/add:", width="stretch", on_click=_go, args=(new,))
-            # For a phone, which has no room beside the messages; elsewhere the style hides it.
+            # For a phone, which has no room next to the messages; elsewhere the style hides it.
             is_open = bool(st.session_state.get(LISTED))
             toggle = partial(st.session_state.update, {LISTED: not is_open})
             notices.offer_action("Conversations", toggle, key="chat-list", icon="list")

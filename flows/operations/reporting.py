@@ -92,7 +92,7 @@ async def report_run(
             yield report
         except BaseException as exc:
             if isinstance(exc, SourceBusyError) or not isinstance(exc, Exception):
-                report.outcome = RunOutcome.STOPPED  # another run is at it, or somebody has stopped this one
+                report.outcome = RunOutcome.STOPPED  # another run is at it, or a person has stopped this run
             else:
                 report.outcome = RunOutcome.FAILED
                 report.code = exc.code if isinstance(exc, FlowError) else "unexpected"

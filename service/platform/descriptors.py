@@ -10,7 +10,7 @@ from service.platform.settings import Settings
 # Standard streams, event loop, lock, log, model, listener; what a start of PostgreSQL opens for a moment; accepted
 # connections that are closed in the same pass of the event loop.
 OWN = 96
-# Connections of the database beside those of requests. Indexing has fewer than there are turns at it, because most of
+# Connections of the database without those of requests. Indexing has fewer than there are turns at it, because most of
 # a turn is embedding, without a transaction. Of those that take up and end jobs, one listens.
 INDEXING_CONNECTIONS = 4
 JOB_CONNECTIONS = 4

@@ -120,7 +120,7 @@ class Unavailable(_Later, status=503, code="unavailable"):
 class InsufficientStorage(_Later, status=507, code="storage_full"):
     """507 with `Retry-After` in seconds: a disk or bucket is full (RFC 4918, section 11.5)."""
 
-    default_wait = 60  # room comes when somebody makes it
+    default_wait = 60  # room comes when an operator makes it
 
 
 def required(found: Found | None, error: Exception) -> Found:

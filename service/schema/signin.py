@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from service.schema.tables import deleted_with, table
 
-# `password_mark` is of the password somebody signed in with: another password ends the session. None: signed in
+# `password_mark` is of the password of the sign-in: another password ends the session. None: signed in
 # elsewhere (OpenID Connect): at `provider_id`, whose own session has the id `provider_session`; `sealed_id_token` is
 # the ID token, encrypted, which the provider is shown when the person signs out.
 browser_sessions = table(
@@ -26,7 +26,7 @@ browser_sessions = table(
     sa.Index("ix_browser_sessions_principal", "organization_id", "principal_id"),
 )
 
-# By its secret somebody sets a password, once. Each person has one at most: the latest.
+# By its secret a person sets a password, once. Each person has one at most: the latest.
 invitations = table(
     "invitations",
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
@@ -69,7 +69,7 @@ upstream_identities = table(
     sa.Index("ix_upstream_identities_principal", "principal_id"),
 )
 
-# What somebody has beside their password. Of an authenticator app: its secret, encrypted (None: the key that it was
+# A person's second factors. Of an authenticator app: its secret, encrypted (None: the key that it was
 # encrypted under is lost), and the step of time whose code was used last, so that none is used twice.
 second_factors = table(
     "second_factors",
@@ -140,7 +140,7 @@ sign_in_providers = table(
     sa.Column("groups_claim", sa.Text, nullable=False, server_default=sa.text("'NONE'")),
     sa.Column("create_accounts", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("sign_out_there", sa.Boolean, nullable=False, server_default=sa.text("false")),
-    # Audiences that its tokens may name beside the client id.
+    # Audiences that its tokens may name with the client id.
     sa.Column("accepted_audiences", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("ARRAY[]::text[]")),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Index("uq_sign_in_providers_issuer", "organization_id", "issuer", unique=True),
@@ -201,7 +201,7 @@ oauth_clients = table(
     sa.Index("ix_oauth_clients_requested_by", "requested_by"),
 )
 
-# What somebody allowed a client, all scopes together, and in which collections (NULL: wherever they may read); taking
+# A person's consent to a client, all scopes together, and in which collections (NULL: wherever they may read); taking
 # it back deletes the row. `last_used_at` is of those of its tokens that are purged.
 oauth_consents = table(
     "oauth_consents",

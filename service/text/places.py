@@ -9,7 +9,7 @@ from service.text.extraction.blocks import Box as Edges
 
 _SLIDES = frozenset(each.media_type for each in FORMATS if each.kind == "slides")
 _MAILBOXES = frozenset(each.media_type for each in FORMATS if each.name == "mailbox")
-# Parts of a page are joined where the rectangle around them covers at most this part of the page beside them: less than
+# Parts of a page are joined if the rectangle around them covers at most this part of the page next to them: less than
 # a line of text, so that what isn't of the passage stays unmarked.
 _MOST_BESIDE = 0.01
 _MOST_BOXES = 12

@@ -50,7 +50,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
 COLLECTION = {"collectionId": "documentCollectionId"}
 RESOURCE = {"resourceIdentifier": "resource"}
 SYNC = {"mongoURI": "docstoreURI", "mongoCredentialId": "docstoreCredentialId"}
-# The older names of an operation's members; in its answer they stand beside the newer ones.
+# The older names of an operation's members; its answer has both older and newer names.
 NAMES: Mapping[str, Mapping[str, str]] = {
     "documentCollections/addDocumentToCollection": COLLECTION,
     "documentCollections/addDocumentChunksToCollection": COLLECTION,

@@ -42,7 +42,7 @@ sources = sa.Table(
     sa.Column("scans", sa.Integer, nullable=False),
 )
 
-# `claim` is another each time somebody begins or takes up the run: who has an older one may write no more. `lock_pid`
+# `claim` is another each time a process begins or takes up the run: an older claim may write no more. `lock_pid`
 # is the PostgreSQL process that holds the source's lock. Times are in seconds since the epoch.
 runs = sa.Table(
     "ledger_runs",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
-# What an authorization request may say once each, beside what proves the client (RFC 6749, section 3.1; RFC 7636).
+# What an authorization request may say once each, except the proof of the client (RFC 6749, section 3.1; RFC 7636).
 ONCE = ("response_type", "response_mode", "scope", "state", "prompt", "code_challenge", "code_challenge_method")
 
 

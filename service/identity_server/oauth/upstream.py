@@ -34,7 +34,7 @@ LONGEST = timedelta(minutes=15)
 # What a state says of who is on the way to their account, in place of an authorization request, which names a client:
 # their organization.
 ACCOUNT = "account"
-# The application's session that is confirmed next, if that is why somebody signs in.
+# The application's session that is confirmed next, if that is the reason for the sign-in.
 CONFIRM = "confirm"
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

@@ -23,7 +23,7 @@ from service.platform.networks import without_local_port
 from service.runtime import Runtime
 from service.web.pages.routing import lead_to
 
-# What of `prompt` asks for another person or another sign-in; it is done once somebody has signed in.
+# What of `prompt` asks for another person or another sign-in; it is done after the sign-in.
 PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
 
 

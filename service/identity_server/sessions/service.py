@@ -62,7 +62,7 @@ async def end_sessions_of(
     browsers = await queries.delete_browser_sessions(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
     )
-    # Whoever exchanges a code now has it locked, and this sees its tokens.
+    # A request that exchanges a code now has locked it, and this sees its tokens.
     await delete_unused_codes_of(connection, organization_id, principal_ids=[principal_id])
     families = await queries.list_living_families(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
@@ -95,7 +95,7 @@ async def end_sign_ins(
 async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:
     """End all of a person's access for good. Change the person's own row afterwards: requests lock in that order."""
     ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)
-    # Their address may be somebody else's by the time it comes back.
+    # The address may be another person's by the time it comes back.
     identities = await delete_identities(connection, organization_id, principal_id=principal_id)
     factors = await reset_factors(connection, organization_id, principal_id=principal_id)
     keys = await revoke_keys_of(connection, organization_id, owner_id=principal_id)

@@ -29,7 +29,7 @@ ENTRA_HOSTS = frozenset(
     }
 )
 GOOGLE_HOST = "accounts.google.com"
-# What a UserInfo endpoint can't say: when somebody signed in, in which session, and who else an account is.
+# What a UserInfo endpoint can't say: time and session of a sign-in, and other owners of an account.
 ONLY_OF_TOKENS = frozenset({"auth_time", "hd", "oid", "sid"})
 
 

@@ -151,7 +151,7 @@ async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
         if found is None:
             raise _unknown_invitation()
-        # Whoever waited for the lock, and lost, doesn't find the invitation any more.
+        # A request that waited for the lock, and lost, doesn't find the invitation any more.
         await lock_organization(connection, found.organization_id)
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
         if found is None or found.expires_at <= await runtime.clock.now(connection):

@@ -195,7 +195,7 @@ async def _empty(indexer: Indexer, organization_id: UUID, space: RetiredSpace) -
             await lock_objects(connection, organization_id, object_ids=some)
             await queries.clear_entries(connection, organization_id, space=space, document_ids=some)
             return True
-        # Whoever folds deltas writes statistics of this space too.
+        # Folding deltas writes statistics of this space too.
         if not await try_lock_statistics(connection, organization_id):
             return False
         had_terms = await queries.delete_statistics(connection, organization_id, space_id=space_id)

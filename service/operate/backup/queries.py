@@ -82,7 +82,7 @@ class Snapshot:
 
 @contextmanager
 def open_snapshot(url: URL) -> Generator[Snapshot]:
-    """Open a snapshot. Meanwhile its files are not collected, and the tables are locked against migrations."""
+    """Open a snapshot. Until its end its files are not collected, and the tables are locked against migrations."""
     with _engine(url).connect() as plain:
         names = table_names(plain)
         # Before the snapshot: what it refers to is not removed until the connection is closed.

@@ -27,7 +27,7 @@ class Sealed(NamedTuple):
 
 # What loses its secret with a lost key: a sync asks for its address again; a person with an authenticator app needs a
 # recovery code or a reset, since a password alone doesn't become enough; a provider's client secret is given again.
-# Not here: the ID tokens that sessions keep. At most they are not shown when somebody signs out.
+# Not here: the ID tokens that sessions keep. At most they are not shown at a sign-out.
 SYNC_ADDRESSES = Sealed(docstore_syncs.c.sealed_uri, docstore_syncs.c.sync_id, Keys.docstore_key)
 FACTOR_SECRETS = Sealed(second_factors.c.sealed_secret, second_factors.c.factor_id, Keys.second_factor_key)
 SEALED = (

@@ -83,7 +83,7 @@ def reachable_binaries(account: pwd.struct_passwd) -> Path:
         with _alone():
             if not copy.exists():
                 partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
-                # The programs find their libraries beside the package's folder.
+                # The programs find their libraries next to the package's folder.
                 libraries = installation.parents[1] / f"{WHEEL}.libs"
                 shutil.copytree(installation, partial / WHEEL / INSTALLATION)
                 shutil.copytree(libraries, partial / libraries.name)

@@ -175,7 +175,7 @@ def _pool(runtime: Runtime) -> AsyncConnectionPool[AsyncConnection]:
         kwargs=runtime.database.driver_parameters,
         configure=configure,
         min_size=1,
-        max_size=JOB_CONNECTIONS - 1,  # beside the connection that listens
+        max_size=JOB_CONNECTIONS - 1,  # and a connection that listens
         open=False,
         name=NAME,
         timeout=PATIENCE_SECONDS,

@@ -77,7 +77,7 @@ def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
         _write(path.with_suffix(".npy"), lambda file: np.save(file, mean))
     if precision == "int8":
         quantization.quantize(model, ranges)
-    # The weights lie beside the graph, from where they are mapped: only rows of words that occur come into memory.
+    # The weights lie next to the graph, from where they are mapped: only rows of words that occur come into memory.
     partial, weights = path.with_name(f"{path.name}.partial"), path.with_suffix(".weights")
     weights.unlink(missing_ok=True)  # left by a process that was killed: no graph is here yet
     onnx.save_model(  # pyright: ignore[reportUnknownMemberType]

@@ -13,7 +13,7 @@ from service.text.extraction.decoding import FONT_CODE_PAGES
 _PLACEABLE, _PLACEABLE_SIZE = b"\xd7\xcd\xc6\x9a", 22
 _PACKED = b"\x1f\x8b"
 _EMF_MARK = b" EMF"
-# A drawing of one page has some thousands of texts at most; what draws more is no text that somebody reads.
+# A drawing of one page has some thousands of texts at most; a drawing with more has no readable text.
 _MOST_TEXTS = 20_000
 # Each text stands on one line. Those of one record may all name the same bytes.
 _LONGEST_TEXT = 1_000

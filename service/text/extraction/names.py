@@ -22,7 +22,7 @@ _FREQUENT = frozenset("оеаинтсрвлкмдпуяыьгзбчйхжшюі�
 _CANDIDATES, _WIDER = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()
 _OF_WEST = frozenset({"us-ascii", "ascii", "utf-8", "utf8"})
 _LEAST, _SAMPLE = 0.3, 16_384
-# Code page 437 is the usual one: letters of one case as Western words have them, and signs beside words, not in them.
+# Code page 437 is the usual one: letters of one case as Western words have them, and signs next to words, not in them.
 _LOWER, _UPPER, _LETTER, _OTHER = "a-zçüéâäàåêëèïîìæôöòûùáíóúñß", "A-ZÇÄÅÉÆÖÜÑ", r"[^\W\d_]", r"[^\0-\x7f]"
 _PLAIN = re.compile(
     rf"(?!.*{_OTHER}[@[\\\]^`{{|}}~])(?:[\0-\x7f]|(?!{_LETTER}[{_UPPER}])[{_LOWER}]|(?<![{_LOWER}])[{_UPPER}]"

@@ -178,7 +178,7 @@ def _take_out(line: Line, words: set[str], *, is_counted: bool) -> Line:
             del table.cells[number], table.boxes[number]
             break
     else:
-        # The row is gone with a line beside this one, or is more than running lines.
+        # The row is gone with a line next to this one, or is more than running lines.
         return line if any(row[1] <= middle <= row[3] for row in table.boxes) else replace(line, table=None)
     return replace(line, table=None)
 

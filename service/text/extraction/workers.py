@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Workers are replaced after so many files: parsers written in C leak, and a new worker is forked in milliseconds.
 _FILES_PER_WORKER = 1_000
-# Somebody waits for a page, and leaves when it takes longer: to be rendered, and with the wait for a worker.
+# A person waits for a page, and leaves when it takes longer: to be rendered, and with the wait for a worker.
 _PAGE_SECONDS = 10.0
 _PAGE_PATIENCE = 30.0
 _MOST_PAGES_WANTED = 20

@@ -29,7 +29,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _PICTURES = frozenset({"img", "image", "svg", "video", "audio", "source", "picture"})
-# A tag without an end, whose end somebody else's words may be; and `<scheme:…>`, a link without two slashes.
+# A tag without an end, whose end another person's words may be; and `<scheme:…>`, a link without two slashes.
 _HALF_TAG = re.compile(
     rf"<(?!{_HARMLESS})(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)",
     re.IGNORECASE,

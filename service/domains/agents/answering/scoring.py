@@ -37,7 +37,7 @@ SURE = 0.55
 """A sentence with a lower score is shown with all that is below the same heading."""
 
 NEAR_THE_BEST = 0.75
-"""Beside the best one, sentences with at least this share of its score are quoted."""
+"""Sentences with at least this share of the best score are quoted, too."""
 
 MEANING = 0.62
 """A sentence this near in meaning is an answer, regardless of wording."""

@@ -28,7 +28,7 @@ from service.web.dependencies import is_stopping, reauthenticate
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 0.25
 PAUSE_GROWTH = 1.5
-# What a message may wait for its turn, beside what its reply may take.
+# What a message may wait for its turn, without the time of its reply.
 QUEUE_SECONDS = 60.0
 # A service that is stopping gives its requests half a minute; this is well within it.
 STOPPING_SECONDS = 15.0

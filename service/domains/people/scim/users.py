@@ -63,7 +63,7 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
     email = _address_of(given, before=before)
-    # Else who has a token could give an admin's account to somebody else.
+    # Else a token's holder could give an admin's account to another person.
     stays = email == before.email and before.external_id in {None, given.external_id}
     is_admin = before.is_admin and stays and (before.active or not active)
     name, external_id = _name_of(given) or default_name(email), given.external_id

@@ -51,7 +51,7 @@ _GREETING = re.compile(
 )
 _THANKS = re.compile(r"\s*(?:many )?(?:thanks?(?: you)?|thx|cheers)\b[^?]{0,60}[.!]?\s*$", re.IGNORECASE)
 _WORD = re.compile(r"\w+(?:[.,'\u2019-]\w+)*")
-# Words with a capital that are no names, or that say when somebody wrote.
+# Words with a capital that are no names, or that say the time of writing.
 _NO_NAMES = frozenset({
     "i", "i'm", "i've", "i'd", "i'll", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
 })  # fmt: skip
@@ -125,7 +125,7 @@ def _drop_history(message: str) -> tuple[str, str]:
             text = text[: match.start()]
     speakers = list(_SPEAKER.finditer(text))
     before = ""
-    # Labels ("Note:", "Question:") stand once; of a conversation somebody speaks twice.
+    # Labels ("Note:", "Question:") stand once; in a conversation each person speaks twice.
     turns = Counter(speaker["name"].casefold() for speaker in speakers)
     if any(count > 1 for count in turns.values()) and not text[: speakers[0].start()].strip():
         text, before = _last_turn(text, speakers)

@@ -16,7 +16,7 @@ from service.identity_server.signin.sessions import Browser
 from service.runtime import Runtime
 
 ISSUER = "Carrel"
-# How many steps of 30 seconds the clocks of the service and of somebody's phone may differ by.
+# How many steps of 30 seconds the clocks of the service and of a phone may differ by.
 SKEW = 1
 RECOVERY_CODES = 10
 _SECRET_BYTES = 20

@@ -139,7 +139,7 @@ class Ceremony:
                 credential_current_sign_count=0,
                 require_user_verification=True,
             )
-        except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
+        except Exception:  # noqa: BLE001 - forged input fails anywhere in the library
             return None
         return PasskeyUse(
             verified.new_sign_count, verified.credential_device_type is structs.CredentialDeviceType.MULTI_DEVICE
@@ -193,7 +193,7 @@ def _read(text: str, parse: Callable[[dict[str, Any]], Credential]) -> Credentia
     try:
         answer = parse(json.loads(text))
         helpers.parse_client_data_json(answer.response.client_data_json)
-    except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
+    except Exception:  # noqa: BLE001 - forged input fails anywhere in the library
         return None
     return answer
 

@@ -149,7 +149,7 @@ def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject)
             given = (guest_address(named) if is_of_entra else None) or named
     email = normal_email(given or "")
     local, _, domain = email.rpartition("@")
-    # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
+    # Beyond ASCII there are letters that become others in lower case: such an address is another person's.
     if given is None or not (given.isascii() or given == email) or not local or not domain or "@" in local:
         raise id_tokens.NotVouched("unverified")
     return email
@@ -191,7 +191,7 @@ async def _create(
 
 
 async def _bind(connection: Connection, organization_id: UUID, *, person: Person, known: _Known, now: datetime) -> None:
-    # Not while somebody ends the person's access: their address may be somebody else's later.
+    # Not while the person's access is ended: the address may be another person's later.
     await lock_organization(connection, organization_id)
     current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
     if current is None or not current.active:
@@ -199,7 +199,7 @@ async def _bind(connection: Connection, organization_id: UUID, *, person: Person
     issuer, subject = known.issuer, known.subject
     row = {"issuer": issuer, "subject": subject, "principal_id": person.principal_id, "bound_at": now}
     if not await signin.bind_identity(connection, organization_id, row=row):
-        # Either the person is somebody else's, or came back twice at once and is bound by now.
+        # Either the account is another person's, or the person came back twice at once and is bound by now.
         bound = await signin.find_identity(connection, organization_id, issuer=issuer, subject=subject)
         if bound != person.principal_id:
             raise id_tokens.NotVouched("taken", principal_id=person.principal_id)

@@ -27,7 +27,7 @@ from service.runtime import Runtime
 if TYPE_CHECKING:
     from service.domains.documents.docstore.mongodb import MongoSource
 
-# So often at least a run that waits says that it still goes on.
+# So often at least a waiting run says that it continues.
 MOST_SILENT_SECONDS = 10
 
 
