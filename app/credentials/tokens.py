@@ -304,7 +304,7 @@ def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
 
 
 def ask_expiry(name: str, *, default: str = "90") -> None:
-    """Show fields for an expiry; `get_expiry` with the same name returns it."""
+    """Show fields for an expiry; `get_expiry` returns the expiry by name."""
     # A value in the session would be sent once: a browser that is slow to draw may miss it, and then sends none back.
     filled: str = st.session_state.get(f"{name}.default", default)
     choice = st.segmented_control(

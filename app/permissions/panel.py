@@ -196,7 +196,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
 
 
 def choose_role(words: str, key: str, others: Mapping[str, str] | None = None) -> GrantRole | None:
-    """Ask for a role, at first viewer; `others` are further choices and their labels, for which None is returned."""
+    """Ask for a role, at first viewer; `others` are further choices with labels, and return None."""
     named: dict[str, str] = {**GRANTED, **(others or {})}
     role = st.segmented_control(
         words, list(named), default=GrantRole.VIEWER, format_func=named.__getitem__, required=True, key=key
@@ -206,7 +206,7 @@ def choose_role(words: str, key: str, others: Mapping[str, str] | None = None) -
 
 
 def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | None]:
-    """List who has direct access, each with the role and a button that removes it; return changed roles, None for
+    """List the people with direct access, each with the role and a button for removal; return changed roles, None for
     none. Changes are kept apart from changes that other people save until then."""
     holders = before.holders
     st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Who has direct access now"}</p>')
@@ -363,7 +363,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
 
 
 def send(resource: Resource, before: Grants, after: Grants) -> Grants:
-    """Replace the grants, unless another person has changed them since; return them with their new version."""
+    """Replace the grants, unless another person has changed them since; return the grants with the new version."""
     twice = [(key, GrantRole.VIEWER) for key in before.twice if after.roles.get(key) is before.roles[key]]
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in (*after.roles.items(), *twice)]
     if before.own:

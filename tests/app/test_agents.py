@@ -121,7 +121,7 @@ def test_earlier_settings_are_compared_and_restored(house: House, agent: AgentDe
 
 
 def test_access_to_an_agent_is_changed_as_the_dialog_says(house: House, agent: AgentDefinition) -> None:
-    """Nothing changes before it is saved; then those chosen may use the agent, and nobody else."""
+    """Before saving, access stays; afterwards only the chosen people may use the agent."""
     house.add_people(VERA, OTTO)
     house.client.admin.agents.deploy(agent.agent_id, [user(OTTO)])
     page = open_agent(house, agent, "deploy").press("Manage access")

@@ -383,7 +383,7 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
 
 
 def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
-    """What they see is what they gave; admins see who gave it. Without the setting they can only take it back."""
+    """Owners see their own shares; admins see the giver. Without the setting owners can only take shares back."""
     house.add_people("vera@example.test", "wim@example.test")
     crew, hidden = house.add_group("Rowers", MEMBER), house.add_group("Hidden")
     access = {"allowed_group_ids": [hidden], "allowed_users_email_addresses": ["wim@example.test"]}

@@ -289,7 +289,7 @@ def test_a_worker_that_lost_a_part_begins_anew(service: RunningService) -> None:
 
 
 def test_no_task_of_the_service_is_made_without_a_supervisor() -> None:
-    """A task made elsewhere must end with the work that made it: the test lists all such places."""
+    """A task made elsewhere must end with the work of its maker: the test lists all such places."""
     made, spawned = set[str](), set[str]()
     for path, called in calls(Path(package.__path__[0])):
         if called in {"create_task", "ensure_future", "TaskGroup"}:

@@ -39,7 +39,7 @@ def collect(service: RunningService) -> int:
 
 @pytest.fixture
 def make_service(make_service: MakeService) -> MakeService:
-    """Start services without a trash that have looked at their stores, which are theirs before anything comes."""
+    """Start services without a trash that have looked at their stores, and so own the stores."""
 
     def make(**overrides: object) -> RunningService:
         service = make_service(**{"sweep_seconds": 3600, "trash_days": 0, **overrides})

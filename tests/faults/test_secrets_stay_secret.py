@@ -37,7 +37,7 @@ def needles(secret: str) -> set[bytes]:
 
 @dataclass
 class SecretRecorder:
-    """A service process, its secrets, and answers that should show no secret."""
+    """A service process, the secrets, and answers that should show no secret."""
 
     process: ServiceProcess
     secrets: list[str] = field(default_factory=lambda: [API_KEY, ADMIN_PASSWORD, PASSWORD, NEW_PASSWORD])

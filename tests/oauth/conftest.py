@@ -104,7 +104,7 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _keep_nothing_of_providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask a provider each time, so that a test may change its answers."""
+    """Ask a provider each time, so that a test may change answers."""
     monkeypatch.setattr(provider, "KEPT_SECONDS", 0.0)
     monkeypatch.setattr(copies, "ERROR_SECONDS", 0.0)
 

@@ -77,7 +77,7 @@ class Pkce:
 
 @dataclass
 class Form:
-    """A form of a page: its target, its fields, its buttons' values, and its passkey request."""
+    """A form of a page: target, fields, values of buttons, and passkey request."""
 
     action: str
     fields: dict[str, str]

@@ -182,7 +182,7 @@ def test_another_password_and_a_deactivation_end_sessions_at_once(app: App, ada:
 
 
 def test_a_sign_in_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Person) -> None:
-    """Without its token or cookie, or in another browser, it signs no one in (login CSRF)."""
+    """Without token or cookie, or in another browser, the form signs no person in (login CSRF)."""
     form = Page(ada.open(app)).form("signIn")
     entered = form.fields | {"email": ada.email, "password": PASSWORD, "action": "signIn"}
     stranger = Person(app.service, ada.email)

@@ -359,7 +359,7 @@ class Model:
             resources[name].shares &= resources[name].roles
 
     def share(self, by: str, name: str, given: list[tuple[str, str]]) -> None:
-        """Replace what an owner gave; what somebody has already is no share."""
+        """Replace the shares of an owner; a role that a person has already is no share."""
         actor, resource = self.enter(by, SHARING), self.resources.get(name)
         role = None if resource is None else self.role(actor, resource)
         if resource is None or role is None:
@@ -496,7 +496,7 @@ class Model:
         self.trash[name] = self.documents.pop(name), places
 
     def restore_document(self, by: str, name: str) -> None:
-        """Bring back what was deleted last, into the collections that the actor may put it into."""
+        """Restore the last deleted document, into the collections open to the actor."""
         actor = self.enter(by, WRITING)
         document, places = self.trash.get(name, (None, set[str]()))
         if document is None or (document.owner != actor and not self.is_admin(actor)):

@@ -1,4 +1,4 @@
-"""Sharing by owners: with whom, what is refused without a word more, and what ends it."""
+"""Sharing by owners: receivers, refusals that reveal no more, and the ends of shares."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -48,7 +48,7 @@ def granted(service: RunningService) -> dict[str, tuple[str, str | None]]:
 
 
 def test_an_owner_shares_with_people_and_their_groups_and_takes_back(service, ids, memo) -> None:
-    """Nothing of what admins gave is shown, changed or taken away; admins see who gave what."""
+    """Roles given by admins are not shown, changed or taken away; admins see the giver of each role."""
     inner = a_group(service, "Inner", user(ADA))
     outer = a_group(service, "Outer", group(inner), user(CAT))
     grant(service, memo, user(CAT))
@@ -93,7 +93,7 @@ def test_whom_an_owner_may_not_name_is_as_unknown_as_nobody(service, memo) -> No
 
 
 def test_a_role_that_an_older_release_revoked_is_shared_no_more(service, ids, memo) -> None:
-    """That release changes access and leaves the note of what the owner gave."""
+    """The older release changes access and leaves the note of the share."""
     grant(service, memo, user(CAT))
     note = f'{{"{ids[BEN]}": "EDITOR"}}'
     on_rows(service, "UPDATE resources SET shares = %s", note)
@@ -167,7 +167,7 @@ ENDS: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("how", ENDS)
 def test_what_an_owner_shared_ends_with_their_own_right(service, ids, memo, how: str) -> None:
-    """In the same request, for good. What an admin gave stays, and so does what another owner shared."""
+    """In the same request, for good. Roles given by an admin, and shares of another owner, stay."""
     other = directory.a_resource(service, "other", owner=ids[CAT])
     done(service.call(SHARE, shares(other, user(BEN), by=CAT)))
     grant(service, memo, user(BEN))

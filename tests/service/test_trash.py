@@ -1,4 +1,4 @@
-"""Nobody finds or reads a deleted document; its owner and admins restore it, and nobody has more rights than before."""
+"""A deleted document can't be found or read; its owner and admins restore it, with previous rights at most."""
 
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -157,7 +157,7 @@ def test_a_taken_source_identity_keeps_a_document_in_the_trash(service: RunningS
 
 
 def test_a_taken_external_id_keeps_a_document_in_the_trash(service: RunningService) -> None:
-    """The error names the document that has it to those alone who may read that."""
+    """The error names the document with the id only to its readers."""
     add_users(service, ANN, BEN)
     document_id = uploaded(service, "a", "Ann's words.", as_user=ANN, internalPublic="true")["documentId"]
     created_at = get_document(service, document_id)["createdAt"]
@@ -186,7 +186,7 @@ def test_two_who_restore_at_once_restore_once(service: RunningService) -> None:
 
 
 def test_deleted_for_good_is_gone(service: RunningService) -> None:
-    """With all that was kept of it, and others stay."""
+    """All rows of the document are gone, and other documents stay."""
     ids = [uploaded(service, name)["documentId"] for name in "ab"]
     first, second = (delete(service, one) for one in ids)
     uploaded(service, "a", documentName="Another")
@@ -311,7 +311,7 @@ def test_a_restore_beside_a_transfer_does_not_bring_the_owner_before_back(servic
 
 
 def test_a_share_ends_with_the_deletion(service: RunningService) -> None:
-    """The role that an admin gave the same person comes back."""
+    """The role that an admin gave the person comes back."""
     add_users(service, ANN, BEN)
     shared, both = (of_document(uploaded(service, name, as_user=ANN)["documentId"]) for name in ("memo", "plan"))
     roles = [[{"principal": {"type": "user", "email": BEN}, "role": role}] for role in ("VIEWER", "EDITOR")]

@@ -229,7 +229,7 @@ _HELD = (
 
 
 class DatabaseStore(Store):
-    """A PostgreSQL database; a writer must still hold its advisory lock, which ends with its connection."""
+    """A PostgreSQL database; a writer must still hold the advisory lock, which ends with the connection."""
 
     def __init__(self, address: Address) -> None:
         self._lock: sa.Connection | None = None

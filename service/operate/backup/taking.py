@@ -108,7 +108,7 @@ def _show_progress(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def verify(file: IO[bytes]) -> Manifest:
-    """Read an archive to its end and return its manifest; store nothing. Raises ArchiveError if it is unusable."""
+    """Read an archive to the end and return the manifest, without storing. Raises ArchiveError if unusable."""
     sink = Sink("Verifying")
     manifest = read_archive(file, sink)
     sink.progress.end()

@@ -42,8 +42,8 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """Words of a passage (by its number), what they stand under, and the `whole` that they are quoted with: a list or a
-    table. `around` are the lines between two headings, `title` the first of these headings."""
+    """Words of a passage (by number), the text above, and the `whole` quoted with the words: a list or a table.
+    `around` are the lines between two headings, `title` the first of the headings."""
 
     number: int
     document: str

@@ -166,7 +166,7 @@ def _select_for(caller: Caller, days: int, *columns: Any) -> sa.Select[*tuple[An
 
 
 async def lock_kept(connection: Connection, caller: Caller, *, ids: Collection[UUID], days: int) -> list[Kept]:
-    """Lock the documents in the trash that the caller may restore, so that the owner stays the same."""
+    """Lock the documents in the trash that the caller may restore, so that the owner can't change."""
     names = ("trashed_document_id", "document_id", "resource_type", "resource_id", "readers", "collections")
     columns = (*(trashed_documents.c[name] for name in names), documents.c.version, documents.c.created_at)
     statement = _select_for(caller, days, *columns, *columns_of(documents, DocumentFields))
