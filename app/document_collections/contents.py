@@ -112,16 +112,19 @@ def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, 
     }
 
 
-def add(collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str]) -> Iterator[Done]:
-    """Add documents (id, name), yielding each result. Documents in the collection keep their values."""
+def add(
+    collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, change: bool = False
+) -> Iterator[Done]:
+    """Add documents (id, name), yielding each result. With `change`, documents in the collection get the metadata."""
     put = api.client().document_collections.add_document_to_collection
     present = fields_inside(collection_id, [document_id for document_id, _ in documents])
-    send = partial(put, document_collection_id=collection_id, custom_metadata=metadata)
     for document_id, name in documents:
-        if document_id in present:
+        if document_id in present and not change:
             yield Done(document_id, name, left=True)
         else:
-            yield from _one_by_one([(document_id, name)], lambda one: send(document_id=one))
+            fields = {**present.get(document_id, {}), **metadata}
+            send = partial(put, document_collection_id=collection_id, custom_metadata=fields)
+            yield from _one_by_one([(document_id, name)], lambda one, send=send: send(document_id=one))
 
 
 def _one_by_one(documents: Iterable[tuple[UUID, str]], change: Callable[[UUID], object]) -> Iterator[Done]:

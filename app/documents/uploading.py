@@ -78,7 +78,7 @@ def load(
         if outcome.document_id is not None and collection_id is not None:
             added = [(outcome.document_id, outcome.name)]
             try:
-                [done] = contents.add(collection_id, added, values or {}, again=contents.Again.CHANGE)
+                [done] = contents.add(collection_id, added, values or {}, change=True)
                 outcome = replace(outcome, problem=done.problem)
             except carrel.CarrelError as error:
                 outcome = replace(outcome, problem=line_of(error))
