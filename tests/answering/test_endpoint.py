@@ -9,21 +9,10 @@ import pytest
 from service.domains.agents.answering import Exchange, ModelFailure
 from service.platform.errors import Forbidden
 from tests.answering.asking import Library, a_library
+from tests.harness import model_server
 from tests.harness.lazy import lazily
 from tests.harness.logs import logged
-from tests.harness.model_server import (
-    KEY,
-    MODEL,
-    Answer,
-    ModelServer,
-    calls,
-    is_cut_off,
-    passages_in,
-    refuses,
-    repeats_slowly,
-    says,
-    streams,
-)
+from tests.harness.model_server import KEY, MODEL, Answer, ModelServer, calls, is_cut_off, refuses, says, streams
 
 agent = lazily("service.domains.agents.answering.agent")
 LEAVE = "# Leave\n\nEveryone has 27 days of annual leave. Ask the office in Harwell for more."
@@ -66,7 +55,7 @@ def test_a_model_searches_quotes_and_is_shown_on_the_way(leave: Library, model: 
     assert citation.quote in reply.passages[citation.passage_no].text
     assert reply.model == MODEL
     assert (reply.warnings, reply.quotes_only) == ((), False)
-    assert passages_in(model.requests[1])[0]["document"] == "Leave"
+    assert model_server.passages_in(model.requests[1])[0]["document"] == "Leave"
     assert [reply.text.startswith(text) for text, _ in leave.told] == [True] * len(leave.told)
     assert leave.told[-1] == (reply.text, reply.passages)
     assert model.keys == [f"Bearer {KEY}"] * 2
@@ -177,7 +166,7 @@ def test_every_failure_has_a_code_and_says_what_to_do(leave, model, answer, code
 def test_a_reply_that_never_ends_is_ended_by_the_deadline(make_service, model: ModelServer) -> None:
     library = a_library(make_service(**model.settings, model_seconds=0.5))
     over = threading.Event()
-    model.in_turn(repeats_slowly("and ", until=over))
+    model.in_turn(model_server.repeats_slowly("and ", until=over))
     with failing("model_timeout"):
         library.ask("Hello", collection_ids=[])
     over.set()

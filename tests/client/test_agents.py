@@ -9,22 +9,10 @@ import pytest
 
 from carrel import Reply, errors
 from carrel.wire.messages import CompletedJob, FailedJob, RunningJob
+from tests.client import samples
 from tests.client.conftest import ACCESS_TOKEN, Caller, MakeCaller
 from tests.client.contract import OPERATIONS
-from tests.client.samples import (
-    AUDIT_LOG_ID,
-    BLOCKED_CHAT,
-    COMPLETED_JOB,
-    CONVERSATION_ID,
-    DOCUMENT_ID,
-    FAILED_JOB,
-    JOB_ID,
-    OTHER_ID,
-    RUNNING_JOB,
-    SENT_CHAT,
-    STARTED_JOB,
-    WITHHELD_JOB,
-)
+from tests.client.samples import COMPLETED_JOB, CONVERSATION_ID, JOB_ID, OTHER_ID, RUNNING_JOB, SENT_CHAT, STARTED_JOB
 from tests.client.server import Answer, Server, cut_short, json_answer, raw, refuse, slowly
 
 ADA = "ada@example.com"
@@ -67,11 +55,11 @@ async def test_feedback(person: Caller, caller: Caller, server: Server) -> None:
         (person, "/api/v1/agents/provideMessageFeedback", {}, {}),
         (caller, "/api/v0/copilots/provideMessageFeedback", {"user_email": ADA}, {"userEmail": ADA}),
     ):
-        server.will({"auditLogId": AUDIT_LOG_ID})
+        server.will({"auditLogId": samples.AUDIT_LOG_ID})
         kept = await client(
             lambda c, acting=acting: c.agents.provide_message_feedback(OTHER_ID, JOB_ID, "NEGATIVE", **given, **acting)
         )
-        assert str(kept.audit_log_id) == AUDIT_LOG_ID
+        assert str(kept.audit_log_id) == samples.AUDIT_LOG_ID
         request = server.received.pop()
         assert request.path == path
         assert request.json == {"agentId": OTHER_ID, "messageId": JOB_ID, "messageFeedback": judged, **sent}
@@ -124,7 +112,7 @@ async def test_arguments_are_checked(person: Caller, server: Server, operate: Ca
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"), [(RUNNING_JOB, RunningJob), (COMPLETED_JOB, CompletedJob), (FAILED_JOB, FailedJob)]
+    ("answer", "kind"), [(RUNNING_JOB, RunningJob), (COMPLETED_JOB, CompletedJob), (samples.FAILED_JOB, FailedJob)]
 )
 async def test_a_job_is_one_of_three(person: Caller, server: Server, answer: dict[str, Any], kind: type[Any]) -> None:
     server.will(answer, answer)
@@ -168,11 +156,11 @@ async def test_one_reply_whatever_the_credential(caller: Caller, person: Caller,
     ids = str(one.conversation_id), str(one.message_id)
     assert (one.text, *ids) == ("By “night train” [1].", CONVERSATION_ID, JOB_ID)
     assert (one.sources[0].quote, one.warnings) == ("Book the night train", ["A quote was left out."])
-    assert one.to_frame()["id"].tolist() == [DOCUMENT_ID]
+    assert one.to_frame()["id"].tolist() == [samples.DOCUMENT_ID]
 
 
 async def test_a_withheld_reply(caller: Caller, person: Caller, server: Server) -> None:
-    server.will(BLOCKED_CHAT, STARTED_JOB, WITHHELD_JOB)
+    server.will(samples.BLOCKED_CHAT, STARTED_JOB, samples.WITHHELD_JOB)
     for client in (caller, person):
         with pytest.raises(errors.ReplyWithheldError, match="You may not read this any more") as caught:
             await client(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))
@@ -181,7 +169,7 @@ async def test_a_withheld_reply(caller: Caller, person: Caller, server: Server) 
 
 async def test_a_failed_reply(caller: Caller, person: Caller, server: Server) -> None:
     """Sending again is left to the application."""
-    server.will(refuse(503, "model_unavailable", {"retry-after": "5"}), STARTED_JOB, FAILED_JOB)
+    server.will(refuse(503, "model_unavailable", {"retry-after": "5"}), STARTED_JOB, samples.FAILED_JOB)
     for client in (caller, person):
         with pytest.raises(errors.ReplyFailedError) as caught:
             await client(lambda c: c.agents.send_and_wait(OTHER_ID, "How?"))

@@ -15,18 +15,8 @@ from tests.client.test_reply_streams import told
 from tests.harness.cutting import Network, cutting
 from tests.harness.jobs import until
 from tests.harness.services import RunningService, ServiceHarness
-from tests.service.conversations import (
-    ADA,
-    BEN,
-    FERRY,
-    Desk,
-    Script,
-    a_desk,
-    a_reply,
-    a_visitor,
-    in_background,
-    passage,
-)
+from tests.service import conversations
+from tests.service.conversations import ADA, BEN, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import done
 
 PACE = 0.1
@@ -121,7 +111,7 @@ async def test_a_conversation_by_every_credential(program: Caller, person: Calle
         first: Reply = await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
         assert "leaves at noon" in first.text
         assert [(str(one.id), one.name) for one in first.sources] == [(desk.document_id, "Ferries")]
-        assert all(one.quote in FERRY for one in first.sources)
+        assert all(one.quote in conversations.FERRY for one in first.sources)
         again: Reply = await caller(
             lambda c, first=first: c.agents.send_and_wait(
                 desk.agent_id, "Do dogs travel free of charge?", conversation_id=first.conversation_id
