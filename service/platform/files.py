@@ -54,13 +54,8 @@ class FileStore:
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
-        self._folder = folder
+        self.folder = folder  # None for a store that is not on this machine's disk
         self._unarchived = unarchived
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of a store on this machine's disk; None for a remote store."""
-        return self._folder
 
     @classmethod
     def from_url(cls, url: str, *, unarchived: Path | None = None) -> Self:
@@ -73,10 +68,10 @@ class FileStore:
         key = _key(sha256)
         try:
             await obstore.put_async(self._store, key, path)
-            if self._folder is not None:
+            if self.folder is not None:
                 # It may be collected at this moment: then `ensure` stores it again.
                 with suppress(FileNotFoundError):
-                    await asyncio.to_thread(sync_file, self._folder / key)
+                    await asyncio.to_thread(sync_file, self.folder / key)
             if self._unarchived is not None:
                 await asyncio.to_thread((self._unarchived / sha256.hex()).touch, 0o600)
         except (BaseError, OSError) as error:
@@ -93,7 +88,7 @@ class FileStore:
 
     def find_path(self, sha256: bytes) -> Path | None:
         """Return a content's path on this machine's disk, if the store is local and the content available."""
-        path = None if self._folder is None else self._folder / _key(sha256)
+        path = None if self.folder is None else self.folder / _key(sha256)
         return path if path is not None and path.is_file() else None
 
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
@@ -114,8 +109,8 @@ class FileStore:
     def write(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
         """Store content arriving in pieces; durable on return. When `pieces` raises, no content is stored."""
         obstore.put(self._store, _key(sha256), pieces, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
-        if self._folder is not None:
-            sync_file(self._folder / _key(sha256))
+        if self.folder is not None:
+            sync_file(self.folder / _key(sha256))
 
     def take_unarchived(self) -> set[bytes]:
         """Return the contents noted as not archived; call `drop_notes` once they are."""
@@ -186,8 +181,8 @@ class FileStore:
 
     def remove_leftovers(self, *, untouched_seconds: float = 0.0) -> None:
         """Remove partial files left in a folder by killed writers; a bucket has none."""
-        if self._folder is not None:
-            found = (path for path in self._folder.glob("??/*#*") if _UNFINISHED.fullmatch(path.name))
+        if self.folder is not None:
+            found = (path for path in self.folder.glob("??/*#*") if _UNFINISHED.fullmatch(path.name))
             remove_untouched(found, seconds=untouched_seconds)
 
 

@@ -143,16 +143,14 @@ def _refuse(wait: int | None) -> None:
 
 
 @asynccontextmanager
-async def open_rate_limits(
-    settings: Settings, *, share: Share | None = None, window_seconds: int = WINDOW_SECONDS
-) -> AsyncGenerator[RateLimits]:
-    """Yield the limits of the settings, counted in windows of `window_seconds`; an unavailable store is no error."""
+async def open_rate_limits(settings: Settings, *, share: Share | None = None) -> AsyncGenerator[RateLimits]:
+    """Yield the limits of the settings, counted in windows of a minute; an unavailable store is no error."""
     async with AsyncExitStack() as stack:
         shared = await _open_store(stack, settings.rate_limit_store.get_secret_value())
         share = share or Share()
 
         def counter(kind: str, amount: int) -> Counter | None:
-            limit = RateLimitItemPerSecond(amount, window_seconds, namespace="carrel")
+            limit = RateLimitItemPerSecond(amount, WINDOW_SECONDS, namespace="carrel")
             return Counter(limit, kind=kind, shared=shared, share=share) if amount else None
 
         yield RateLimits(
