@@ -1,6 +1,7 @@
 """Search statements, built once per shape; `organization_id` and `reader_parameters` limit each to readable rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -162,8 +163,8 @@ def dense_leg(shape: Shape) -> AnySelect:
     if shape.has_passages:
         best = best.where(_is_passage(table.c))
     if shape.is_distributed:
-        return _hits(shape, best)
-    return _hits(shape, every.where(_reads_little(shape), _in_scope(table, shape)), best)
+        return _hits(shape, "dense", best)
+    return _hits(shape, "dense", every.where(_reads_little(shape), _in_scope(table, shape)), best)
 
 
 @lru_cache(SHAPES)
@@ -173,12 +174,14 @@ def lexical_leg(shape: Shape) -> AnySelect:
     scores = lexical_score(chunks.c.terms, shape)
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
     if shape.is_distributed:
-        return _hits(shape, scored.where(_in_scope(chunks, shape), scores < 0))
+        return _hits(shape, "lexical", scored.where(_in_scope(chunks, shape), scores < 0))
     # Few keys have to find all that the ranking is made of: with more keys, it is the same.
     by_few, few_do = _look_up(shape, "few", keys=FEW_KEYS, bound=FEW_BOUND, proven=LEG)
     by_more, more_do = _look_up(shape, "more", keys=KEYS, bound=BOUND, worth=(sa.not_(few_do),))
-    rest = scored.where(sa.not_(few_do), sa.not_(more_do), _in_scope(chunks, shape), scores < 0)
-    return _hits(shape, by_few, by_more, rest)
+    # OFFSET lets PostgreSQL score each chunk once, and not again for its filter.
+    every = scored.where(sa.not_(few_do), sa.not_(more_do), _in_scope(chunks, shape)).offset(0).subquery("every")
+    rest = sa.select(*every.c).where(every.c.negative < 0)
+    return _hits(shape, "lexical", by_few, by_more, rest)
 
 
 def _look_up(
@@ -268,9 +271,9 @@ def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
     )
 
 
-def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
-    scored = (sa.union_all(*sources) if sources[1:] else sources[0]).subquery("scored")
-    best = sa.select(*scored.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
+def _hits(shape: Shape, name: str, *sources: AnySelect) -> AnySelect:
+    scored = sa.union_all(*sources) if sources[1:] else sources[0]
+    best = _best_of(shape, name, scored).subquery(f"{name}_best")
     ranked = sa.select(best.c.document_id, best.c.chunk_no, sa.func.row_number().over(order_by=_ORDER).label("rank"))
     if shape.by_chunk:
         return ranked.order_by(sa.literal_column("rank"))
@@ -279,11 +282,31 @@ def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
     return sa.select(chunks.c.document_id, first).group_by(chunks.c.document_id).order_by(first).limit(LEG)
 
 
-def select_chunks(hit: sa.FromClause, shape: Shape) -> AnySelect:
-    chunks = INDEX_TABLES[shape.dimensions].chunks
+def _best_of(shape: Shape, name: str, scored: Any) -> AnySelect:
+    """Select a leg's best chunks: more than `LEG` only while these are of too few documents, as sorting takes long."""
+    if shape.by_chunk or shape.is_distributed:
+        every = scored.subquery("scored")
+        return sa.select(*every.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST)
+    every = scored.cte(f"{name}_scored")
+    first = sa.select(*every.c).order_by(*_ORDER).limit(LEG).cte(f"{name}_first")
+    is_enough = sa.select(sa.func.count(sa.distinct(first.c.document_id)) >= AT_LEAST).scalar_subquery()
+    more = sa.select(*every.c).where(sa.not_(is_enough)).order_by(*_ORDER).limit(FURTHEST).subquery(f"{name}_more")
+    return sa.union_all(sa.select(*first.c).where(is_enough), sa.select(*more.c))  # pyright: ignore
+
+
+def select_chunks(hit: sa.FromClause, shape: Shape, *, table: sa.Table | None = None) -> AnySelect:
+    """Select the rows of hits in the table of chunks, or in another index table."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks if table is None else table
     of_hit = sa.and_(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, _is_of(hit, chunks, shape))
     hit_no = hit.c.chunk_no.label("hit_no")
     return sa.select(chunks.c.document_id, hit_no, chunks.c.chunk_no).select_from(hit).join(chunks, of_hit)
+
+
+def _select_vectors(hit: sa.FromClause, shape: Shape) -> AnySelect:
+    """Select the chunks of hits to read `embedding_of`, without the rows of chunks if these have no vectors."""
+    if shape.has_vectors_inside:
+        return with_vectors(select_chunks(hit, shape), shape)
+    return select_chunks(hit, shape, table=INDEX_TABLES[shape.dimensions].vectors)
 
 
 def _is_of(hit: sa.FromClause, chunks: sa.FromClause, shape: Shape) -> sa.ColumnElement[bool]:
@@ -293,8 +316,9 @@ def _is_of(hit: sa.FromClause, chunks: sa.FromClause, shape: Shape) -> sa.Column
 
 @lru_cache(SHAPES)
 def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
-    """Build the legs and their hits' exact scores: the rank in each leg, the two best scores, negative, and the nearest
-    chunk with its size in bytes. Hits of a leg's first 100 chunks count, and more while fewer than `at_least`."""
+    """Build the legs and their hits' exact scores, ordered by hit: the rank in each leg, the two best scores, negative,
+    and the nearest chunk with its size in bytes. Hits of a leg's first 100 chunks count, and more while fewer than
+    `at_least`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
     legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}
@@ -304,20 +328,24 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         .group_by(named.c.document_id, named.c.chunk_no)
         .cte("hit")
     )
-    ranks = [hit.c[rank] for rank in RANKS]
-    scores = dense_score(shape).label("dense"), lexical_score(chunks.c.terms, shape).label("lexical")
+    # Apart, and each side scored before the join, which would otherwise look for every vector, or carry every text.
+    near = _select_vectors(hit, shape).add_columns(dense_score(shape).label("dense")).cte("near")
     size = sa.func.pg_column_size(chunks.c.text).label("size")
-    chosen = with_vectors(select_chunks(hit, shape).add_columns(*scores, size, *ranks), shape).subquery("chosen")
-    by_nearness = chosen.c.dense, chosen.c.chunk_no
-    return sa.select(
-        chosen.c.document_id,
-        chosen.c.hit_no,
+    scores = lexical_score(chunks.c.terms, shape).label("lexical"), size, *(hit.c[rank] for rank in RANKS)
+    own = select_chunks(hit, shape).add_columns(*scores).cte("own")
+    near, own = (each.prefix_with("MATERIALIZED") for each in (near, own))
+    of_chunk = sa.and_(near.c.document_id == own.c.document_id, near.c.chunk_no == own.c.chunk_no)
+    chosen = sa.select(*own.c, near.c.dense).outerjoin_from(own, near, of_chunk).subquery("chosen")
+    by_nearness, of_hit = (chosen.c.dense, chosen.c.chunk_no), (chosen.c.document_id, chosen.c.hit_no)
+    scored = sa.select(
+        *of_hit,
         *(sa.func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
         *(
             _first_of(value, *by_nearness).label(name)
             for name, value in (("nearest", chosen.c.chunk_no), ("size", chosen.c.size))
         ),
-    ).group_by(chosen.c.document_id, chosen.c.hit_no)
+    )
+    return scored.group_by(*of_hit).order_by(*of_hit)
 
 
 def _first_of(value: sa.ColumnElement[int], *order: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -346,9 +374,8 @@ def scores_near(shape: Shape) -> AnySelect:
     """Build hits' negative cosines with the question vector, moved by `weights` towards the mean of the examples."""
     vector = VECTOR(shape.dimensions)
     given = _given_hits(ids="example_ids", numbers="example_numbers")
-    examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))
-    examples = with_vectors(examples.add_columns(sa.cast(embedding_of(shape), vector).label("embedding")), shape)
-    example = examples.subquery("example")
+    examples = _select_vectors(given, replace(shape, by_chunk=True))
+    example = examples.add_columns(sa.cast(embedding_of(shape), vector).label("embedding")).subquery("example")
     mean: sa.ColumnElement[Any] = sa.select(sa.func.avg(example.c.embedding)).scalar_subquery()
     moved = sa.func.l2_normalize(
         constant("vector", vector, shape).op("+")(mean.op("*")(constant("weights", vector, shape)))
@@ -356,8 +383,7 @@ def scores_near(shape: Shape) -> AnySelect:
     asked = sa.select(sa.cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
     dense = sa.func.min(embedding_of(shape).op("<#>", return_type=sa.Float())(asked)).label("dense")
     hit = _given_hits()
-    near = with_vectors(select_chunks(hit, shape), shape).with_only_columns(hit.c.number, dense)
-    return near.group_by(hit.c.number)
+    return _select_vectors(hit, shape).with_only_columns(hit.c.number, dense).group_by(hit.c.number)
 
 
 def _worth(chunks: sa.Table, negative: sa.ColumnElement[float]) -> sa.ColumnElement[float]:
