@@ -81,14 +81,14 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
 
 async def candidates(
     corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED
-) -> tuple[Legs, dict[Hit, queries.ExactScores]]:
+) -> tuple[Legs[int], list[queries.ExactScores]]:
     async with corpus.transaction() as connection:
         return await queries.find_candidates(connection, scope, asked, at_least=needed)
 
 
 async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED) -> list[Hit]:
-    legs, _ = await candidates(corpus, scope, asked, needed=needed)
-    return list(legs.lexical)
+    legs, exact = await candidates(corpus, scope, asked, needed=needed)
+    return [exact[number].hit for number in legs.lexical]
 
 
 def by_every_chunk(asked: SearchQuery) -> SearchQuery:

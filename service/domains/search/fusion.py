@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ FURTHEST_IN_MEANING = -4.0
 # So many deviations a nearly empty passage is worth less, and in a search by words this share.
 BARE_DEVIATIONS = 1.5
 BARE_SHARE = 0.5
+
+
+Key = TypeVar("Key", Hit, int)  # a hit, or its number
 
 
 class Scores(NamedTuple):
@@ -53,11 +56,11 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class Legs(Generic[Key]):
     """The hits each leg found, best first."""
 
-    lexical: Sequence[Hit]
-    dense: Sequence[Hit]
+    lexical: Sequence[Key]
+    dense: Sequence[Key]
 
 
 def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
@@ -67,14 +70,14 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
     return Scale(mean=float(padded.mean()), deviation=max(float(padded.std()), SMALLEST_DEVIATION))
 
 
-def fusion_of(legs: Legs, scores: Mapping[Hit, Scores], *, words: float = WORDS) -> Fusion:
+def fusion_of(legs: Legs[Key], scores: Mapping[Key, Scores], *, words: float = WORDS) -> Fusion:
     """Return a search's scales. The lexical leg is padded to all hits, to separate rare from common words."""
     lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
     dense = [scores[hit].dense for hit in legs.dense]
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense), words=words)
 
 
-def fuse(scores: Mapping[Hit, Scores], fusion: Fusion, *, bare: Collection[Hit] = ()) -> list[Hit]:
+def fuse(scores: Mapping[Key, Scores], fusion: Fusion, *, bare: Collection[Key] = ()) -> list[Key]:
     """Return the hits best first, equal hits in the given order, `bare` hits behind hits of similar quality."""
     fused = zip(fusion.score(scores.values()), scores, strict=True)
     return [hit for _, hit in sorted((BARE_DEVIATIONS * (hit in bare) - score, hit) for score, hit in fused)]

@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Generic
 from uuid import UUID
 
@@ -132,7 +133,7 @@ class Found(Generic[Row]):
         return [row.text for row in (*self.rows.values(), *self.passages)]
 
     def best(self, limit: int) -> list[Hit]:
-        return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
+        return list(islice((hit for hit in self.ranking.hits if hit in self.rows), limit))
 
 
 async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
@@ -227,7 +228,7 @@ def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
     if not 1 < len(query.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
         return ranked.ranking
     named = {row.hit for row in rows if not _find_missing(query, [row.name], set())}
-    return ranked.ranking.put_first([hit for hit in ranked.ranking.hits if hit in named])
+    return ranked.ranking.put_first([hit for hit in ranked.ranking.hits if hit in named] if named else [])
 
 
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:

@@ -48,6 +48,7 @@ BEST_DOCUMENTS = 2000
 class ExactScores(NamedTuple):
     """A hit's scores and the chunk nearest in meaning. Without a vector, a hit gets the mean cosine (`has_meaning`)."""
 
+    hit: Hit
     scores: Scores
     nearest_chunk: int
     is_bare: bool
@@ -226,10 +227,10 @@ def ask_containing(
 
 async def find_candidates(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
-) -> tuple[Legs, dict[Hit, ExactScores]]:
-    """Return hits by meaning (from binary codes, ranked by exact inner product) and by words (BM25), with scores."""
+) -> tuple[Legs[int], list[ExactScores]]:
+    """Return both legs as numbers in the list of their hits' scores: a dictionary would hash each id again and again."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
-        return Legs((), ()), {}
+        return Legs((), ()), []
     batch = Batch()
     answer = ask_candidates(batch, scope, search_query, at_least=at_least)
     with traces.span("search legs", {"carrel.mode": search_query.mode}) as span:
@@ -238,25 +239,25 @@ async def find_candidates(
     by_rank = [row.dense for row in answer.rows if row.dense is not None and row.dense_rank is not None]
     known = by_rank or [row.dense for row in answer.rows if row.dense is not None]
     mean = sum(known) / len(known) if known else 0.0
-    exact = {
-        Hit(row.document_id, row.hit_no): ExactScores(
+    exact = [
+        ExactScores(
+            Hit(row.document_id, row.hit_no),
             Scores(-row.lexical, -(mean if row.dense is None else row.dense)),
             row.nearest,
             is_bare=row.size < sql.NEARLY_EMPTY,
             has_meaning=row.dense is not None,
         )
         for row in answer.rows
-    }
+    ]
     legs = Legs(
-        lexical=_order_by_rank(exact, (row.lexical_rank for row in answer.rows)),
-        dense=_order_by_rank(exact, (row.dense_rank for row in answer.rows)),
+        lexical=_order_by_rank(row.lexical_rank for row in answer.rows),
+        dense=_order_by_rank(row.dense_rank for row in answer.rows),
     )
     return legs, exact
 
 
-def _order_by_rank(hits: Iterable[Hit], ranks: Iterable[int | None]) -> list[Hit]:
-    found = sorted((rank, hit) for rank, hit in zip(ranks, hits, strict=True) if rank is not None)
-    return [hit for _, hit in found]
+def _order_by_rank(ranks: Iterable[int | None]) -> list[int]:
+    return [number for _, number in sorted((rank, number) for number, rank in enumerate(ranks) if rank is not None)]
 
 
 async def score_near(
@@ -267,15 +268,16 @@ async def score_near(
     hits: Sequence[Hit],
     examples: Sequence[Hit],
     weight: float,
-) -> dict[Hit, float]:
-    """Return cosines of hits with vectors to the question vector plus `weight` times the mean vector of `examples`."""
+) -> dict[int, float]:
+    """Return cosines of hits with vectors, by their place in `hits`, to the question vector plus `weight` times the
+    mean vector of `examples`."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
     answer = batch.ask(sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
     with traces.span("search again"):
         await batch.run(connection)
-    return {hits[row.number - 1]: -row.dense for row in answer.rows if row.dense is not None}
+    return {row.number - 1: -row.dense for row in answer.rows if row.dense is not None}
 
 
 def ask_found_documents(

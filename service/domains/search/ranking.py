@@ -43,19 +43,20 @@ class Ranking:
         return dict(zip(hits, relevance if self.is_by_time else smooth_scores(relevance), strict=True))
 
     def with_hits(self, hits: Sequence[Hit]) -> "Ranking":
+        if hits is self.hits:
+            return self
         similarities = dict(zip(self.hits, self.similarities, strict=True))
         return replace(self, hits=hits, similarities=[similarities[hit] for hit in hits])
 
     def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
         """Return the scores to report for hits shown in this order: from 0 to 1, never rising."""
-        cosines = dict(zip(self.hits, self.similarities, strict=True))
-        scores = [cosines[hit] for hit in hits]
+        scores = self.with_hits(hits).similarities
         return dict(
             zip(hits, [max(0.0, each) for each in scores] if self.is_by_time else smooth_scores(scores), strict=True)
         )
 
     def put_first(self, first: Sequence[Hit]) -> "Ranking":
-        return self.with_hits(list(dict.fromkeys((*first, *self.hits))))
+        return self.with_hits(list(dict.fromkeys((*first, *self.hits))) if first else self.hits)
 
 
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
@@ -66,8 +67,8 @@ async def rank(
 ) -> Ranking:
     """Rank the scope in a REPEATABLE READ transaction; `feedback` runs a hybrid search a second time."""
     legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
-    scores = {hit: each.scores for hit, each in exact.items()}
-    bare = {hit for hit, each in exact.items() if each.is_bare}
+    scores = {number: each.scores for number, each in enumerate(exact)}
+    bare = {number for number, each in enumerate(exact) if each.is_bare}
     has_words = bool(legs.lexical) if search_query.looks_for_words else None
     if not scores:
         return replace(NOTHING_RANKED, has_words=has_words)
@@ -88,31 +89,31 @@ async def rank(
         worth = {hit: each.lexical if by_words else each.dense for hit, each in scores.items()}
         hits = sorted(scores, key=lambda hit: (-worth[hit] * (BARE_SHARE if hit in bare else 1), hit))
     return Ranking(
-        hits,
+        [exact[hit].hit for hit in hits],
         [scores[hit].dense for hit in hits],
         chunk_weights,
         has_words,
-        relevance=_weigh_relevance(search_query, scores),
-        near=_find_near(search_query, {hit: each.scores for hit, each in exact.items() if each.has_meaning}),
+        relevance=_weigh_relevance(search_query, exact),
+        near=_find_near(search_query, [each for each in exact if each.has_meaning]),
     )
 
 
-def _weigh_relevance(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> dict[Hit, float]:
+def _weigh_relevance(search_query: SearchQuery, exact: Sequence[ExactScores]) -> dict[Hit, float]:
     """Return the relevance of hits, from the weighted share of the query's words in each, and the meaning."""
     by_words, by_meaning = search_query.looks_for_words, search_query.mode is not SearchMode.LEXICAL
     found: dict[Hit, float] = {}
-    for hit, each in scores.items():
-        parts = [min(1.0, each.lexical / search_query.full_score)] if by_words else []
-        parts += [min(1.0, max(0.0, (each.dense - FAR) / (NEAR - FAR)))] if by_meaning else []
-        found[hit] = sum(parts) / len(parts)
+    for each in exact:
+        words = min(1.0, each.scores.lexical / search_query.full_score) if by_words else 0.0
+        meaning = min(1.0, max(0.0, (each.scores.dense - FAR) / (NEAR - FAR))) if by_meaning else 0.0
+        found[each.hit] = (words + meaning) / (by_words + by_meaning)
     return found
 
 
-def _find_near(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> frozenset[Hit]:
+def _find_near(search_query: SearchQuery, exact: Sequence[ExactScores]) -> frozenset[Hit]:
     if search_query.mode is SearchMode.LEXICAL:
         return frozenset()
-    least = max(LEAST_NEAR, max((each.dense for each in scores.values()), default=0.0) / 2)
-    return frozenset(hit for hit, each in scores.items() if each.dense >= least)
+    least = max(LEAST_NEAR, max((each.scores.dense for each in exact), default=0.0) / 2)
+    return frozenset(each.hit for each in exact if each.scores.dense >= least)
 
 
 def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
@@ -145,18 +146,20 @@ async def _search_again(
     scope: Scope,
     search_query: SearchQuery,
     *,
-    legs: Legs,
-    exact: Mapping[Hit, ExactScores],
-    first: Sequence[Hit],
-) -> list[Hit]:
+    legs: Legs[int],
+    exact: Sequence[ExactScores],
+    first: Sequence[int],
+) -> list[int]:
     known = [hit for hit in first if exact[hit].has_meaning]
     if not known:
         return list(first)
-    examples = [Hit(hit.document_id, exact[hit].nearest_chunk) for hit in known[:FEEDBACK_EXAMPLES]]
-    near = await queries.score_near(
-        connection, scope, search_query, hits=known, examples=examples, weight=FEEDBACK_WEIGHT
+    examples = [Hit(exact[hit].hit.document_id, exact[hit].nearest_chunk) for hit in known[:FEEDBACK_EXAMPLES]]
+    hits = [exact[hit].hit for hit in known]
+    found = await queries.score_near(
+        connection, scope, search_query, hits=hits, examples=examples, weight=FEEDBACK_WEIGHT
     )
+    near = {known[place]: cosine for place, cosine in found.items()}
     mean = scale_of([near[hit] for hit in legs.dense if hit in near]).mean
-    scores = {hit: Scores(each.scores.lexical, near.get(hit, mean)) for hit, each in exact.items()}
+    scores = {hit: Scores(each.scores.lexical, near.get(hit, mean)) for hit, each in enumerate(exact)}
     fusion = fusion_of(legs, scores, words=search_query.weight_of_words)
-    return fuse(scores, fusion, bare={hit for hit, each in exact.items() if each.is_bare})
+    return fuse(scores, fusion, bare={hit for hit, each in enumerate(exact) if each.is_bare})
