@@ -233,8 +233,8 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
     """Return the stretches of a text with any of these terms, in order. A search asks several times about each text."""
     matched = {word: its for word in {*split_words(text)} if (its := _match_word(word, terms, stemmings))}
     found: list[Match] = []
-    for start, _, word in find_words(text) if matched else ():
-        found += [Match(start + each.start, start + each.end, each.terms) for each in matched.get(word, ())]
+    for start, _, word in find_words(text, matched) if matched else ():
+        found += [Match(start + each.start, start + each.end, each.terms) for each in matched[word]]
     for form in find_forms(text):
         if form.share >= MARKED and (its := _keep_terms(terms, _hash_stems(form.text, stemmings))):
             found.append(Match(form.start, form.end, its))

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -59,11 +59,12 @@ def split_words(text: str) -> list[str]:
     return [found.text for word in words for found in _split_word(0, word)]
 
 
-def find_words(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the words of a text like `split_words`, with their positions."""
+def find_words(text: str, wanted: Container[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield the wanted words of a text, of those of `split_words`, with their positions."""
     if _HAS_UNSPACED.search(text) is None:
-        return ((match.start(), match.end(), match[0]) for match in WORD.finditer(text))
-    return (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
+        return ((match.start(), match.end(), match[0]) for match in WORD.finditer(text) if match[0] in wanted)
+    every = (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
+    return (word for word in every if word.text in wanted)
 
 
 def split_query(query: str) -> list[Word]:
