@@ -356,7 +356,7 @@ OWN: dict[str, dict[str, Any]] = {
     "documentCollections/countValues": {"documentCollectionId": named("collection_id")},
     "documentCollections/changeValues": {
         "documentCollectionId": named("collection_id"),
-        "changes": lambda things: [{"documentId": things.document_id, "customMetadata": {"port": "Cork"}}],
+        "changes": lambda things: [{"documentId": things.document_id, "customMetadata": {}}],
     },
     "documentCollections/getDocumentChunks": {"documentCollectionId": named("collection_id")},
     "documentCollections/startIndexRebuild": {

@@ -313,12 +313,16 @@ def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: Runn
     changed = {"team": "sea"}
     ok(add_to_collection(service, document["documentId"], collection, customMetadata=changed))
     assert collected(service, collection) == dict.fromkeys(names, changed) | {"out.zip!/own.txt": {}}
+    change = {"documentId": document["documentId"], "customMetadata": {"team": "air"}}
+    body = {"documentCollectionId": collection, "changes": [change]}
+    ok(service.call("documentCollections/changeValues", body))
+    assert collected(service, collection) == {name: {"team": "air"} for name in names} | {"out.zip!/own.txt": {}}
     ok(add_to_collection(service, document["documentId"], collection, operation="removeDocumentFromCollection"))
     assert collected(service, collection) == {}
     assert len(list_documents(service)) == 5
     told = on_rows(service, "SELECT action, count(*) FROM audit_entries", more="GROUP BY action ORDER BY action")
     assert [one for one in told if one[0].startswith("collection.") and one[0].endswith("_document")] == [
-        ("collection.add_document", 8),
+        ("collection.add_document", 11),
         ("collection.remove_document", 5),
     ]
 

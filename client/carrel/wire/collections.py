@@ -10,7 +10,7 @@ from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label, StrictFlag, once_each
+from carrel.wire.fields import NO_NUL, ChunkText, CustomMetadata, Identifier, Instant, Label, StrictFlag, once_each
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import Filters
@@ -299,12 +299,14 @@ class CountValuesResponse(common.ResponseModel):
     """At most 50 values of each field, the most frequent first."""
 
 
-class ValueChange(common.VersionedRequest):
-    """New values of a document in a collection; `version` is that of its values when they were read."""
+class ValueChange(common.RequestModel):
+    """New values of a document in a collection."""
 
     document_id: UUID
     custom_metadata: CustomMetadata
     """The values to set, by field name; an empty value removes the field's value. Other fields stay."""
+    version: Annotated[str, Field(max_length=100), NO_NUL] | None = None
+    """Version of the document's values when they were read; absent: the change overwrites concurrent changes."""
 
 
 class ChangeValuesRequest(common.ActingRequest):
