@@ -1,6 +1,7 @@
 """The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
@@ -15,12 +16,12 @@ from app.ui.dialogs import NotYetError
 from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.progress import offer_export
-from app.ui.tables import ALL_ROWS, forget
-from carrel.wire.catalog import Document, DocumentOrder
+from app.ui.tables import forget, pages_of, show_each, shown_items
+from carrel.wire.catalog import Document, DocumentFolder, DocumentOrder
 from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text, list_text
 
-LIST, CHOSEN, MINE, ALL = "documents", "documents.chosen", "mine", "all"
+LIST, CHOSEN, FOLDERS, MINE, ALL = "documents", "documents.chosen", "documents.folders", "mine", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Not listed unless looked for", ALL: "Listed"}
 CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
@@ -104,14 +105,20 @@ def read_wanted() -> Wanted:
 def show_folders(wanted: Wanted) -> None:
     here = wanted.folder.split("/") if wanted.folder else []
     steps = [("All folders", ""), *((name, "/".join(here[: depth + 1])) for depth, name in enumerate(here))]
-    asked: dict[str, Any] = {**wanted.filters(), **ALL_ROWS, "page_size": MOST_FOLDERS}
-    page = show_errors(lambda: next(api.client().catalog.list_folders(**asked).pages()))
-    links = [(f"{one.name} ({one.document_count:,})", one.folder) for one in page.folders]
     if here:
         st.html(f'<p class="carrel-facts">{" / ".join(_link(*step) for step in steps)}</p>')
-    if links:
-        more = f" · more than {count_text(MOST_FOLDERS, 'folder')}" if page.next_page_token else ""
-        st.html(f'<p class="carrel-text">Folders: {" · ".join(_link(*link) for link in links)}{more}</p>')
+    ask = partial(api.client().catalog.list_folders, **wanted.filters())
+    listed = pages_of(lambda at: ask(**at), about=wanted, size=MOST_FOLDERS)
+    with st.container(horizontal=True, gap="small"):
+        heading = st.empty()
+        show_each(FOLDERS, listed, each=_show_folder, empty=lambda: None)
+        if shown_items(FOLDERS):
+            heading.html('<p class="carrel-text">Folders:</p>', width="content")
+
+
+def _show_folder(one: DocumentFolder) -> None:
+    link = _link(f"{one.name} ({one.document_count:,})", one.folder)
+    st.html(f'<p class="carrel-text">{link}</p>', width="content")
 
 
 def _link(text: str, folder: str) -> str:
@@ -162,7 +169,7 @@ def change_each(
 ) -> None:
     """Change each document; raise NotYetError with the names of documents that could not be changed."""
     client, failed = api.client(), list[str]()
-    for listed in (key, LIST, INSIDE):
+    for listed in (key, LIST, INSIDE, FOLDERS):
         forget(listed, unchoose=True)
     api.collections.clear()  # with their numbers of documents
     for one in chosen:

@@ -121,6 +121,17 @@ def test_the_preview_shows_a_document_beside_the_list_and_what_is_gone(house: Ho
     assert ("sails" in shown, "Access" in shown) == (True, False)
 
 
+def test_folders_are_paged(house: House, monkeypatch) -> None:
+    word = new_word()
+    for path in ("a/1", "b/2", "b/3"):
+        house.load(path, document_external_id=f"{word}/{path}", await_vector_store_sync=False)
+    monkeypatch.setattr("app.documents.listing.MOST_FOLDERS", 1)
+    page = house.open("documents", folder=word)
+    assert ("Folders:" in page.shown, "a (1)" in page.shown, "b (2)" in page.shown) == (True, True, False)
+    page = page.press_key("documents.folders.on")
+    assert ("a (1)" in page.shown, "b (2)" in page.shown) == (False, True)
+
+
 def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(house: House) -> None:
     word = new_word()
     first, second, third = [house.load(f"{word} {number}") for number in range(3)]

@@ -337,7 +337,7 @@ async def list_documents(
 
 
 async def count_documents(connection: Connection, caller: Caller, *, document_filter: DocumentFilter) -> int:
-    matching = _select_matching(caller, document_filter, _ID).subquery("matching")
+    matching = _select_matching(caller, document_filter, _ID, of_versions=False).subquery("matching")
     return (await connection.execute(sa.select(count_of(matching)))).scalar_one()
 
 
@@ -367,16 +367,21 @@ def _is_in_catalog(organization_id: UUID) -> sa.ColumnElement[bool]:
 
 
 def _select_matching(
-    caller: Caller, document_filter: DocumentFilter, *columns: Any, walks: bool = False
+    caller: Caller, document_filter: DocumentFilter, *columns: Any, walks: bool = False, of_versions: bool = True
 ) -> sa.Select[*tuple[Any, ...]]:
+    """Select the documents of a filter. Without `of_versions`, PostgreSQL leaves out versions that no filter needs."""
     organization_id, request = caller.organization_id, document_filter.request
     readable = [is_readable(reader, resources) for reader in document_filter.readers]
     if walks:
         # Written so, the condition is not planned as a join, which would lose the order.
         readable = [condition.is_(sa.true()) for condition in readable]
-    statement = existing_documents(organization_id, *columns).where(
+    newest = (document_versions.c.document_id == _ID) & (document_versions.c.version == documents.c.version)
+    joined = documents.join(resources, resources.c.object_id == _ID).outerjoin(document_versions, newest)
+    chosen: sa.Select[*tuple[Any, ...]] = sa.select(*columns).select_from(joined)
+    statement = chosen.where(
+        documents.c.organization_id == organization_id,
         documents.c.deleted_at.is_(None),
-        document_versions.c.organization_id == organization_id,
+        *([document_versions.c.organization_id == organization_id] if of_versions else ()),
         resources.c.organization_id == organization_id,
         *_filter_conditions(request),
         *_place_conditions(caller, request),
@@ -412,9 +417,10 @@ async def list_folders(
     """List the folders in the filter's folder after a key, each with its key: the name in lower case."""
     above = _path_of(document_filter.request.folder or "")
     depth = above.count("/") + 1 if above else 0
-    path = path_of_document()
-    matching = _select_matching(caller, document_filter, sa.func.split_part(path, "/", depth + 1).label("name"))
-    inside = matching.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
+    paths = _select_matching(caller, document_filter, path_of_document().label("path"), of_versions=False)
+    path = paths.offset(sa.literal_column("0")).subquery("paths").c.path  # so the path is made once a document
+    named = sa.select(sa.func.split_part(path, "/", depth + 1).label("name"))
+    inside = named.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
     key = sa.func.lower(inside.c.name)
     statement = (
         sa.select(key.label("key"), sa.func.min(inside.c.name).label("name"), sa.func.count().label("documents"))
