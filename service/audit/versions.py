@@ -29,8 +29,8 @@ async def refuse_stale(
     last = await queries.find_last_change(connection, caller.organization_id, target_id=target_id)
     by = last.actor_name if last is not None and caller.is_admin else None
     error = Conflict(
-        f"This was changed after you read it, last by {by or 'somebody else'}, and nothing was saved. Read it again, "
-        "and send your change with its new version.",
+        f"This was changed after you read it, most recently by {by or 'another person'}. Your change was not saved. "
+        "Read it again, and send your change with the new version.",
         code="changed_meanwhile",
     )
     shown = {} if current is None else current.model_dump(mode="json", exclude_none=True)

@@ -63,7 +63,7 @@ def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
     if wanted is not None and wanted not in scopes and not some_agent:
         raise _missing(wanted)
     if requirement.admin and not caller.is_admin:
-        raise Forbidden("Only an admin may do this, and you are not an admin (any more).", code="admin_only")
+        raise Forbidden("Only an admin may do this, and you are not an admin.", code="admin_only")
 
 
 def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
@@ -79,13 +79,11 @@ def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
 def _missing(scope: str) -> Forbidden:
     if scope == ApiScope.ADMIN:  # whether the person is an admin isn't known here: a caller is one by this scope
         return Forbidden(
-            f"This token lacks the scope {scope}, which is for admins alone. If you are an admin, use a token that has "
-            "it; if not, ask an admin to do this.",
+            f"This token lacks the scope {scope}, which only admins can use. If you are an admin, use a token with "
+            "this scope. Otherwise ask an admin.",
             code="missing_scope",
         )
-    return Forbidden(
-        f"This token lacks the scope {scope}. Use a token that has it, or ask for one.", code="missing_scope"
-    )
+    return Forbidden(f"This token lacks the scope {scope}. Use a token with it, or ask an admin.", code="missing_scope")
 
 
 def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
@@ -112,8 +110,8 @@ async def require_confirmation(connection: Connection, caller: Caller, *, now: d
 def _confirmation_required(family_id: UUID, *, issuer: str) -> Forbidden:
     address = f"{issuer}{CONFIRMATION_PATH}?{urlencode({'session': str(family_id)})}"
     error = Forbidden(
-        "Confirm that it is you before you do this: you have not signed in or confirmed in the last 15 minutes. Open "
-        "the address of the confirmation in your browser, then try again.",
+        "Confirm that it is you: your last sign-in or confirmation is more than 15 minutes old. Open the confirmation "
+        "address in your browser, then try again.",
         code="confirmation_required",
         headers={
             "WWW-Authenticate": 'Bearer error="insufficient_user_authentication", '

@@ -66,7 +66,7 @@ class _Kind:
     prefix: secrets.Prefix
     name: str
     owner: str
-    renewal: str = "Ask an admin for a new one."
+    renewal: str = "Ask an admin for a new credential."
 
 
 _ACCESS_TOKEN = _Kind("accessToken", secrets.ACCESS_TOKEN, "access token", "user", "Refresh it, or sign in again.")
@@ -81,36 +81,34 @@ _KINDS: dict[Version, tuple[_Kind, ...]] = {
 }
 _AUDIENCES: dict[Version, OAuthAudience] = {"v1": OAuthAudience.API, "mcp": OAuthAudience.MCP}
 _OTHER_VERSION: dict[Version, str] = {
-    "v0": "An access token works on /api/v1 or at /mcp; /api/v0 takes an API key or a service-account token.",
-    "v1": "API keys and service-account tokens work on /api/v0; /api/v1 takes an access token.",
-    "mcp": "API keys and service-account tokens work on /api/v0; /mcp takes an access token.",
+    "v0": "An access token works on /api/v1 or /mcp. Send an API key or a service-account token to /api/v0.",
+    "v1": "API keys and service-account tokens work on /api/v0. Send an access token to /api/v1.",
+    "mcp": "API keys and service-account tokens work on /api/v0. Send an access token to /mcp.",
 }
 _OTHER_AUDIENCE: dict[Version, str] = {
-    "v1": "This access token is for /mcp, and works nowhere else. Send one of a client that is registered for the API.",
-    "mcp": "This access token is for /api/v1, and works nowhere else. Authorize again, as a client that is registered "
-    "for /mcp.",
+    "v1": "This access token works only at /mcp. Send an access token of a client that is registered for the API.",
+    "mcp": "This access token works only on /api/v1. Authorize again with a client that is registered for /mcp.",
 }
 
 # Credentials that no request of the API is made with.
 _ELSEWHERE: dict[secrets.Prefix, str] = {
-    secrets.SCIM_TOKEN: "a SCIM token, which only /scim/v2 takes, from an identity provider",
-    secrets.CLIENT_SECRET: "a client secret, which only /api/oauth/token takes, beside its client id",
-    secrets.REFRESH_TOKEN: "a refresh token, which only /api/oauth/token takes, for an access token",
-    secrets.AUTHORIZATION_CODE: "an authorization code, which only /api/oauth/token takes, for an access token",
-    secrets.SESSION: "a session, which only a browser has, as a cookie",
-    secrets.INVITATION: "an invitation, whose address a person opens in a browser",
+    secrets.SCIM_TOKEN: "a SCIM token, which an identity provider sends to /scim/v2",
+    secrets.CLIENT_SECRET: "a client secret, which a client sends to /api/oauth/token with its client id",
+    secrets.REFRESH_TOKEN: "a refresh token, which /api/oauth/token exchanges for an access token",
+    secrets.AUTHORIZATION_CODE: "an authorization code, which /api/oauth/token exchanges for an access token",
+    secrets.SESSION: "a session, which only a browser sends, as a cookie",
+    secrets.INVITATION: "an invitation, which a person opens as a link in a browser",
 }
 _LONGEST_SHOWN = 200
 _SLIPS = {
-    r".*(\$\{?\w+\}?|%\w+%|\{\{.*\}\}).*": "The name of a variable stands in place of its value: a shell puts "
-    "values in double quotes, not in single ones.",
-    r"<.*>|.*(your|xxx|\.\.\.|…).*": "It is an example's place for a key: put your own there.",
-    r"bearer\s.*": "Bearer stands twice: send it once.",
-    r"([\"'`]|\xe2\x80).*|.*[\"'`]": "It has quotes around it: send it without them.",
-    r".*\s.*": "It has white space within: it may be two values, or broken at the end of a line.",
+    r".*(\$\{?\w+\}?|%\w+%|\{\{.*\}\}).*": "This is a variable's name. In a shell, put its value in double quotes.",
+    r"<.*>|.*(your|xxx|\.\.\.|…).*": "This is the placeholder of an example. Replace it with your own credential.",
+    r"bearer\s.*": "The header has Bearer twice. Send it once.",
+    r"([\"'`]|\xe2\x80).*|.*[\"'`]": "The credential has quotes around it. Send it without quotes.",
+    r".*\s.*": "The credential contains white space. It may be two values, or broken at the end of a line.",
 }
 
-_TAKEN_BACK = "What this client was allowed was taken back, by the person or by an admin. Connect it again to be asked."
+_TAKEN_BACK = "The access of this client was revoked, by the person or by an admin. Connect the client again."
 
 
 async def authenticate(
@@ -317,13 +315,13 @@ async def reload_caller(
 
 def service_accounts_disabled() -> Forbidden:
     return Forbidden(
-        "Service accounts are not enabled for this organization. An admin enables them with admin/organization/update.",
+        "Service accounts are not enabled in this organization. An admin enables them with admin/organization/update.",
         code="service_accounts_disabled",
     )
 
 
 def acts_as_its_user(field: str) -> BadRequest:
-    message = f"An access token acts as the person who gave it, and nobody else. Leave out {field}."
+    message = f"An access token acts only as the person who allowed it. Leave out {field}."
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 
 
@@ -367,8 +365,8 @@ def _replace_principal(caller: Caller, principal: ActingPrincipal) -> Caller:
 _OTHER_SCHEMES = frozenset({"basic", "digest", "token", "apikey", "api-key", "oauth", "negotiate", "key"})
 _CREDENTIALS: dict[Version, tuple[str, str]] = {
     "v0": ("API key or token", ""),
-    "v1": ("access token", " An OAuth client gets one when a person allows it: docs/oauth.md."),
-    "mcp": ("access token", " Connect with OAuth: WWW-Authenticate names the address that describes how."),
+    "v1": ("access token", " An OAuth client gets an access token when a person allows it: see docs/oauth.md."),
+    "mcp": ("access token", " Connect with OAuth: the WWW-Authenticate header has the address of the metadata."),
 }
 
 
@@ -385,12 +383,12 @@ def _no_credential(authorization: str | None, version: Version) -> Unauthenticat
         )
     scheme = authorization.strip().partition(" ")[0]
     if scheme.lower() == "bearer":
-        how = " Nothing stands behind Bearer: the variable with the credential may be empty."
+        how = " The header has nothing after Bearer. The variable with the credential may be empty."
     elif scheme.startswith(secrets.PREFIXES):
-        how = " Write Bearer and a space before this credential."
+        how = " Put Bearer and a space before this credential."
     elif scheme.lower() in _OTHER_SCHEMES:
         how = f" {scheme} isn't taken here.{how}"
-    return _unauthenticated("malformed_authorization", f"The Authorization header is `Bearer <{credential}>`.{how}")
+    return _unauthenticated("malformed_authorization", f"Send the Authorization header `Bearer <{credential}>`.{how}")
 
 
 def _kind(value: str, *, version: Version) -> _Kind:

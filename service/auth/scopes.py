@@ -9,13 +9,13 @@ from carrel.wire.scopes import ApiScope
 MESSAGE_PREFIX = ApiScope.AGENT_MESSAGE.removesuffix("*")
 
 _MEANINGS = {
-    ApiScope.AGENT_MESSAGE: "Send messages to the agents you may use, as you, and read their answers",
+    ApiScope.AGENT_MESSAGE: "Send messages, as you, to the agents that you may use, and read their answers",
     ApiScope.CATALOG_READ: "Search and read the documents and collections you may read",
-    ApiScope.CATALOG_WRITE: "Upload documents as you, and change or delete those you may change",
-    ApiScope.ADMIN: "Do what you do as an admin: manage people, groups, access and credentials, and read the logs",
+    ApiScope.CATALOG_WRITE: "Upload documents as you, and change or delete documents that you may change",
+    ApiScope.ADMIN: "Act as you do as an admin: manage people, groups, access and credentials, and read the logs",
 }
 # No tool there does more.
-_ADMIN_AT_MCP = "As an admin, see who can read a document, and why; it can change nothing"
+_ADMIN_AT_MCP = "See, as an admin, who can read a document and why, without changing anything"
 
 
 def parse_scopes(text: str) -> tuple[str, ...] | None:

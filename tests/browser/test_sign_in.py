@@ -65,7 +65,7 @@ def test_an_invitation_ends_in_the_workbench_signed_in(page, workbench, monkeypa
     for password in ("the first password", "the second password"):
         page.goto(done(workbench.service.call("admin/users/invite", {"email": "ines@example.test"}))["url"])
         page.get_by_label("New password").fill(password)
-        page.get_by_label("The same again").fill(password)
+        page.get_by_label("Repeat the password").fill(password)
         page.get_by_role("button", name="Set the password and sign in").click()
         expect(page.get_by_text("Next time, open")).to_contain_text(workbench.url)
         expect(page.get_by_text("ines@example.test").first).to_be_visible()
@@ -95,7 +95,7 @@ def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench)
             page.get_by_role("link", name="Confirm that it is you").click()
         confirming = opened.value
         confirming.get_by_label("Password").fill(PASSWORD)
-        confirming.get_by_label("A code of your app").fill(codes[1])
+        confirming.get_by_label("Code from your app").fill(codes[1])
         confirming.get_by_role("button", name="Confirm", exact=True).click()
         expect(confirming.get_by_role("heading", name="Confirmed")).to_be_visible()
         confirming.close()

@@ -161,7 +161,7 @@ def test_people_sign_in_by_foreign_providers(walks, providers, monkeypatch) -> N
     service = walks().service
     ids = keep_all(service, providers)
 
-    walks().by_address("enid@entra.test").as_login("enid").reads("trust the addresses of its issuer")
+    walks().by_address("enid@entra.test").as_login("enid").reads("trust the addresses of this provider")
     done(service.call("admin/signInProviders/update", {"providerId": ids["entra"], "trustAddresses": True}))
     enid = walks().by_address("Enid@entra.test").as_login("enid").reads("Enid (enid@entra.test)")
     assert groups_of(service, "enid@entra.test") == {CREW, DECK}
@@ -184,7 +184,7 @@ def test_people_sign_in_by_foreign_providers(walks, providers, monkeypatch) -> N
     providers.change("gil", email="gil@other.test", hd="other.test")
     walks().by_button("google").as_login("gil").reads("gil@google.test")
     providers.change("eve", **account("Eve", "other"))
-    walks().by_button("keycloak").as_login("eve").reads("of a domain that this provider doesn't decide about")
+    walks().by_button("keycloak").as_login("eve").reads("not responsible for the domain of your address")
 
 
 def keep_all(service: RunningService, providers: Providers) -> dict[str, str]:

@@ -147,9 +147,9 @@ def set_password(page: Page, link: str) -> None:
     expect(page.get_by_text(f"You are Ida Wells ({IDA})")).to_be_visible()
     for again, seen in (("something else", page.get_by_role("alert")), (PASSWORD, page.get_by_role("heading"))):
         page.get_by_label("New password").fill(PASSWORD)
-        page.get_by_label("The same again").fill(again)
+        page.get_by_label("Repeat the password").fill(again)
         page.get_by_role("button", name="Set the password").click()
-        expect(seen).to_contain_text("not the same" if again != PASSWORD else "Your password is set")
+        expect(seen).to_contain_text("are different" if again != PASSWORD else "Your password is set")
     page.goto(link)
     expect(page.get_by_text("Otherwise ask an admin of your organization for a new link.")).to_be_visible()
 

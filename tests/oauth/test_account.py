@@ -61,7 +61,7 @@ def test_the_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Pers
     for token in ("", foreign, theirs):
         refused = ada.enter(page, csrf=token)
         assert refused.status_code == 403
-        assert "out of date" in refused.text
+        assert "page has expired" in refused.text
     cookieless = Person(ada.service, ada.email).enter(page)
     assert cookieless.status_code == 403
     assert "Set-Cookie" not in cookieless.headers

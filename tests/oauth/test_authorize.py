@@ -256,7 +256,7 @@ def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(a
         "has approved An App",
         "Ada Lovelace (ada@example.test)",
         "Search and read the documents and collections you may read",
-        "Send messages to the agents you may use",
+        "to the agents that you may use",
         "app.example.test",
     ):
         assert words in page.text
@@ -323,7 +323,7 @@ def test_a_consent_form_is_good_for_one_person_and_one_request(app, ada, ben) ->
         refused = ada.http.post(action, data=fields)
         assert refused.status_code == 403
         assert "Location" not in refused.headers
-        assert "out of date" in refused.text
+        assert "page has expired" in refused.text
     # Whoever isn't signed in is asked to.
     nobody = flow.Person(ada.service)
     assert flow.asks_to_sign_in(nobody.follow(nobody.http.post(form.action, data=allow)))

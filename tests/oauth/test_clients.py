@@ -405,7 +405,7 @@ def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
     [
         ({"client_id": "https://elsewhere.test/agent.json"}, "client_id"),
         ({"body": b"<html>"}, "not JSON"),
-        ({"body": b"[1]"}, "no JSON object"),
+        ({"body": b"[1]"}, "not a JSON object"),
         ({"body": b"[" * 60_000}, "not JSON"),
         ({"body": b" " * (client_documents.MOST_BYTES + 1)}, "larger"),
         ({"headers": {"Content-Type": "text/html"}}, "not JSON"),

@@ -302,7 +302,7 @@ def test_readers_and_reasons_are_for_admins(standing, token: str, secret: str) -
     assert [path.split(" → ")[1] for path in reasons["paths"]] == ["OWNER"]
     lacking = use(service, admin, "why", document_id=secret, email=standing.email)
     assert (lacking["may_read"], lacking["paths"]) == (False, [])
-    assert "Nobody has given access" in lacking["missing"]
+    assert "No grant gives access" in lacking["missing"]
     for other in (token, Person(service).tokens(standing.agent, scope="api:catalog:read")["access_token"]):
         assert not {"who_can_read", "why"} & set(tools(service, other))
     for tool, arguments in (("who_can_read", {}), ("why", {"email": standing.email})):

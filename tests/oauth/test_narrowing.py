@@ -48,7 +48,7 @@ def scene(service: RunningService) -> Scene:
     assert "First documents" in Page(page).text
     unknown = "00000000-0000-0000-0000-000000000000"
     page = admin.press(page, "allow", reach="collections", collection=unknown)
-    assert "one collection at least" in page.text
+    assert "at least one collection" in page.text
     code = sent_back(admin.press(page, "allow", reach="collections", collection=first.collection_id))["code"]
     return Scene(service, agent, admin, done(agent.exchange(code, pkce))["access_token"], first, second, loose)
 
@@ -85,7 +85,7 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
     assert f'value="{first}" checked' in page.text
     assert second not in page.text
-    assert "There are more than the 1 shown" in Page(page).text
+    assert "Only the first 1 are shown" in Page(page).text
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 1)
     page = admin.press(page, "find", find="ECOND")
     assert f'value="{first}" checked' in page.text
@@ -100,7 +100,7 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
     monkeypatch.setattr(authorize, "MOST_CHOSEN", 1)
     for action in ("find", "allow"):
         page = admin.press(page, action, reach="collections", collection=[first, second])
-        assert "2 collections are ticked, and 1 can be at most. Take 1 away" in page.text
+        assert "You selected 2 collections; the limit is 1. Deselect 1" in page.text
         assert page.text.count(" checked>") == 3
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
     page = admin.press(admin.open(scene.agent, scope="api:catalog:read", prompt="consent"), "find", find="%<i>\0")
@@ -121,7 +121,7 @@ def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> Non
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
     assert f'value="{first.collection_id}" checked' in page.text
     page = admin.press(page, "allow", reach="everything")
-    assert "collections are still ticked" in page.text
+    assert "collections are still selected" in page.text
     assert scene.found() == {first.document_id}
     admin.press(page, "allow", reach="everything-anyway")
     assert len(scene.found()) == 3
@@ -129,7 +129,7 @@ def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> Non
     admin.press(page, "allow", reach="collections", collection=first.collection_id)
     ok(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": first.collection_id}))
     assert scene.found() == set()
-    assert "collections that are gone" in admin.http.get("/account/consents").text
+    assert "collections that were deleted" in admin.http.get("/account/consents").text
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
     admin.press(page, "allow", reach="everything", collection=first.collection_id)
     assert len(scene.found()) == 3

@@ -21,7 +21,7 @@ from tests.oauth.test_sessions import fail_to_sign_in
 from tests.service.directory import a_user, code, done, organization_id, walk
 
 HERE = "/account/second-factor"
-OUT_OF_DATE = "This page was out of date"
+OUT_OF_DATE = "This page has expired"
 
 
 class Phone:
@@ -47,7 +47,7 @@ def recovery_codes(page: httpx.Response) -> list[str]:
 
 
 def signed_in(person: flow.Person) -> bool:
-    return "Applications you allowed" in person.http.get("/account/consents").text
+    return "Connected applications" in person.http.get("/account/consents").text
 
 
 def enter(person: flow.Person) -> httpx.Response:
@@ -193,7 +193,7 @@ def test_who_must_have_one_sets_it_up_first(service: RunningService, app: flow.A
     assert signed_in(ben)
     page = ada.sign_in(ada.open(app)) if way == "application" else enter(ada)
     phone = Phone(service, page)
-    assert f"{here} asks for a second factor" in page.text
+    assert f"{here} requires a second factor" in page.text
     assert not signed_in(ada)
     assert ada.press(page, "addApp", code="000000").status_code == 403
     assert not signed_in(ada)
@@ -264,7 +264,7 @@ def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App,
     until(lambda: [one["details"] for one in flow.entries(service, "session.fail")] == kept)
     enter(ben)
     missing = confirm(ben, refused).text
-    assert ("There is no such session of yours" in missing, "../account/sign-in" in missing) == (True, True)
+    assert ("You have no such session" in missing, "../account/sign-in" in missing) == (True, True)
     assert code(flow.v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
     assert "An App may change access" in confirm(ada, refused, password=flow.PASSWORD, code=codes[0]).text
     assert flow.v1(service, "admin/apiKeys/create", token, change).status_code == 200
@@ -280,7 +280,7 @@ def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App,
     # Somebody signed out signs in on the way; a client asks for a new sign-in by max_age.
     fresh = flow.Person(service, ada.email)
     begin = fresh.follow(fresh.http.get(refused.json()["error"]["confirmationUrl"]))
-    assert ("Then you confirm that it is you" in begin.text, "you allowed" in begin.text) == (True, False)
+    assert ("confirm that it is you" in begin.text, "connected applications" in begin.text) == (True, False)
     assert "confirm" in flow.Page(fresh.follow(give(fresh, fresh.sign_in(begin), phone.code()))).forms[0].buttons
     assert flow.asks_to_sign_in(ada.open(app, max_age="900"))
     assert "code" in flow.sent_back(ada.open(app, scope="api:admin", max_age="9000"))

@@ -195,7 +195,7 @@ def test_a_sign_in_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada
     ):
         refused = browser.http.post(form.action, data=fields)
         assert refused.status_code == 403
-        assert "out of date" in refused.text
+        assert "page has expired" in refused.text
         assert "signIn" in Page(refused).forms[0].buttons
     # The page that was shown instead works.
     assert ada.enter(refused).status_code in {303, 403}
@@ -207,7 +207,7 @@ def test_a_form_on_another_sites_page_changes_no_cookie(app: App, ada: Person) -
     form = Page(ada.open(app)).form("signIn")
     refused = Person(ada.service).http.post(form.action, data=form.fields | {"action": "signIn"})
     assert refused.status_code == 403
-    assert "out of date" in refused.text
+    assert "page has expired" in refused.text
     assert "Set-Cookie" not in refused.headers
     assert asks_to_sign_in(ada.http.get(Page(refused).links[0]))
 

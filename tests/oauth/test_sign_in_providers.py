@@ -88,7 +88,7 @@ def test_entra_by_trust_binds_for_good(work: Work) -> None:
     """No `email_verified`: refused until an admin trusts the issuer; then the subject counts, not the address."""
     a_person(work.service, "enid@example.test", name="Enid")
     enid = {"sub": "pairwise", "email": "Enid@Example.test"}
-    assert "trust the addresses of its issuer on the page Sign-in" in work.arrive(**enid)
+    assert "trust the addresses of this provider on the page Sign-in" in work.arrive(**enid)
     refused = entries(work.service, "session.refuse")[0]
     assert (refused["details"]["reason"], refused["target"]["id"]) == ("unverified", work.provider_id)
     work.change(trustAddresses=True)
@@ -96,7 +96,7 @@ def test_entra_by_trust_binds_for_good(work: Work) -> None:
     assert "Enid" in work.arrive(sub="pairwise", email="married@elsewhere.test")
     assert "no account here" in work.arrive(sub="new", email="enid@example.test")
     assert work.why() == "taken"
-    assert "of a domain that this provider" in work.arrive(sub="f", email="a@other.test")
+    assert "not responsible for the domain" in work.arrive(sub="f", email="a@other.test")
     a_user(work.service, "enid@example.test", active=False)
     assert "no account here" in work.arrive(**enid)
     assert work.why() == "inactive"
@@ -168,7 +168,7 @@ def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
     for odd, said in (({}, "absent"), ({"groups": None}, "absent"), ({"groups": {"deck": 1}}, "notAList")):
         assert groups_after(**odd) == {"deck", "bridge"}
         assert entries(service, "session.begin")[0]["details"]["groups"] == said
-    assert "had something else there than a list" in work.problems()[0]
+    assert "had a groups claim that is not a list" in work.problems()[0]
     assert groups_after(groups=[]) == {"bridge"}
     assert work.problems() == []
 
@@ -266,7 +266,7 @@ def test_a_domain_counts_when_an_operator_says_whose_it_is(work: Work) -> None:
     claimed = done(create(service, "https://third.test", createAccounts=True, api_key=theirs))
     assert (claimed["domains"], claimed["unconfirmedDomains"]) == (["example.test"], ["example.test"])
     problems = done(service.call("admin/signInProviders/test", {"providerId": claimed["providerId"]}, api_key=theirs))
-    assert "Nobody has confirmed" in problems["problems"][-1]
+    assert "not confirmed as your organization's" in problems["problems"][-1]
     with pytest.raises(IntegrityError):
         confirm(service, api_key=theirs)
     ida = {"sub": "ida", "email": "ida@example.test", "email_verified": True}
@@ -280,7 +280,7 @@ def test_a_domain_counts_when_an_operator_says_whose_it_is(work: Work) -> None:
     assert confirm(service, confirmed=False)
     assert not confirm(service, confirmed=False)
     assert not leads_there()
-    assert "of a domain that this provider" in work.arrive(**ida)
+    assert "not responsible for the domain" in work.arrive(**ida)
     # What it had already stays as it is, also unconfirmed; what is new waits as long as there are others.
     work.change(domains=["example.test", "new.test"])
     [listed] = done(service.call("admin/signInProviders/list"))["signInProviders"]

@@ -23,7 +23,7 @@ from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, servi
 from tests.service.directory import a_user, done
 
 ADA = {"sub": "ada-1", "email": "Ada@Example.test", "email_verified": True}
-CONFIRM, AWAY, UNKNOWN = "confirm who you are", "reached just now", "no account here"
+CONFIRM, AWAY, UNKNOWN = "confirm your identity", "reached at the moment", "no account here"
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
@@ -184,7 +184,10 @@ def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: flow.App
         assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "0")
         return ada.follow(ada.http.get(back.headers["Location"]))
 
-    for wrong, said in (({"auth_time": int(time.time()) - 600}, "ask you again"), ({"auth_time": None}, "auth_time")):
+    for wrong, said in (
+        ({"auth_time": int(time.time()) - 600}, "ask you to sign in"),
+        ({"auth_time": None}, "auth_time"),
+    ):
         provider.change = changed(**wrong)
         assert said in confirm().text
         assert said in come_back(ada, app, max_age="60").text
@@ -269,10 +272,10 @@ def test_a_provider_that_names_itself_on_return_always_does(provider, app, ada) 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"error": "access_denied"}, "access was denied: you declined there"),
+        ({"error": "access_denied"}, "The provider denied access"),
         ({"error": "server_error"}, "could not sign you in (server_error)"),
         ({"error": "<b>"}, "could not sign you in. Try again"),
-        ({"code": "x", "iss": "https://another.test"}, "Another provider answered"),
+        ({"code": "x", "iss": "https://another.test"}, "from a provider that you did not choose"),
         ({"code": "wrong"}, CONFIRM),
     ],
 )
@@ -290,10 +293,10 @@ def test_a_refusal_says_why_and_leads_on(app: flow.App, ada: flow.Person, answer
         assert flow.asks_to_sign_in(again)
         assert ("state=mine" in str(again.url)) == (way == "application")
     stale = ada.http.get("/api/oauth/upstream/callback", params={"state": "forged", **answer})
-    assert "finished already" in stale.text
+    assert "was finished, has expired" in stale.text
     assert flow.asks_to_sign_in(follow_link(stale))
     elsewhere = ada.http.get("/account/upstream", params={"email": "ada@nowhere.test", "confirm": "1"})
-    assert "No provider decides" in elsewhere.text
+    assert "No provider has this domain" in elsewhere.text
     assert str(follow_link(elsewhere).url).endswith("/account/sign-in?confirm=1")
 
 

@@ -378,10 +378,10 @@ def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService, a
     assert flow.call_mcp(service, token).collection_ids is None
     page = ada.http.get("/account/consents")
     assert "An App" in Page(page).text
-    assert "It was taken back" in Page(ada.follow(ada.press(page, "withdraw"))).text
-    assert "It was taken back" not in Page(ada.http.get("/account/consents")).text
+    assert "Access revoked." in Page(ada.follow(ada.press(page, "withdraw"))).text
+    assert "Access revoked." not in Page(ada.http.get("/account/consents")).text
     assert refused(service, token) == "credential_revoked"
-    assert "taken back, by the person or by an admin" in send(service, token, "ping").json()["error"]["message"]
+    assert "was revoked, by the person or by an admin" in send(service, token, "ping").json()["error"]["message"]
     described = f'resource_metadata="{service.runtime.settings.issuer}/.well-known/oauth-protected-resource/mcp"'
     assert send(service, token, "ping").headers["WWW-Authenticate"] == f'Bearer error="invalid_token", {described}'
     assert send(service, None, "ping").headers["WWW-Authenticate"] == f"Bearer {described}"

@@ -110,7 +110,7 @@ async def _any_organization(runtime: Runtime, name: str) -> UUID:
     for all unknown names, waits would reveal the existing names. Raises NotFound `no_organization`."""
     organizations = await _organizations(runtime)
     if not organizations:
-        raise NotFound("There is no organization here yet. Ask those who run the service.", code="no_organization")
+        raise NotFound("There is no organization yet. Ask the operators of the service.", code="no_organization")
     number = int.from_bytes(runtime.keys.unknown_name(_plain(name)))
     return organizations[number % len(organizations)].organization_id
 

@@ -35,11 +35,8 @@ from service.web.pages.routing import PageRoute, depth_of, lead_to
 MOST_CHOSEN = 1000
 MOST_COLLECTIONS = 200
 LONGEST_NAME = 200
-NONE_CHOSEN = "Choose what it may read: everything that you may read, or one collection at least."
-BOTH_CHOSEN = (
-    "You chose everything, and collections are still ticked. Nothing is allowed yet: choose one of the two, and press "
-    "Allow again."
-)
+NONE_CHOSEN = "Choose what the application may read: everything that you may read, or at least one collection."
+BOTH_CHOSEN = "You chose everything, but collections are still selected. Choose one of the two, then press Allow again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +114,13 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
         asked.grant_scopes(scopes, person)
         return visit.redirect(await asked.respond(person.principal_id))
     if "none" in prompts:
-        return visit.redirect(asked.refuse("consent_required", "The person has not allowed this."))
+        return visit.redirect(asked.refuse("consent_required", "The person has not allowed this request."))
     return await _consent_page(visit, asked, person=person, new=new if allowed else (), notice=notice)
 
 
 async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None) -> Response:
     if "none" in asked.prompts:
-        return visit.redirect(asked.refuse("login_required", "Nobody is signed in."))
+        return visit.redirect(asked.refuse("login_required", "The person is not signed in."))
     if asked.person is None and not asked.prompts & PROMPTS_SIGN_IN:
         pending = await find_pending(asked.connection, visit.browser, now=asked.now)
         if pending is not None:
@@ -203,8 +200,8 @@ def _too_many(count: int) -> str | None:
     if over <= 0:
         return None
     return (
-        f"{count:,} collections are ticked, and {MOST_CHOSEN:,} can be at most. Take {over:,} away, or choose "
-        "everything that you may read."
+        f"You selected {count:,} collections; the limit is {MOST_CHOSEN:,}. Deselect {over:,}, or choose everything "
+        "that you may read."
     )
 
 

@@ -80,7 +80,7 @@ class DocumentFetches:
         """Fetch a document with `fetch_document`. Raises Unavailable if too many fetches are running."""
         if self._running >= MOST_AT_ONCE:
             raise Unavailable(
-                "Too many applications are being looked up just now. Try again in some seconds.",
+                "Too many applications are being looked up at the moment. Try again in a few seconds.",
                 retry_after=int(SECONDS),
                 code="client_documents_saturated",
             )
@@ -101,7 +101,7 @@ async def fetch_document(settings: Settings, address: str) -> ClientDocument:
             transport = GuardedTransport(await asyncio.to_thread(hosts.resolve))
             content, kept_for = await _get(transport, address)
     except (TimeoutError, httpcore.TimeoutException) as error:
-        raise Unreadable("Its host doesn't answer in time.") from error
+        raise Unreadable("Its host did not answer in time.") from error
     except (
         httpcore.NetworkError,
         httpcore.ProtocolError,
@@ -146,15 +146,15 @@ def _read(address: str, content: bytes, kept_for: timedelta) -> ClientDocument:
     except (ValueError, RecursionError) as error:
         raise Unreadable("It is not JSON.") from error
     if not isinstance(said, dict):
-        raise Unreadable("It is no JSON object.")
+        raise Unreadable("It is not a JSON object.")
     document = cast("dict[str, Any]", said)
     if document.get("client_id") != address:
-        raise Unreadable("Its client_id is not its address.")
+        raise Unreadable("Its client_id differs from its address.")
     if "client_secret" in document or document.get("token_endpoint_auth_method", "none") != "none":
-        raise Unreadable("Its token_endpoint_auth_method is not none: here, such a client has no secret and no key.")
+        raise Unreadable("Its token_endpoint_auth_method must be none: such a client has no secret or key here.")
     redirect_uris = _redirect_uris_in(document.get("redirect_uris"))
     if not redirect_uris:
-        raise Unreadable("It names no redirect_uris by https, or at this machine.")
+        raise Unreadable("Its redirect_uris have no https address and no address on this machine.")
     return ClientDocument(_name_in(document, address), redirect_uris, kept_for)
 
 

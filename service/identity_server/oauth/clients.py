@@ -40,7 +40,7 @@ async def request_client(
         )
         if waiting >= MOST_PENDING:
             raise Conflict(
-                f"{waiting} clients you asked for wait for an admin already. Have those approved or deleted first.",
+                f"{waiting} clients that you requested wait for an admin. Have them approved or deleted first.",
                 code="too_many_pending",
             )
     client = await _register(connection, caller, request, status=wire.OAuthClientStatus.PENDING)
@@ -107,7 +107,7 @@ async def update_client(
         or values.get("redirect_uris", before.redirect_uris) != before.redirect_uris
     )
     if said:
-        raise _conflict_with_document(before, "Its name and its redirect URIs are what the document says.")
+        raise _conflict_with_document(before, "Its name and redirect URIs come from that document.")
     if not values:
         return wire.AdminOAuthClientsUpdateResponse(**dict(before))
     client = await _change(connection, caller, request.client_id, values=values)
@@ -157,9 +157,7 @@ async def delete_client(
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.document_url is not None:
-        raise _conflict_with_document(
-            client, "To end it, take its host away from the hosts whose documents describe clients."
-        )
+        raise _conflict_with_document(client, "To remove the client, remove its host from the allowed client hosts.")
     await _record(connection, caller, "oauthClient.delete", client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()

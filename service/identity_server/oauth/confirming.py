@@ -20,7 +20,7 @@ from service.platform.errors import NotFound
 from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, lead_to, message
 
-NO_FACTOR = Refused("Your organization asks for a second factor. Set one up first, then confirm.", 403)
+NO_FACTOR = Refused("Your organization requires a second factor. Set up a second factor first, then confirm.", 403)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -78,8 +78,8 @@ async def _confirm(page: OwnPage, family_id: UUID, *, proven_at: datetime) -> Re
         page.request,
         headers=NO_STORE,
         title="Confirmed",
-        text=f"{name} may change access and credentials for you, 15 minutes from when you proved who you are.",
-        hint=f"Close this page, and go back to {name}. If it doesn't go on by itself, do it again there.",
+        text=f"{name} may change access and credentials for you until 15 minutes after you proved your identity.",
+        hint=f"Close this page and go back to {name}. If nothing happens there, start the action again.",
     )
 
 
@@ -112,8 +112,8 @@ async def _client_name(page: OwnPage, family_id: UUID) -> str:
         name = await queries.find_client_name(connection, **page.whose, family_id=family_id)
     if name is None:
         raise NotFound(
-            "There is no such session of yours: it has ended, or is somebody else's. Go back to the application, and "
-            "sign in there again.",
+            "You have no such session. It has ended, or it belongs to another person. Go back to the application and "
+            "sign in again.",
             code="session_not_found",
         )
     return name
@@ -123,7 +123,7 @@ def _family_id(request: Request) -> UUID:
     try:
         return UUID(first_of(query_of(request)).get("session", ""))
     except ValueError as exc:
-        message = "This address isn't complete. Go back to the application, and open it again from there."
+        message = "This address is incomplete. Go back to the application and open the address from there again."
         raise NotFound(message, code="session_not_found") from exc
 
 

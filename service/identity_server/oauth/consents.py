@@ -27,7 +27,7 @@ from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, lead_to
 
 PATH = "/account/consents"
-TAKEN_BACK = "It was taken back: that application can do nothing in your name unless you allow it again."
+TAKEN_BACK = "Access revoked. The application can do nothing in your name unless you allow it again."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -125,7 +125,7 @@ def _client_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as exc:
-        raise BadRequest("There is no such application.") from exc
+        raise BadRequest("You have no such application. Reload the page to see the applications you allowed.") from exc
 
 
 async def meanings_to(

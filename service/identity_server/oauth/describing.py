@@ -32,7 +32,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     address = first_of(parameters).get("client_id", "")
     if not client_documents.is_address(address):
         return True
-    host = required(client_documents.host_of(address), _unusable("Its id is not the address of a document."))
+    host = required(client_documents.host_of(address), _unusable("Its client id is not the address of a document."))
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         person = await find_session(connection, browser, now=now)
@@ -133,14 +133,14 @@ async def _organization(connection: Connection, person: SignedIn | None, *, host
 
 def _not_allowed(host: str, where: str, ask: str) -> Forbidden:
     return Forbidden(
-        f"Applications of {host} are not allowed at {where}. {ask} They allow the host under OAuth clients in the "
-        "workbench; then try again.",
+        f"Applications of {host} are not allowed at {where}. {ask} An admin can allow the host under OAuth clients in "
+        "the workbench. Then try again.",
         code="client_host_not_allowed",
     )
 
 
 def _unusable(reason: str) -> BadRequest:
     return BadRequest(
-        f"The application you came from can't be used. {reason} Tell those who run the application.",
+        f"The application you came from can't be used. {reason} Tell the operators of that application.",
         code="unusable_client_document",
     )

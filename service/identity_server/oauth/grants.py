@@ -50,7 +50,7 @@ class S256Required(CodeChallenge):
             )
         if form["code_challenge_method"] != "S256":
             raise errors.InvalidRequestError(
-                "The code_challenge_method must be S256; plain, the default of RFC 7636, is not taken."
+                "Set code_challenge_method to S256. The default of RFC 7636, plain, is not accepted."
             )
         if not CHALLENGE.fullmatch(form["code_challenge"]):
             raise errors.InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
@@ -63,9 +63,7 @@ class S256Required(CodeChallenge):
         challenge = base64url.encode(hashlib.sha256(verifier.encode()).digest())
         code = cast("Code", grant.request.authorization_code)
         if not hmac.compare_digest(challenge, code.code_challenge):
-            raise errors.InvalidGrantError(
-                "The code_verifier is not the one that belongs to the code_challenge of this code."
-            )
+            raise errors.InvalidGrantError("The code_verifier does not match the code_challenge of this code.")
 
 
 class CodeGrant(AuthorizationCodeGrant):
@@ -90,7 +88,7 @@ class CodeGrant(AuthorizationCodeGrant):
         """Return the request's redirect URI; raise if it isn't registered for the client."""
         redirect_uri = request.form.get("redirect_uri")
         if redirect_uri is None or not client.check_redirect_uri(redirect_uri):
-            raise errors.InvalidRequestError("The redirect_uri is missing, or none of the client's.")
+            raise errors.InvalidRequestError("The redirect_uri is missing, or is not registered for the client.")
         return redirect_uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: UUID | None) -> Any:
@@ -144,7 +142,7 @@ class Revocation(RevocationEndpoint):
             raise errors.InvalidRequestError("Send the token to revoke.")
         token = self.server.store.any_token(request.form["token"], client)
         if token is not None and not token.check_client(client):
-            raise errors.InvalidGrantError("This token was given to another client.")
+            raise errors.InvalidGrantError("This token belongs to another client.")
         return token
 
     def revoke_token(self, token: Token, request: Request) -> None:

@@ -24,7 +24,7 @@ from service.web.pages import page
 from service.web.pages.routing import PageRoute, cookieless, depth_of, link_to_account, message
 
 FORGOTTEN = "forgotten"
-UNFIT = "A password has 8 to 1024 characters. Choose another one."
+UNFIT = "Choose a password of 8 to 1024 characters."
 # Where the workbench takes a person who is signed in here; the page there begins with a word of welcome.
 FIRST_PAGE = f"/oauth/login?{urlencode({'next': '/?welcome=1'})}"
 
@@ -52,7 +52,7 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
         if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(token)):
             return _page(request, runtime, token, invited, notice=STALE)
         if given != form.get("again", ""):
-            notice = "The two passwords are not the same. Type the same one twice."
+            notice = "The passwords are different. Type the same password twice."
             return _page(request, runtime, token, invited, notice=notice)
         try:
             password = _PASSWORD.validate_python(given)
@@ -68,9 +68,9 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
             request,
             headers=NO_STORE,
             title="Your password is set",
-            text=f"Now open the address at which your organization uses Carrel, and choose Sign in. Your email address "
-            f"is {invited.person.email}, and this browser need not give the password again.",
-            hint="If you don't know the address, ask the admin who sent you this link. The link works no more.",
+            text="Open the address at which your organization uses Carrel, and choose Sign in. Your email address is "
+            f"{invited.person.email}. In this browser, you don't need to type the password again.",
+            hint="If you don't know the address, ask the admin who sent you this link. This link no longer works.",
             links=[link_to_account(request)],
         )
     return browser.keep(response)
@@ -84,11 +84,11 @@ async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt)
     response = message(
         request,
         headers=NO_STORE,
-        title="Look at your mail",
-        text="If there is an account with this address and a password, a mail with a link is on its way. The link "
-        "works once, within an hour.",
-        hint="No mail after some minutes? Ask an admin of your organization for a link. Where you sign in with a "
-        "provider, the provider helps with the password.",
+        title="Check your mail",
+        text="If an account with this address has a password, we sent a link to it. The link works once, within an "
+        "hour.",
+        hint="No mail after a few minutes? Ask an admin of your organization for a link. If you sign in with a "
+        "provider, reset your password there.",
         links=[link_to_account(request)],
     )
     response.background = mailing

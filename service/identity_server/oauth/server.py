@@ -30,9 +30,11 @@ NOT_DESCRIPTIVE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 # What Authlib says nothing about.
 DESCRIPTIONS = {
-    "invalid_grant": "It is unknown, used, expired or revoked. Send the person to authorize again.",
-    "unsupported_grant_type": "The grant_type is authorization_code or refresh_token. A program "
-    "without a person sends an API key or a service-account token to /api/v0.",
+    "invalid_grant": "The code or token is unknown, used, expired or revoked. Send the person to authorize again.",
+    "unsupported_grant_type": (
+        "Set grant_type to authorization_code or refresh_token. A program without a person sends an API key or a "
+        "service-account token to /api/v0."
+    ),
 }
 CHALLENGE_BASIC = 'Basic realm="OAuth clients", charset="UTF-8"'
 
@@ -117,8 +119,8 @@ class AuthorizationServer(AuthlibServer):
             raise InvalidGrantError
         if client is None or not client.check_client_secret(secret or form.get("client_secret", "")):
             raise InvalidClientError(
-                "The client is unknown, not approved, or its secret (svc_cs_) is wrong or missing. Compare both "
-                "with the page OAuth clients."
+                "The client is unknown or not approved, or its secret (svc_cs_) is wrong or missing. Compare them with "
+                "the page OAuth clients."
             )
         if form.get("client_id", client_id) != client_id:
             raise InvalidRequestError("The form names another client than the Authorization header.")
@@ -141,7 +143,7 @@ class AuthorizationServer(AuthlibServer):
     def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
         """Generate tokens. Raises InvalidScopeError without scopes: Authlib would grant all of the client's scopes."""
         if not scope:
-            raise InvalidScopeError("The client is no longer registered for anything of what the person allowed.")
+            raise InvalidScopeError("The client is not registered for any scope that the person allowed. Ask an admin.")
         return super().generate_token(*args, scope=scope, **options)
 
     def save_token(self, token: Mapping[str, str], request: Request) -> None:
@@ -198,13 +200,13 @@ class AuthorizationServer(AuthlibServer):
 def _reason(request: Request) -> str:
     """Explain why there is no redirect, without revealing whether a client is unknown, unapproved or unregistered."""
     if len(request.values.get("client_id", ())) != 1:
-        return "It doesn't say which application asks: client_id is missing, or stands twice."
+        return "It must send client_id exactly once."
     if request.client is None and "redirect_uri" in request.form:
         return (
-            "Its client_id is none that is known here, or an admin has not approved the application yet (page OAuth "
-            "clients), or its redirect_uri is not registered for it letter by letter, with scheme, port and slashes."
+            "Its client_id is unknown, or an admin has not approved it yet (page OAuth clients). Or its redirect_uri "
+            "differs from the registered address; scheme, port and slashes must match."
         )
-    return "It doesn't say where to send you back to: redirect_uri is missing, or stands twice."
+    return "It must send redirect_uri exactly once."
 
 
 def _mint_access_token(*, client: Any, **_: object) -> str:

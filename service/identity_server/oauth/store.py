@@ -83,7 +83,7 @@ class Store:
             raise self._refuse_reused(client, row, row.used_at, what="refreshToken")
         if row.revoked_at is not None:
             raise InvalidGrantError(
-                "This sign-in has ended: it was revoked, or a token of it was used twice. Authorize again."
+                "This sign-in has ended. It was revoked, or its token was used twice. Authorize again."
             )
         usable = row.expires_at > self.now
         return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
@@ -174,7 +174,7 @@ class Store:
         name = "code" if what == "code" else "refresh token"
         if self.now - used_at <= lifetimes.RACE:
             return InvalidGrantError(
-                f"This {name} was used some seconds ago. Use the tokens of that answer, which work."
+                f"This {name} was used a few seconds ago. Use the tokens of that answer; they still work."
             )
         family_ids = [] if row.family_id is None else [row.family_id]
         organization_id = client.organization_id
@@ -183,5 +183,5 @@ class Store:
             change = Change("oauth.reuseDetected", "user", row.principal_id, details)
             self.ask(record_unattended, organization_id, change=change)
         return InvalidGrantError(
-            f"This {name} was used before, so it may be stolen: all tokens of its sign-in are revoked. Authorize again."
+            f"This {name} was used before, so it may be stolen. All tokens of its sign-in are revoked. Authorize again."
         )

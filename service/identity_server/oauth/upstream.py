@@ -158,18 +158,17 @@ async def _arrive(
 def _require_code(given: Mapping[str, str], issuer: str) -> None:
     """Refuse an answer without a code (RFC 6749, section 4.1.2.1), or from another provider (RFC 9207)."""
     if given.get("iss", issuer) != issuer:
-        raise BadRequest("Another provider answered than the one that you left for.", code="upstream_refused")
+        raise BadRequest("The answer came from another provider. Start the sign-in again.", code="upstream_refused")
     if given.get("error") == "access_denied":
         raise BadRequest(
-            "The provider says that access was denied: you declined there, or it may not let you in here. If it was "
-            "not you who declined, ask an admin of your organization.",
+            "The provider denied access. If you did not decline there yourself, ask an admin of your organization.",
             code="upstream_refused",
         )
     if "code" not in given:
         said = given.get("error", "")
         named = f" ({said})" if ERROR_NAME.fullmatch(said) else ""
         raise BadRequest(
-            f"The provider could not sign you in{named}. Try again; if it stays so, ask an admin of your organization.",
+            f"The provider could not sign you in{named}. Try again, or ask an admin of your organization.",
             code="upstream_refused",
         )
 
@@ -224,8 +223,7 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
             chosen = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
             if chosen is None:
                 back = _way_back(request, _Begun(_confirmed_next(given), None, now))
-                message = "No provider decides about addresses of this domain. Sign in with your password, or ask an "
-                message += "admin of your organization."
+                message = "No provider has this domain. Sign in with your password, or ask an admin."
                 return _not_signed_in(request, BadRequest(message, code="unknown_sign_in_domain"), back)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
     return await _redirect_to_provider(request, runtime, begun, hint=email)
@@ -296,7 +294,7 @@ def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
 
 def _stale_sign_in() -> BadRequest:
     return BadRequest(
-        "This sign-in is finished already, was begun in another browser, or too long ago. Go back to the application "
-        "and start again.",
+        "This sign-in was finished, has expired, or was started in another browser. Go back to the application and "
+        "start again.",
         code="stale_sign_in",
     )

@@ -109,8 +109,8 @@ class Visit:
             grant = await in_thread(server.open_grant, request)
         except Unusable as error:
             raise BadRequest(
-                f"The application you came from sent a request that can't be used. {error.reason} "
-                "Tell those who run the application.",
+                f"The application you came from sent an invalid request. {error.reason} Tell the operators of that "
+                "application.",
                 code="unusable_authorization_request",
             ) from error
         if isinstance(grant, Answer):

@@ -54,7 +54,7 @@ async def create_provider(
     organization_id, provider_id = caller.organization_id, uuid7()
     await lock_organization(connection, organization_id)
     if await queries.count_providers(connection, organization_id) >= MOST_PROVIDERS:
-        message = f"The organization has {MOST_PROVIDERS} sign-in providers already. Delete those that nobody needs."
+        message = f"The organization has {MOST_PROVIDERS} sign-in providers, the limit. Delete unused providers."
         raise Conflict(message, code="too_many_sign_in_providers")
     key = runtime.keys.provider_key(organization_id)
     values: dict[str, Any] = {name: getattr(request, name) for name in _KEPT}
@@ -64,7 +64,7 @@ async def create_provider(
         "sealed_secret": seal(key, row_id=provider_id, secret=request.client_secret),
     }
     if not await queries.insert_provider(connection, organization_id, values=values):
-        message = "The organization has a provider of this issuer already. Change that one."
+        message = "The organization already has a provider with this issuer. Change that provider instead."
         raise Conflict(message, code="issuer_taken", details=[FieldError("issuer", message)])
     await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
@@ -145,7 +145,7 @@ async def _keep_a_way_in(runtime: Runtime, connection: Connection, organization_
     await lock_organization(connection, organization_id)
     organization = await get_organization(connection, organization_id)
     if not organization.passwords_enabled and not await queries.has_domain(connection, organization_id):
-        message = "Nobody could sign in: passwords are switched off. Switch them on, or add another provider first."
+        message = "Nobody could sign in: passwords are switched off. Switch passwords on, or add a provider first."
         raise Conflict(message, code="no_sign_in_provider")
 
 
@@ -166,9 +166,9 @@ async def find_problems(
 
 
 _UNREAD = {
-    "leftOut": "left out its groups, which were too many. Let the provider send those of the application alone",
-    "absent": "had no such claim, or null. Let the provider add it to its tokens",
-    "notAList": "had something else there than a list of texts. Let the provider send ids or names of groups",
+    "leftOut": "left out the groups, because there were too many. Let the provider send fewer groups",
+    "absent": "had no groups claim, or it was null. Let the provider add the claim to its tokens",
+    "notAList": "had a groups claim that is not a list of texts. Let the provider send ids or names of groups",
 }
 
 
@@ -181,7 +181,7 @@ async def _groups_of(runtime: Runtime, provider: StoredProvider) -> list[str]:
         said = await queries.find_groups_of_newest(connection, organization_id, provider_id=provider_id)
     claim = provider.groups_claim.value.lower()
     return (
-        [f"The token of the newest sign-in {_UNREAD[said]}. Its claim is {claim}; memberships stay."]
+        [f"The token of the newest sign-in {_UNREAD[said]}. The claim is {claim}; memberships did not change."]
         if said in _UNREAD
         else []
     )
@@ -190,8 +190,8 @@ async def _groups_of(runtime: Runtime, provider: StoredProvider) -> list[str]:
 def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
     waiting = ", ".join(sorted({*provider.domains} - {*provider.confirmed_domains}))
     said = (
-        f"Nobody has confirmed that these domains are your organization's: {waiting}. Until then nobody with such an "
-        "address signs in for the first time. Ask those who run the service."
+        f"These domains are not confirmed as your organization's: {waiting}. Until then, people with such addresses "
+        "can't sign in for the first time. Ask the operators of the service to confirm them."
     )
     return [said] if waiting else []
 
@@ -226,8 +226,8 @@ async def _claim(
 
 def _taken(domains: Collection[str]) -> Conflict:
     message = (
-        f"Another provider of the organization decides about addresses of {', '.join(sorted(domains))}. "
-        "Take them from that one first."
+        f"Another provider of the organization already has {', '.join(sorted(domains))}. Remove these domains from "
+        "that provider first."
     )
     return Conflict(message, code="domain_taken", details=[FieldError("domains", message)])
 
@@ -246,8 +246,8 @@ def _check_issuer(issuer: str, allowed: AllowedHosts) -> None:
 def _check_trust(issuer: str, *, trusted: bool) -> None:
     if trusted and not is_of_one_tenant(issuer):
         message = (
-            "Anybody may have an account at this issuer, so its addresses can't be trusted. At Microsoft Entra ID, "
-            "give the issuer of your own tenant: https://login.microsoftonline.com/<tenant id>/v2.0"
+            "Anyone can have an account at this issuer, so its addresses can't be trusted. For Microsoft Entra ID, use "
+            "the issuer of your own tenant: https://login.microsoftonline.com/<tenant id>/v2.0"
         )
         raise BadRequest(message, code="addresses_not_trustable", details=[FieldError("trustAddresses", message)])
 

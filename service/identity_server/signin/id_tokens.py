@@ -36,18 +36,20 @@ ONLY_OF_TOKENS = frozenset({"auth_time", "hd", "oid", "sid"})
 # What is wrong with a token or a sign-in, for people; "The provider … doesn't confirm who you are: ".
 REASONS: Mapping[str, str] = {
     "audience": "its token is meant for another application",
-    "nonce": "its token is of another sign-in, or was used before",
+    "nonce": "its token belongs to another sign-in, or was already used",
     "issuer": "its token was issued by another provider",
     "expired": "its token has expired, or its clock is wrong",
-    "algorithm": "its token is not signed, or in a way that isn't accepted",
-    "signature": "its token is not signed with a key that it publishes",
-    "claims": "its token lacks what it must say, or can't be read",
-    "invalid_client": "it doesn't take the client id and secret that are kept here",
-    "invalid_grant": "it doesn't take the sign-in, which was used before or is too old",
-    "auth_time": "it doesn't say when you signed in there (auth_time), which is needed to confirm that it is you. Who "
-    "looks after it can have it say so, or you sign in with a password that is kept here",
-    "old_sign_in": "it didn't ask you again who you are, which is needed to confirm that it is you",
-    "code": "it gave no token for the sign-in",
+    "algorithm": "its token is not signed, or signed in a way that is not accepted",
+    "signature": "its token is not signed with a key that the provider publishes",
+    "claims": "its token lacks required claims, or can't be read",
+    "invalid_client": "it refused the client id and secret that Carrel has",
+    "invalid_grant": "it refused the code of the sign-in, which was already used or is too old",
+    "auth_time": (
+        "it doesn't send the time of your sign-in (auth_time), which is needed to confirm that it is you. Ask an "
+        "admin, or sign in with a Carrel password"
+    ),
+    "old_sign_in": "it didn't ask you to sign in again, which is needed to confirm that it is you",
+    "code": "it sent no token for the sign-in",
 }
 
 

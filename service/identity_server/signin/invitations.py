@@ -35,11 +35,11 @@ LINK_LIFETIME = timedelta(hours=1)
 # So long after a mail, nobody can have the person sent another one.
 _PAUSE = timedelta(minutes=5)
 _MAIL = """\
-Somebody asked for a link to set another password for {email} at {organization}, Carrel.
+Someone requested a link to reset the password of {email} at {organization}, Carrel.
 
 {url}
 
-The link works once, within an hour. If you didn't ask for it, ignore this mail: your password stays as it is.
+The link works once, within an hour. If you didn't request the link, ignore this mail: your password has not changed.
 """
 EndSignIns = Callable[..., Awaitable[object]]
 
@@ -60,7 +60,7 @@ async def invite_user(
     previous address. Raises BadRequest `unknown_user`, Conflict `passwords_off`."""
     await lock_organization(connection, caller.organization_id)
     if not (await get_organization(connection, caller.organization_id)).passwords_enabled:
-        message = "Passwords are switched off here: people sign in at the organization's provider."
+        message = "Passwords are switched off in this organization. People sign in with the organization's provider."
         raise Conflict(message, code="passwords_off")
     person = await find_acting_user(connection, caller.organization_id, email=normal_email(request.email))
     person = required(person, unknown_user("email"))
@@ -165,7 +165,7 @@ async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator
 
 def _unknown_invitation() -> NotFound:
     return NotFound(
-        "This link was used, has expired, was replaced by a newer one, isn't complete, or its account was switched "
-        "off. If you have a password, sign in with it. Otherwise ask an admin of your organization for a new link.",
+        "This link no longer works: it was used or replaced, has expired, or is incomplete, or its account is not "
+        "active. If you have a password, sign in with it. Otherwise ask an admin of your organization for a new link.",
         code="invitation_not_found",
     )

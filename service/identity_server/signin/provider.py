@@ -199,21 +199,21 @@ class Provider:
             metadata, keys = await self._discover(since=begun), await self._keys(since=begun)
         except ProviderAway as exc:
             return [str(exc)]
-        found = [] if any(id_tokens.usable_keys(keys)) else ["It publishes no key that tokens could be verified with."]
+        found = [] if any(id_tokens.usable_keys(keys)) else ["It publishes no key to verify tokens with."]
         algorithms: object = metadata.get("id_token_signing_alg_values_supported")
         if isinstance(algorithms, list) and not {*id_tokens.ALGORITHMS} & {
             str(one) for one in cast("list[object]", algorithms)
         }:
-            found.append("It signs tokens in no way that is accepted: it needs RS256, ES256 or the like.")
+            found.append("It must sign tokens with RS256, ES256 or another accepted algorithm.")
         methods: object = metadata.get("token_endpoint_auth_methods_supported")
         if isinstance(methods, list) and not KNOWN_METHODS & {*map(str, cast("list[object]", methods))}:
-            found.append("It takes client secrets neither by client_secret_basic nor by client_secret_post.")
+            found.append("It must accept client secrets by client_secret_basic or client_secret_post.")
         if needs_sign_out and not metadata.get("end_session_endpoint"):
-            found.append("It has no address to sign out at (end_session_endpoint): people are signed out here alone.")
+            found.append("It has no sign-out address (end_session_endpoint): people are signed out only here.")
         try:
             await self._exchange(metadata, "test", verifier="t" * 43)
         except id_tokens.NotVouched as exc:
-            found += ["It doesn't take the client id and secret."] if exc.reason == "invalid_client" else []
+            found += ["It refused the client id and secret."] if exc.reason == "invalid_client" else []
         except ProviderAway as exc:
             found.append(f"Its token endpoint can't be used. {exc}")
         return found
@@ -254,10 +254,10 @@ class Provider:
     async def _read_metadata(self) -> Mapping[str, Any]:
         metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
         if metadata.get("issuer") != self._issuer:
-            raise _away("issuer", "Its metadata is of another issuer. Give the issuer exactly as its metadata does.")
+            raise _away("issuer", "Its metadata has another issuer. Enter the issuer exactly as in the metadata.")
         for name in ENDPOINTS:
             if not self._is_safe(metadata.get(name)):
-                raise _away("metadata", f"Its metadata has no address by https as {name}.")
+                raise _away("metadata", f"Its metadata has no https address for {name}.")
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
@@ -279,18 +279,18 @@ class Provider:
         except (TimeoutError, httpx.TimeoutException, httpcore.TimeoutException) as exc:
             raise _away("timeout", f"It did not answer within {SECONDS:.0f} seconds.") from exc
         except socket.gaierror as exc:
-            raise _away("name", "The name of its host is unknown.") from exc
+            raise _away("name", "Its host is unknown. Check the issuer's address.") from exc
         except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as exc:
-            raise _away(type(exc).__name__, "Nothing answers there, or its certificate is not trusted.") from exc
+            raise _away(type(exc).__name__, "It does not answer, or its certificate is not trusted.") from exc
         except (ValueError, RecursionError) as exc:
-            raise _away(type(exc).__name__, "What it answers is no JSON. Is the issuer's address right?") from exc
+            raise _away(type(exc).__name__, "Its answer is not JSON. Check the issuer's address.") from exc
         if not isinstance(answer, dict):
-            raise _away("answer", "What it answers is no JSON object. Is the issuer's address right?")
+            raise _away("answer", "Its answer is not a JSON object. Check the issuer's address.")
         found = cast("Mapping[str, Any]", answer)
         if method == "POST" and status in {400, 401}:
             raise _not_vouched(str(found.get("error")))
         if status != 200:
-            raise _away(str(status), f"It answers {status}. Is the issuer's address right?")
+            raise _away(str(status), f"It answered with status {status}. Check the issuer's address.")
         return found
 
     async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:

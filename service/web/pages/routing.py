@@ -92,7 +92,7 @@ def cookieless(request: Request, *, again: str) -> HTMLResponse:
     return message(
         request,
         title="Please try again",
-        text="This page was out of date. Please try again.",
+        text="This page has expired. Try again.",
         hint="If you see this again, let your browser keep cookies of this address until it is closed.",
         links=[(again, "Try again")],
         status=403,

@@ -16,8 +16,8 @@ from service.platform.errors import BadRequest, TooMany
 from service.runtime import Runtime
 
 LIFETIME = timedelta(minutes=10)
-WRONG = "The code is wrong, or was used before. Type the one that your app shows now, or a recovery code."
-UNFIT = "The code is wrong. Scan the picture again, and type the code that your app shows now."
+WRONG = "The code is wrong or already used. Type the code that your app shows now, or a recovery code."
+UNFIT = "The code is wrong. Scan the QR code again, then type the code that your app shows."
 GONE = "This sign-in has ended. Sign in again."
 
 

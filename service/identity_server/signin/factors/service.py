@@ -23,15 +23,12 @@ from service.platform.secrets import Keys, SealError, seal, unseal
 Use = Literal["totp", "recoveryCode", "passkey"]
 
 MOST_PASSKEYS = 20
-STALE = "This page was out of date. Please try again."
-UNKNOWN = "This passkey is not known here. It may have been removed, or be somebody else's: choose another way."
+STALE = "This page has expired. Try again."
+UNKNOWN = "This passkey is unknown here. It may have been removed, or belong to another person. Choose another way."
 UNFIT = "The passkey could not be verified. Try again, or choose another way."
-COPIED = (
-    "This passkey was used more often elsewhere, so there may be a copy of it. Choose another way, then remove this "
-    "passkey and make a new one."
-)
-UNUSABLE = "The passkey could not be made. Try again, or choose another way."
-TOO_MANY = f"There are {MOST_PASSKEYS} passkeys. Remove one first."
+COPIED = "This passkey may have been copied. Choose another way, then remove this passkey and add a new passkey."
+UNUSABLE = "The passkey could not be created. Try again, or choose another way."
+TOO_MANY = f"You have {MOST_PASSKEYS} passkeys, which is the limit. Remove a passkey first."
 
 
 @dataclass(frozen=True)

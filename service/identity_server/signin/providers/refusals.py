@@ -16,29 +16,33 @@ from service.runtime import Runtime
 FREE_ENTRIES = 5
 LONGEST_AUDIENCE = 200
 HINTS = {
-    "unverified": " The provider doesn't say that your address is verified. Microsoft Entra ID never does: an admin "
-    "can trust the addresses of its issuer on the page Sign-in.",
-    "personal": " You signed in with an account that your organization didn't give you: a personal one, or another "
-    "organization's. Sign in with the one that it gave you.",
-    "domain": " Your address is of a domain that this provider doesn't decide about.",
+    "unverified": (
+        " The provider did not verify your address; Microsoft Entra ID never does. An admin can trust the addresses of "
+        "this provider on the page Sign-in."
+    ),
+    "personal": (
+        " You signed in with a personal account, or with an account of another organization. Use the account that your "
+        "organization gave you."
+    ),
+    "domain": " This provider is not responsible for the domain of your address.",
 }
 
 
 def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
     if isinstance(error, ProviderAway):
         return Unavailable(
-            "The provider you sign in with can't be reached just now. Try again, or use your password here.",
+            "Your sign-in provider can't be reached at the moment. Try again, or sign in with your password.",
             code="upstream_unavailable",
         )
     if why := REASONS.get(error.reason):
         if error.audience:
             why += f" ({error.audience[:LONGEST_AUDIENCE]}). An admin can accept other audiences on the page Sign-in"
         return BadRequest(
-            f"The provider you signed in with doesn't confirm who you are: {why}. Try again.", code="upstream_refused"
+            f"Your sign-in provider didn't confirm your identity: {why}. Try again.", code="upstream_refused"
         )
     hint = HINTS.get(error.reason, "")
     return BadRequest(
-        f"There is no account here for the person you signed in as.{hint} Ask an admin of your organization.",
+        f"There is no account here for the person that you signed in as.{hint} Ask an admin of your organization.",
         code="unknown_upstream_person",
     )
 

@@ -59,7 +59,7 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
     """Return the registration at a provider; None means the provider of the settings. Raises NotFound
     `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`."""
     if chosen is None:
-        nobody = BadRequest("Nobody signs in with another provider here.", code="no_upstream_provider")
+        nobody = BadRequest("There is no other sign-in provider. Use your password.", code="no_upstream_provider")
         return Registered(required(registration_of(runtime.settings), nobody), None)
     async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
         stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
@@ -86,7 +86,7 @@ def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registrati
         secret = None
     if secret is None:
         raise BadRequest(
-            "The client secret of this provider was lost with the service's key. An admin can give it again.",
+            "This provider's client secret was lost with the service's secret key. Ask an admin to enter it again.",
             code="provider_secret_lost",
         )
     return Registration(stored.provider_id, stored.issuer, stored.client_id, secret, stored.accepted_audiences)
