@@ -132,7 +132,7 @@ def bind(settings: Settings) -> socket:
     try:
         return server_config(settings).bind_socket()
     except SystemExit:  # uvicorn has logged the system's reason, but not of which address
-        msg = f"Nothing can listen on {settings.host}:{settings.port}. Set CARREL_HOST and CARREL_PORT to what is free."
+        msg = f"The service can't listen on {settings.host}:{settings.port}. Change CARREL_HOST or CARREL_PORT."
         raise ValueError(msg) from None
 
 

@@ -26,7 +26,7 @@ def subject_of(message: Mapping[str, Any]) -> str:
     if message["type"] == "alert.test":
         return f"{organization} A test of Carrel's alerts"
     if message["type"] == "alert.left_out":
-        return f"{organization} {data['leftOutCount']:,} more messages of this hour were left out"
+        return f"{organization} {data['leftOutCount']:,} more messages of this hour were not sent"
     return f"{organization} {_STATES[message['type']]}{ALERT_TITLES[AlertKind(data['kind'])]}: {data['name']}"
 
 

@@ -85,7 +85,7 @@ def _migrate(connection: Connection) -> None:
         if not isinstance(error.orig, InsufficientPrivilege):
             raise
         told = error.orig.diag.message_primary
-        msg = f"The database's user may not do what is needed ({told}). docs/operating.md says what to prepare."
+        msg = f"The database's user lacks a permission ({told}). See docs/operating.md."
         raise MigrationError(msg) from error
 
 
@@ -111,14 +111,14 @@ def refuse_unknown(revision: str | None) -> None:
         return
     if is_older(revision):
         raise MigrationError(
-            f"The database is of a Carrel before {BASELINE_VERSION}: its schema is {revision}, and this release"
-            f" ({VERSION}) upgrades schemas from {BASELINE} on. Start version {BASELINE_VERSION} on it first, which"
-            " upgrades it, and then this release again. Nothing was changed."
+            f"The database is from a Carrel before {BASELINE_VERSION}: its schema is {revision}, and this release "
+            f"({VERSION}) upgrades schemas from {BASELINE} on. Start version {BASELINE_VERSION} on it first to upgrade "
+            "it, then start this release again. Nothing was changed."
         )
     if is_newer(revision):
         raise MigrationError(
-            f"The database is a newer Carrel's: its schema is {revision}, and this release ({VERSION}) knows schemas up"
-            f" to {HEAD}. Start the newer release again, or restore a backup of this one. Nothing was changed."
+            f"The database is from a newer Carrel: its schema is {revision}, and this release ({VERSION}) knows "
+            f"schemas up to {HEAD}. Start the newer release, or restore a backup of this release. Nothing was changed."
         )
 
 

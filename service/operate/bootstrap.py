@@ -55,4 +55,4 @@ def _api_key(value: SecretStr | None) -> secrets.Secret | None:
     try:
         return secrets.accept_api_key(value)
     except ValueError as exc:
-        raise ValueError(f"CARREL_BOOTSTRAP_API_KEY cannot be used. {exc}") from exc
+        raise ValueError(f"CARREL_BOOTSTRAP_API_KEY can't be used. {exc}") from exc

@@ -44,15 +44,13 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
     single transaction. Raises ClusterError if a service is connected, or Citus or its workers aren't set up."""
     async with owner_transaction(owner) as connection:
         if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
-            raise ClusterError(
-                "The database has no Citus. docs/scaling.md says how to set up a coordinator and workers."
-            )
+            raise ClusterError("The database has no Citus. To set up a coordinator and workers, see docs/scaling.md.")
         if not (await connection.exec_driver_sql(_WORKERS)).scalar_one():
             raise ClusterError("The coordinator knows no worker. Add each one: SELECT citus_add_node('host', 5432).")
         # A service that starts waits for this, and then sees what has become of its index.
         await lock_key_fingerprint(connection)
         if await count_services(connection):
-            raise ClusterError("A service or command is connected to the database. Stop it first, on every machine.")
+            raise ClusterError("A service or command is connected to the database. Stop it on every machine first.")
         spread = set((await connection.exec_driver_sql(_SPREAD)).scalars())
         names = [name for name in INDEX_TABLE_NAMES if name not in spread]
         for statement in _PREPARE:
@@ -68,7 +66,7 @@ def is_distributed(connection: Connection) -> bool:
         return False
     spread = connection.exec_driver_sql(_COUNT_SPREAD, (INDEX_TABLE_NAMES,)).scalar_one()
     if 0 < spread < len(INDEX_TABLE_NAMES):
-        raise ClusterError("This version has new index tables. Spread them: python -m service distribute-index.")
+        raise ClusterError("This version has new index tables. Run: python -m service distribute-index.")
     return bool(spread)
 
 

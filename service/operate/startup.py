@@ -65,13 +65,13 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
     try:
         settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"The data folder {settings.data_dir} can't be made: {error.strerror}. Set CARREL_DATA_DIR to another."
+        msg = f"The data folder {settings.data_dir} can't be created: {error.strerror}. Change CARREL_DATA_DIR."
         raise DatabaseServerError(msg) from error
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
         if settings.archive_url is not None:
             raise ValueError(
-                "CARREL_ARCHIVE_URL is for the embedded database: unset it where CARREL_DATABASE_URL is set."
+                "CARREL_ARCHIVE_URL works only with the embedded database. Unset it, or unset CARREL_DATABASE_URL."
             )
         return None
     stack.callback(FolderLock(settings.data_dir).release)
@@ -108,9 +108,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
     finally:
         await database.close()
     if distributed and settings.database_replica_urls:
-        raise ClusterError(
-            "Unset CARREL_DATABASE_REPLICA_URLS: a distributed index is read from its coordinator alone."
-        )
+        raise ClusterError("Unset CARREL_DATABASE_REPLICA_URLS: a distributed index is read only from its coordinator.")
     return Prepared(url, key)
 
 
@@ -244,7 +242,7 @@ def _connect(
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
     if settings.database_replica_urls and settings.database_url is None:
-        msg = "Set CARREL_DATABASE_URL beside CARREL_DATABASE_REPLICA_URLS: the embedded database has no standbys."
+        msg = "CARREL_DATABASE_REPLICA_URLS needs CARREL_DATABASE_URL: the embedded database has no standbys."
         raise ValueError(msg)
     standbys: list[Standby] = []
     for number, given in enumerate(settings.database_replica_urls, start=1):

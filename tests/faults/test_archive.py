@@ -119,7 +119,7 @@ def test_a_moment_is_restored(archived: Archived) -> None:
         assert checked.stderr.startswith("3 files"), checked.stderr
         assert "0 missing, 0 altered" in checked.stderr
         assert (other.data_dir / "secret.key").read_text() == (archived.process.data_dir / "secret.key").read_text()
-        assert "Restore into an empty folder" in other.command("restore", str(archived.archive)).stderr
+        assert "The restore needs an empty folder" in other.command("restore", str(archived.archive)).stderr
 
 
 @pytest.mark.parametrize(("arguments", "said"), cases("a_moment_that_is_not_there_is_refused"))
@@ -173,8 +173,8 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
 
         folder.rename(away)
         process.start()
-        wait_for(process, lambda: "Is its disk mounted?" in process.log.read_text())
-        assert "Is its disk mounted?" in process.command("backup", "--incremental").stderr
+        wait_for(process, lambda: "Check that its disk is mounted." in process.log.read_text())
+        assert "Check that its disk is mounted." in process.command("backup", "--incremental").stderr
         upload(process, "meanwhile")
         assert not [path for path in folder.rglob("*") if path.is_file()]
         shutil.rmtree(folder)
@@ -188,7 +188,7 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
         process.start(wait=False)
         assert process.process is not None
         assert process.process.wait(CAUGHT_UP_SECONDS) == 1
-        assert "goes further than this database" in process.log.read_text()
+        assert "is newer than this database" in process.log.read_text()
 
         # As if another archive had been written to meanwhile.
         archive.move_position(position.model_copy(update={"lsn": SEGMENT}))

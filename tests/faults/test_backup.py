@@ -236,7 +236,7 @@ def test_a_restore_killed_at_its_end_is_no_deployment(deployment, tmp_path, caps
         process.command("restore", str(deployment.archive), killed_at="service.operate.deployment.service:remove_mark")
         start = process.command()
         assert start.returncode == 1
-        assert "cut off: wait for it, or run it again" in start.stderr
+        assert "interrupted. Wait for it, or run it again" in start.stderr
         assert "cut off" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
 
 
@@ -291,7 +291,7 @@ TAMPERED = {
     "no dump": only("database/", lambda _name, _content: None),
     "no key": only("secret.key", lambda _name, _content: None),
     "another key": only("secret.key", lambda name, content: (name, flipped(content))),
-    "no manifest": only("manifest", lambda _name, _content: None),
+    "not the manifest": only("manifest", lambda _name, _content: None),
     "the manifest": only("manifest", lambda name, content: (name, edited(content, contents={}))),
     "a newer format": only("manifest", lambda name, content: (name, edited(content, format=2))),
     "a newer schema": only("manifest", lambda name, content: (name, edited(content, schema_revision="9999"))),
@@ -406,7 +406,7 @@ def test_an_outside_database_is_backed_up_and_restored_by_its_owner(outside, mak
     file = restored.call("catalog/downloadDocument", {"documentId": document["documentId"]})
     assert file.content == b"High water at noon."
     assert run(["restore", str(archive)], settings_of(tmp_path / "c", url)) == 1
-    assert "The database has something in it" in capsys.readouterr().err
+    assert "The database is not empty" in capsys.readouterr().err
 
 
 def test_a_database_whose_rows_are_hidden_is_not_backed_up(outside, tmp_path, capsys) -> None:
@@ -520,7 +520,7 @@ def test_a_backup_is_written_to_no_file_that_others_put_there(tmp_path, monkeypa
     else:
         partial.write_bytes(b"theirs")
         monkeypatch.setattr(os, "geteuid", lambda: partial.stat().st_uid + 1)
-    with pytest.raises(BackupError, match="no file of your own"), new_file(tmp_path / "x"):
+    with pytest.raises(BackupError, match="not a file of yours"), new_file(tmp_path / "x"):
         pass
     assert precious.read_bytes() == b"precious"
     assert partial.exists()

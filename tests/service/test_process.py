@@ -152,7 +152,7 @@ def test_a_taken_port_is_named(tmp_path) -> None:
         port = str(taken.getsockname()[1])
         ended = run(CARREL_DATA_DIR=str(tmp_path), CARREL_PORT=port)
     assert ended.returncode == 1
-    assert f"127.0.0.1:{port}. Set CARREL_HOST and CARREL_PORT" in ended.stderr
+    assert f"127.0.0.1:{port}. Change CARREL_HOST or CARREL_PORT" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -239,7 +239,7 @@ def test_a_newer_versions_database_is_refused_in_a_sentence(databases, tmp_path)
     assert "Traceback" not in ended.stderr
     [said] = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert f"its schema is 9999, and this release ({VERSION}) knows schemas up to {HEAD}" in said
-    assert "Start the newer release again, or restore a backup" in said
+    assert "Start the newer release, or restore a backup" in said
 
 
 def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path) -> None:

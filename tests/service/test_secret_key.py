@@ -175,7 +175,7 @@ def test_no_key_is_rotated_under_a_running_service(service: RunningService) -> N
     settings = service.settings.model_copy(update={"new_secret_key": NEW})
     status, said = rotate(settings)
     assert status == 1
-    assert "Stop it first" in said
+    assert "Stop it on every machine first" in said
     [[kept]] = service.execute("SELECT key_fingerprint FROM deployment")
     assert settings.secret_key is not None
     assert kept == Keys(settings.secret_key).fingerprint

@@ -110,13 +110,13 @@ async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) 
         return Attempt(error="The rule is paused.", is_last=True)
     if delivery.webhook_url is None:
         if delivery.email is None or not delivery.active:
-            return Attempt(error="This person is not active any more.", is_last=True)
+            return Attempt(error="This person is no longer active.", is_last=True)
         return await send_mail(runtime.settings, delivery.message, to=delivery.email, delivery_id=delivery.delivery_id)
     key = runtime.keys.webhook_key(organization_id)
     try:  # without a sealed secret, no bytes fail to unseal
         secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret or b"")
     except SealError:
-        message = "The webhook's secret was lost with the service's secret key. Delete the rule and make it again."
+        message = "The webhook's secret was lost with the service's secret key. Delete the rule and create it again."
         return Attempt(error=message, is_last=True)
     body = json.dumps(delivery.message, ensure_ascii=False, separators=(",", ":")).encode()
     allowed = AllowedHosts.of(runtime.settings.webhook_allowed_hosts)
@@ -139,7 +139,7 @@ async def send_mail(settings: Settings, message: Mapping[str, Any], *, to: str, 
     subject = one_line(subject_of(message), most=200)
     data = message["data"]
     lines = [f"{label}: {one_line(str(data[name]), most=4096)}" for name, label in _LABELS.items() if name in data]
-    why = f"An admin of {one_line(data['organization']['name'], most=200)} has chosen you to be told."
+    why = f"{one_line(data['organization']['name'], most=200)} sends you this mail under an alert rule."
     text = "\n".join([text_of(message), "", *lines, "", why, ""])
     error = await mail.send(settings, to=to, subject=subject, text=text, mail_id=delivery_id)
     return Attempt(error=error, is_last=error == mail.UNFIT)

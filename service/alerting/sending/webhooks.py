@@ -59,11 +59,11 @@ def check_url(url: str, allowed: AllowedHosts) -> None:
     """Raise 400 `webhook_not_allowed` for a forbidden address. Checks without DNS."""
     parts = parts_of(url)
     if parts is None or parts.hostname is None:
-        raise _not_allowed("It can't be read. It is an https address without user and password.")
+        raise _not_allowed("It can't be read. Use an https address without user and password.")
     if not allowed.may_allow(parts.hostname):
         raise _not_allowed("Its host is not public. An operator can allow it with CARREL_WEBHOOK_ALLOWED_HOSTS.")
     if parts.scheme != "https" and not _is_named(parts.hostname, allowed):
-        raise _not_allowed("It is not https. By http, messages go to hosts in CARREL_WEBHOOK_ALLOWED_HOSTS alone.")
+        raise _not_allowed("It is not https. Messages go by http only to hosts in CARREL_WEBHOOK_ALLOWED_HOSTS.")
 
 
 async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, allowed: AllowedHosts) -> Attempt:
@@ -84,14 +84,14 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
     except AddressDenied as error:
         return Attempt(error=str(error))
     except (TimeoutError, httpcore.TimeoutException):
-        return Attempt(error=f"There was no answer within {SECONDS:.0f} seconds.")
+        return Attempt(error=f"The receiver did not answer within {SECONDS:.0f} seconds.")
     except socket.gaierror:
         return Attempt(error="The host's name is unknown.")
     except (httpcore.ConnectError, ssl.SSLError) as error:
         is_tls = isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError)
-        return Attempt(error="Its certificate is not trusted, or it speaks no TLS." if is_tls else "Nothing answers.")
+        return Attempt(error="Its certificate is not trusted, or it has no TLS." if is_tls else "Nothing answers.")
     except (httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, httpx.InvalidURL, OSError):
-        return Attempt(error="The connection broke, or what answered was not HTTP.")
+        return Attempt(error="The connection broke, or the answer was not HTTP.")
 
 
 async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> Attempt:
@@ -121,8 +121,8 @@ def _to_attempt(status: int) -> Attempt:
     if 200 <= status < 300:
         return Attempt(status)
     if status == _GONE:
-        return Attempt(status, "The receiver answers 410: it wants no more messages.", is_last=True)
-    hint = " Redirects are not followed: name the address that it leads to." if 300 <= status < 400 else ""
+        return Attempt(status, "The receiver answered with status 410: it wants no more messages.", is_last=True)
+    hint = " Redirects are not followed. Enter the address that it redirects to." if 300 <= status < 400 else ""
     return Attempt(status, f"The receiver answers {status}.{hint}")
 
 

@@ -139,8 +139,8 @@ class Archive:
         """Claim the archive for the deployment. Raises ForeignArchiveError if it belongs to another deployment."""
         if not self.files.claim(store_id):
             raise ForeignArchiveError(
-                "The archive of CARREL_ARCHIVE_URL is another deployment's, perhaps the one that this was restored"
-                " from. Set CARREL_ARCHIVE_URL to an empty folder or prefix, and take a backup."
+                "The archive at CARREL_ARCHIVE_URL belongs to another deployment, perhaps the original of this "
+                "restored copy. Set CARREL_ARCHIVE_URL to an empty folder or prefix, then take a backup."
             )
 
     def position(self) -> Position:
@@ -148,7 +148,7 @@ class Archive:
         try:
             return Position.model_validate_json(self._read("position.json"))
         except FileNotFoundError as exc:
-            raise ArchiveError("Nothing is archived there yet: start the service with CARREL_ARCHIVE_URL.") from exc
+            raise ArchiveError("This place has no archive yet. Start the service with CARREL_ARCHIVE_URL.") from exc
 
     def move_position(self, position: Position) -> None:
         self._put("position.json", position.model_dump_json().encode())
@@ -226,7 +226,7 @@ class Archive:
                 except FileNotFoundError:
                     continue
                 except ValidationError as exc:
-                    raise ArchiveError(f"The backup {name} was taken by a newer Carrel, or altered.") from exc
+                    raise ArchiveError(f"A newer Carrel took the backup {name}, or the backup was altered.") from exc
         return sorted((self._bases[name] for name in names if name in self._bases), key=lambda base: base.ended_at)
 
     def base_names(self) -> list[str]:

@@ -103,7 +103,7 @@ def chain(bases: list[Base], base: Base) -> list[Base]:
     while found[0].parent is not None:
         parent = by_name.get(found[0].parent)
         if parent is None:
-            raise BackupError(f"The backup {found[0].parent} is missing in the archive; {base.name} needs it.")
+            raise BackupError(f"The archive lacks the backup {found[0].parent}, which {base.name} needs.")
         found.insert(0, parent)
     return found
 
@@ -121,7 +121,7 @@ def _check(owner: URL) -> tuple[str, int]:
         postgresql = postgres_tools.check_version(queries.server_version(connection))
     migrations.refuse_unknown(revision)
     if revision is None:
-        raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
+        raise BackupError("The database is empty, so there is nothing to back up. Check CARREL_DATA_DIR.")
     return revision, postgresql
 
 
@@ -133,7 +133,7 @@ def _take_incremental(
     try:
         return _take(archive, name, owner, manifest=archive.read_manifest(parent.name))
     except PostgresToolError as error:
-        say(f"A full backup is taken, because an incremental one can't be: {error}")
+        say(f"An incremental backup is not possible, so a full backup is taken: {error}")
         return None
 
 
@@ -228,5 +228,5 @@ def wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: A
                 reached, deadline = position, time.monotonic() + ARCHIVED_SECONDS
         time.sleep(0.2)
     raise BackupError(
-        "The running service doesn't archive its log. See what its log says of `archive`, and take the backup again."
+        "The running service doesn't archive its log. Check `archive` in the service's log, then take the backup again."
     )

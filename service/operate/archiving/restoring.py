@@ -66,7 +66,7 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
         raise ArchiveError("There is no backup in the archive: run `python -m service backup --incremental` first.")
     if to is not None and to > position.at:
         raise MomentError(
-            f"The archive ends at {format_moment(position.at)}. Name a moment before that, or leave out --to."
+            f"The archive ends at {format_moment(position.at)}. Choose an earlier moment, or leave out --to."
         )
     pieces = archive.log_pieces()
     # Of a backup that others are based on, the log may have been removed.
@@ -79,12 +79,12 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
     # A backup before the oldest schema may be followed by a log in which that was upgraded.
     if migrations.is_newer(base.schema_revision):
         raise ArchiveError(
-            f"This backup was taken by a newer Carrel (schema {base.schema_revision}). Restore it with that one."
+            f"A newer Carrel took this backup (schema {base.schema_revision}). Restore it with that release."
         )
     if base.postgresql != (ours := postgres_tools.tools_major_version()):
         raise ArchiveError(
-            f"This backup is of PostgreSQL {base.postgresql}, and this Carrel has PostgreSQL {ours}. Restore it with a"
-            f" Carrel that has PostgreSQL {base.postgresql}."
+            f"This backup is of PostgreSQL {base.postgresql}, but this Carrel has PostgreSQL {ours}. Restore it with a "
+            f"Carrel that has PostgreSQL {base.postgresql}."
         )
     segments, is_whole = _find_log(archive, pieces, base, position)
     return Plan(to, chain(bases, base), segments, position, is_whole)
@@ -183,9 +183,7 @@ def _replay(plan: Plan, server: RecoveringPostgres) -> datetime | None:
     if plan.is_whole and parse_lsn(server.left_log_at()) >= plan.position.lsn - _RECORD_BYTES:
         return plan.to or plan.position.at
     if plan.to is not None:
-        raise MomentError(
-            f"The log has a gap: it can be replayed to {names[-1]}, before that moment. Name an earlier one."
-        )
+        raise MomentError(f"The log has a gap: it can be replayed only to {names[-1]}. Choose an earlier moment.")
     return None
 
 
@@ -221,7 +219,7 @@ class _Checked(io.RawIOBase):
         while self.read(_READ):
             pass
         if (self._size, self._digest.hexdigest()) != (base.size, base.sha256):
-            raise ArchiveError(f"The backup {base.name} in the archive has another content. Restore an earlier moment.")
+            raise ArchiveError(f"The backup {base.name} in the archive has changed. Restore an earlier moment.")
 
 
 LOOK_SECONDS = 1.0
@@ -331,6 +329,6 @@ def promote_standby(
 
 
 _MADE_AGAIN = (
-    "The archive has no log that continues from where this standby is: it was away for longer than log is kept, or"
-    " the log has a gap. Empty the folder and begin again."
+    "The archive's log does not continue from this standby. The standby was away too long, or the log has a gap. Empty "
+    "the folder and begin again."
 )

@@ -149,8 +149,8 @@ LAST_SECONDS = 10.0
 _NOTES_AT_ONCE = 256
 
 _BEGIN_ANEW = (
-    "To begin another archive, start the service once without CARREL_ARCHIVE_URL, name an empty folder or prefix, and"
-    " take a backup."
+    "To begin another archive, start the service once without CARREL_ARCHIVE_URL. Then choose an empty folder or "
+    "prefix, and take a backup."
 )
 
 
@@ -204,8 +204,8 @@ class Shipper:
         end, position = queries.read_log_end(connection), _find_position(archive)
         if position is not None and position.lsn > end.lsn:
             raise ForeignArchiveError(
-                "The archive of CARREL_ARCHIVE_URL goes further than this database: the data folder was copied, or set"
-                f" back to an earlier moment. What is written now would be mixed with it. {_BEGIN_ANEW}"
+                "The archive at CARREL_ARCHIVE_URL is newer than this database. The data folder was copied, or set "
+                f"back to an earlier moment, so new log would mix with the archived log. {_BEGIN_ANEW}"
             )
         kept, is_new = queries.ensure_slot(connection)
         self._sent = kept - kept % self._segment_bytes
@@ -286,8 +286,8 @@ def claim_archive(connection: queries.Connection, archive: Archive) -> None:
     ArchiveError if unclaimed though the deployment has archived before: the archive's disk may not be mounted."""
     if queries.find_slot(connection) is not None and not archive.files.has_owner():
         raise ArchiveError(
-            "There is no archive at CARREL_ARCHIVE_URL, and this deployment has archived before. Is its disk mounted?"
-            f" {_BEGIN_ANEW}"
+            "CARREL_ARCHIVE_URL has no archive, although this deployment has archived before. Check that its disk is "
+            f"mounted. {_BEGIN_ANEW}"
         )
     archive.claim(queries.read_store_id(connection))
 

@@ -295,7 +295,7 @@ def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
             while content.read(_READ):  # to the end, where gzip's own checksum is
                 pass
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as exc:
-        raise _damaged("it is cut off, or no backup of Carrel's") from exc
+        raise _damaged("it is incomplete, or not a backup of Carrel") from exc
     return manifest
 
 
@@ -307,7 +307,7 @@ class _PlainMember(tarfile.TarInfo):
         """Read a header. Raises ArchiveError unless the member is a plain file."""
         member = super().frombuf(buf, encoding, errors)
         if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
-            raise _damaged(f"{member.name[:100]!r} is no plain file")
+            raise _damaged(f"{member.name[:100]!r} is not a plain file")
         return member
 
 
@@ -353,7 +353,7 @@ class _Reader:
             size += len(piece)
             held = piece
         if seen.digest() != sha256:
-            raise _damaged(f"the file {sha256.hex()} has another content")
+            raise _damaged(f"the content of the file {sha256.hex()} has changed")
         self._tally.add_file(sha256, size)
         if held:
             yield held
@@ -369,16 +369,16 @@ class _Reader:
 
     def _read_manifest(self) -> Manifest:
         if self._name != _MANIFEST:
-            raise _damaged(f"it has no manifest in its place, but {self._name[:100]!r}")
+            raise _damaged(f"its first member is {self._name[:100]!r}, not the manifest")
         try:
             manifest = Manifest.model_validate_json(self._small())
         except ValidationError as exc:
-            raise _damaged("its manifest can't be read: it may be of a newer Carrel, which can restore it") from exc
+            raise _damaged("its manifest can't be read: it may need a newer Carrel") from exc
         self._advance()
         if self._member is not None:
             raise _damaged("something follows its manifest")
         if manifest.contents != self._tally.contents():
-            raise _damaged("its manifest says something else than it holds")
+            raise _damaged("its contents differ from its manifest")
         return manifest
 
     @property
@@ -419,13 +419,13 @@ def _refuse_foreign(partial: Path, descriptor: int) -> None:
     try:
         named = partial.lstat()
     except FileNotFoundError as exc:
-        raise BackupError(f"Another backup was just written from {partial}. See what it is, and name another.") from exc
+        raise BackupError(f"Another process wrote a backup from {partial}. Choose another name.") from exc
     if not os.path.samestat(status, named):
-        raise BackupError(f"Another backup is being written to {partial}.")
+        raise BackupError(f"Another process is writing a backup to {partial}.")
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
-        raise BackupError(f"{partial} is no file of your own. Remove it, or name another folder.")
+        raise BackupError(f"{partial} is not a file of yours. Remove it, or choose another folder.")
 
 
 def _refuse_existing(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        raise BackupError(f"{path} exists already, and is not overwritten. Name another file.")
+        raise BackupError(f"{path} already exists and is not overwritten. Choose another file name.")

@@ -74,8 +74,8 @@ def check_version(server_version: int) -> int:
     server, ours = server_version // _MAJOR, tools_major_version()
     if server > ours:
         raise PostgresToolError(
-            f"The database is PostgreSQL {server}; this Carrel can back up versions up to {ours}. Use pg_dump {server}"
-            " and copy the files yourself, or a newer Carrel."
+            f"The database is PostgreSQL {server}; this Carrel can back up versions up to {ours}. Use a newer Carrel, "
+            f"or use pg_dump {server} and copy the files yourself."
         )
     return server
 
@@ -124,7 +124,7 @@ def _connection(url: URL) -> tuple[dict[str, str], str]:
     }
     rest = {name: value for name, value in wanted.items() if name not in variables}
     if secret := _SECRETS & rest.keys():
-        raise PostgresToolError(f"{min(secret)} in CARREL_DATABASE_URL can't be given to pg_dump. Use another way in.")
+        raise PostgresToolError(f"pg_dump can't use {min(secret)} of CARREL_DATABASE_URL. Sign in another way.")
     given = {variables[name]: value for name, value in wanted.items() if name in variables}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
     return kept | given, make_conninfo(application_name="carrel-backup", **rest)

@@ -130,8 +130,8 @@ def unreadable(connection: Connection) -> list[str]:
 def refuse_hidden(connection: Connection) -> None:
     if hidden := unreadable(connection):
         raise BackupError(
-            f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner"
-            " or a user with BYPASSRLS; a database last started with an earlier Carrel needs one start with this one."
+            f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner "
+            "or a user with BYPASSRLS. After an upgrade, start this Carrel once on the database first."
         )
 
 

@@ -64,16 +64,16 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
 def _check(snapshot: Snapshot) -> tuple[str, int]:
     postgresql = postgres_tools.check_version(queries.server_version(snapshot.connection))
     if not queries.table_names(snapshot.connection):
-        raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
+        raise BackupError("The database is empty, so there is nothing to back up. Check CARREL_DATA_DIR.")
     revision = migrations.current_revision(snapshot.connection)
     migrations.refuse_unknown(revision)
     if revision is None:
-        raise BackupError("The database's schema is not one this Carrel knows. Back it up with the Carrel that runs.")
+        raise BackupError("This Carrel doesn't know the database's schema. Back it up with the Carrel that runs on it.")
     queries.refuse_hidden(snapshot.connection)
     if is_distributed(snapshot.connection):
         raise BackupError(
-            "The index lies on several servers, of which this command can't read one moment. Back up each server by"
-            " means of its own, and all of them to one restore point: docs/scaling.md says how."
+            "The index is spread over several servers, and this command can't read all at the same moment. Back up "
+            "each server by its own means, to one restore point (docs/scaling.md)."
         )
     return revision, postgresql
 
@@ -86,8 +86,8 @@ def _read_kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | Non
     if service.matches(successor, fingerprint):
         return successor
     raise BackupError(
-        f"The secret key in {data_dir} is not the one this database was set up with. Put it back, or set"
-        " CARREL_SECRET_KEY."
+        f"The secret key in {data_dir} does not belong to this database. Put the right key back, or set "
+        "CARREL_SECRET_KEY."
     )
 
 
@@ -115,7 +115,7 @@ def verify(file: IO[bytes]) -> Manifest:
     refuse_unknown_schema(manifest.schema_revision)
     fingerprint = None if manifest.key_fingerprint is None else bytes.fromhex(manifest.key_fingerprint)
     if sink.key is not None and fingerprint is not None and not service.matches(sink.key, fingerprint):
-        raise ArchiveError("The secret key in this archive isn't that of its database. Use another backup.")
+        raise ArchiveError("The secret key in this archive does not belong to its database. Use another backup.")
     return manifest
 
 
@@ -123,21 +123,21 @@ def refuse_unknown_schema(revision: str) -> None:
     """Raise ArchiveError if this Carrel can't migrate a backup's schema."""
     if migrations.is_newer(revision):
         raise ArchiveError(
-            f"This backup was taken by a newer Carrel (schema {revision}; this one knows schemas up to"
-            f" {migrations.HEAD}). Restore it with that one."
+            f"A newer Carrel took this backup (schema {revision}; this Carrel knows schemas up to {migrations.HEAD}). "
+            "Restore it with that release."
         )
     if migrations.is_older(revision):
         raise ArchiveError(
-            f"This backup was taken by a Carrel before {migrations.BASELINE_VERSION} (schema {revision}; this one"
-            f" upgrades schemas from {migrations.BASELINE} on). Restore it with version {migrations.BASELINE_VERSION},"
-            " then upgrade to this one."
+            f"A Carrel before {migrations.BASELINE_VERSION} took this backup (schema {revision}; this Carrel upgrades "
+            f"schemas from {migrations.BASELINE} on). Restore it with version {migrations.BASELINE_VERSION}, then "
+            "upgrade."
         )
 
 
 def refuse_filled_database(owner: URL) -> None:
     with queries.connect(owner) as connection:
         if queries.has_anything(connection):
-            raise NotEmptyError("The database has something in it. Restore into an empty one.")
+            raise NotEmptyError("The database is not empty. Restore into an empty database.")
 
 
 def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, key_folder: Path | None) -> None:
@@ -147,11 +147,11 @@ def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, k
         queries.prepare_empty(connection)
     sink = _Filling(owner, files=files, key_folder=key_folder)
     if read_archive(file, sink) != manifest:
-        raise ArchiveError("The archive has changed since it was verified. Nobody may write to it during a restore.")
+        raise ArchiveError("The archive changed after it was verified. Stop all writes to it and restore again.")
     sink.progress.end()
     with queries.connect(owner) as connection:
         if queries.count_rows(connection) != manifest.rows:
-            raise BackupError("The restored database has not the rows that the backup counted. Use another backup.")
+            raise BackupError("The restored database's rows differ from the backup. Use another backup.")
     migrations.upgrade(owner)
     with queries.connect(owner) as connection:
         queries.take_new_store(connection)

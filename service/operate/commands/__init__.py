@@ -20,7 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Without arguments, serve, set up by CARREL_… variables (docs/settings.md). The commands know the same ones.",
+    help="Without a command: start the service. All commands use the CARREL_… variables (docs/settings.md).",
 )
 app.add_typer(organizations.app, name="organization")
 app.add_typer(users.app, name="user")
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str], settings: Settings) -> int:
     except (CommandError, BackupError, DeploymentError, DatabaseServerError, ServiceError, ValueError) as error:
         return _fail(str(error))
     except DBAPIError as error:
-        return _fail(f"The database refused, or went away:\n{error.orig}")
+        return _fail(f"The database refused the command, or the connection broke:\n{error.orig}")
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
     return 0

@@ -52,7 +52,7 @@ BackupFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", show_defaul
 Source = Annotated[str, typer.Argument(metavar="FILE|ARCHIVE", show_default=False)]
 Followed = Annotated[str, typer.Argument(metavar="ARCHIVE", show_default=False)]
 Incremental = Annotated[
-    bool, typer.Option("--incremental", help="Write what changed since the last backup to CARREL_ARCHIVE_URL.")
+    bool, typer.Option("--incremental", help="Write the changes since the last backup to CARREL_ARCHIVE_URL.")
 ]
 KeepDays = Annotated[
     int | None,
@@ -60,7 +60,7 @@ KeepDays = Annotated[
 ]
 Moment = Annotated[
     str | None,
-    typer.Option("--to", metavar="TIME", help="The moment, such as 2026-11-26T06:00:00Z; the newest one without it."),
+    typer.Option("--to", metavar="TIME", help="The moment, such as 2026-11-26T06:00:00Z; default: the newest."),
 ]
 
 
@@ -71,11 +71,11 @@ def backup(
     settings = settings_of(context)
     if incremental:
         if path is not None:
-            raise typer.BadParameter("With --incremental there is no FILE: the backup goes to CARREL_ARCHIVE_URL.")
+            raise typer.BadParameter("Leave out FILE with --incremental: the backup goes to CARREL_ARCHIVE_URL.")
         _back_up_to_archive(settings, keep_days)
         return
     if path is None or keep_days is not None:
-        raise typer.BadParameter("Name a FILE, or use --incremental, with which there may be --keep-days.")
+        raise typer.BadParameter("Give a FILE, or use --incremental, which also allows --keep-days.")
     with open_access(settings) as access:
         manifest = take_backup(
             path,
@@ -86,7 +86,7 @@ def backup(
         )
     typer.echo(f"{path}: {_describe(manifest)}, {format_size(path.stat().st_size)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
-        typer.echo("The secret key is not in it, because CARREL_SECRET_KEY gives it: keep that too.", err=True)
+        typer.echo("The backup does not hold the secret key: keep CARREL_SECRET_KEY too.", err=True)
 
 
 def restore(context: typer.Context, source: Source, *, to: Moment = None) -> None:
@@ -94,8 +94,8 @@ def restore(context: typer.Context, source: Source, *, to: Moment = None) -> Non
     restored = _restore(settings_of(context), source, to)
     if restored is not None and restored.moment is None:
         raise CommandError(
-            "The archive's log has a gap: what was written behind it isn't in what was restored. Use that as it is, or"
-            " empty the folder and restore from elsewhere."
+            "The archive's log has a gap, so later changes were not restored. Use the restored state, or empty the "
+            "folder and restore from elsewhere."
         )
 
 
@@ -109,11 +109,11 @@ def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None
             checked = check_files(snapshot, open_files(settings), contents=True)
     faulty = [f"{one.sha256.hex()} of {', '.join(one.documents)}" for one in checked.faulty]
     if faulty:
-        raise CommandError(f"It lacks {format_count(len(faulty), 'file')}, or has them altered: {'; '.join(faulty)}.")
-    if restored is not None and restored.moment is None:
         raise CommandError(
-            "The archive's log has a gap: what was written behind it can't be restored. Take a backup now."
+            f"The backup lacks {format_count(len(faulty), 'file')}, or has them altered: {'; '.join(faulty)}."
         )
+    if restored is not None and restored.moment is None:
+        raise CommandError("The archive's log has a gap, so later changes can't be restored. Take a backup now.")
     typer.echo(f"Verified: {format_count(checked.files, 'file')}, {format_size(checked.bytes)}.", err=True)
 
 
@@ -151,7 +151,7 @@ def promote(context: typer.Context) -> None:
         with _open_standby(settings, lock) as server:
             if service.read_standby(settings.data_dir) is not None:
                 _promote(settings, server)
-    typer.echo("Promoted. Start the service on it, with an archive of its own.", err=True)
+    typer.echo("Promoted. Set CARREL_ARCHIVE_URL to a new place, then start the service.", err=True)
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _promote(settings: Settings, server: EmbeddedStandby) -> None:
         archive = Archive.find(source)
         archive.position()
     except (ArchiveError, BaseError) as error:
-        typer.echo(f"The archive can't be read, so the standby has what was copied before: {error}", err=True)
+        typer.echo(f"The archive can't be read, so the standby has only the state copied before: {error}", err=True)
         archive = None
     key_folder = settings.data_dir if settings.secret_key is None else None
     restored = promote_standby(archive, server, files=open_files(settings), key_folder=key_folder)
@@ -193,7 +193,7 @@ def _restore(settings: Settings, source: str, to: str | None) -> Restored | None
         return restored
     if to is not None:
         raise typer.BadParameter(
-            "A backup in a FILE is of one moment. Name the archive's folder or address to use --to."
+            "A backup FILE holds only one moment. To use --to, give the archive's folder or address."
         )
     with Path(source).open("rb") as file:
         _refuse_filled_folder(settings)
@@ -203,13 +203,13 @@ def _restore(settings: Settings, source: str, to: str | None) -> Restored | None
             _fill(file, manifest, settings, files)
     typer.echo(f"Restored: {_describe(manifest)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
-        typer.echo("Start the service with the CARREL_SECRET_KEY it had when this backup was taken.", err=True)
+        typer.echo("Start the service with the CARREL_SECRET_KEY from the time of this backup.", err=True)
     return None
 
 
 def _back_up_to_archive(settings: Settings, keep_days: int | None) -> None:
     if settings.archive_url is None:
-        raise CommandError("Set CARREL_ARCHIVE_URL, where the service archives its log: --incremental needs that.")
+        raise CommandError("Set CARREL_ARCHIVE_URL to the place of the service's archive. --incremental needs it.")
     with open_access(settings):
         archive = Archive.create(settings.archive_url)
         server = EmbeddedPostgres(settings.data_dir, is_archived=True)
@@ -254,16 +254,16 @@ def _show_restored(restored: Restored) -> None:
         lacking = format_count(len(restored.faulty), "file")
         typer.echo(f"The archive lacks {lacking}: `python -m service files check` names the documents.", err=True)
     if not restored.has_key:
-        typer.echo("Start the service with the CARREL_SECRET_KEY it had at that moment.", err=True)
+        typer.echo("Start the service with the CARREL_SECRET_KEY from that moment.", err=True)
 
 
 def _parse_moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise CommandError(f"{text!r} is no moment. Write it like 2026-11-26T06:00:00Z.") from exc
+        raise CommandError(f"{text!r} is not a moment. Use a format such as 2026-11-26T06:00:00Z.") from exc
     if moment.tzinfo is None:
-        raise CommandError(f"{text!r} has no time zone. Write it like {text}Z for UTC, or {text}+01:00.")
+        raise CommandError(f"{text!r} has no time zone. Write {text}Z for UTC, or {text}+01:00.")
     return moment
 
 
@@ -316,8 +316,8 @@ def _refuse_filled_folder(settings: Settings) -> None:
     """Raise NotEmptyError if the data folder holds a deployment's files, except after an interrupted restore."""
     if settings.files_url is not None and open_files(settings).has_owner():
         raise NotEmptyError(
-            "The store of CARREL_FILES_URL is a deployment's. Set CARREL_FILES_URL to a store of its own; if that"
-            " deployment is gone for good, delete the object `deployment` there."
+            "The store at CARREL_FILES_URL belongs to a deployment. Set CARREL_FILES_URL to an unused store. If that "
+            "deployment is gone for good, delete the object `deployment` there."
         )
     if service.is_marked(settings.data_dir):
         refuse_strangers(settings.data_dir / "postgres")
@@ -328,8 +328,8 @@ def _refuse_filled_folder(settings: Settings) -> None:
         found.append(settings.files_dir)
     if found:
         raise NotEmptyError(
-            f"There is something already: {', '.join(map(str, found))}. Restore into an empty folder: set"
-            " CARREL_DATA_DIR to another, or move these away."
+            f"The restore needs an empty folder, but there is already {', '.join(map(str, found))}. Set "
+            "CARREL_DATA_DIR to another folder, or move these files away."
         )
 
 

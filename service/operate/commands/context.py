@@ -50,15 +50,15 @@ def format_size(count: int) -> str:
 def ask_password() -> SecretStr:
     """Ask for a password twice on a terminal, else read a line of standard input. A command line would be visible."""
     if sys.stdin.isatty():
-        first, second = getpass.getpass("Password: "), getpass.getpass("The same again: ")
+        first, second = getpass.getpass("Password: "), getpass.getpass("Repeat the password: ")
         if first != second:
-            raise CommandError("The two are not the same. Nothing was changed.")
+            raise CommandError("The passwords don't match. Nothing was changed.")
     else:
         first = sys.stdin.readline().removesuffix("\n").removesuffix("\r")
     try:
         return _PASSWORD.validate_python(first)
     except ValidationError as error:
-        raise CommandError("A password has 8 to 1024 characters, none of them NUL. Nothing was changed.") from error
+        raise CommandError("A password has 8 to 1024 characters and no NUL. Nothing was changed.") from error
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
         return
     if not new and not (settings.data_dir / "postgres").exists():
         raise CommandError(
-            f"There is no Carrel database in {settings.data_dir}. Set CARREL_DATA_DIR to its folder, or give the "
-            "command all settings of the service; of `make up` these are in .env: set -a; . ./.env; set +a"
+            f"{settings.data_dir} has no Carrel database. Set CARREL_DATA_DIR to its folder, or give the command all "
+            "settings of the service. `make up` keeps them in .env: set -a; . ./.env; set +a"
         )
     if new and not (settings.data_dir / "postgres").exists():
-        sys.stderr.write(f"Making a new database in {settings.data_dir}; CARREL_DATA_DIR names another folder.\n")
+        sys.stderr.write(f"Creating a database in {settings.data_dir} (CARREL_DATA_DIR names another folder).\n")
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = _lock(settings, alone=alone)
     refuse_strangers(settings.data_dir / "postgres")
@@ -125,8 +125,8 @@ def check_schema(access: Access) -> None:
     migrations.refuse_unknown(revision)
     if revision != migrations.HEAD:
         raise CommandError(
-            f"The database's schema is {revision or 'empty'}, this Carrel's is {migrations.HEAD}. Start the service of"
-            " this version, which migrates it, and run the command again."
+            f"The database's schema is {revision or 'empty'}, but this Carrel needs {migrations.HEAD}. Start the "
+            "service of this version to migrate the database, then run the command again."
         )
 
 
@@ -134,7 +134,7 @@ def refuse_strangers(cluster: Path) -> None:
     """Raise CommandError unless this user may connect: the user that started PostgreSQL or, if root did, root."""
     account = server_account()
     if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
-        raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the user the service runs as.")
+        raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the service's user.")
 
 
 def _lock(settings: Settings, *, alone: bool) -> FolderLock | None:
@@ -145,5 +145,5 @@ def _lock(settings: Settings, *, alone: bool) -> FolderLock | None:
             raise
         return None
     except PermissionError as exc:
-        message = f"{settings.data_dir} belongs to another user. Run the command as the user the service runs as."
+        message = f"{settings.data_dir} belongs to another user. Run the command as the user that runs the service."
         raise CommandError(message) from exc

@@ -14,7 +14,7 @@ from service.operate.distribution import distribute_index as distribute
 def rotate_key(
     context: typer.Context,
     lost: Annotated[
-        bool, typer.Option("--lost", help="The old key is lost: continue without what only it could decrypt.")
+        bool, typer.Option("--lost", help="Continue without the data that only the lost old key can decrypt.")
     ] = False,
 ) -> None:
     """Change the secret key; no service may be running. Page tokens issued before become invalid."""
@@ -24,18 +24,18 @@ def rotate_key(
         check_schema(access)
         is_changed = asyncio.run(rotate_secret_key(access.owner, rotation))
     if rotation.given is None:
-        message = f"The secret key is changed; the new one is in {settings.data_dir / service.KEY_FILE}."
+        message = f"The secret key was changed. The new key is in {settings.data_dir / service.KEY_FILE}."
     elif is_changed:
-        message = "The secret key is changed. Set CARREL_SECRET_KEY to the new one on every replica, then start them."
+        message = "The secret key was changed. Set the new CARREL_SECRET_KEY on every replica, then start them."
     else:
-        message = "The secret key was changed before. Set CARREL_SECRET_KEY to the new one on every replica."
+        message = "The secret key was already changed. Set CARREL_SECRET_KEY to the new key on every replica."
     typer.echo(message, err=True)
 
 
 def distribute_index(
     context: typer.Context,
     shards: Annotated[
-        int, typer.Option(min=1, max=64000, help="Parts of the index: more than servers, so that one can be added.")
+        int, typer.Option(min=1, max=64000, help="Parts of the index. With more parts, you can add servers later.")
     ] = 32,
 ) -> None:
     """Spread the index over the servers of a Citus cluster; no service may be running."""

@@ -36,9 +36,9 @@ def confirm(context: typer.Context, domain: Domain, organization: Organization =
     """Confirm an organization's domain. People with an address in the domain then sign in with its provider."""
     name, changed = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
     if changed:
-        typer.echo(f"{domain} is confirmed for {name}: its provider now decides about such addresses.", err=True)
+        typer.echo(f"{domain} is confirmed for {name}. Its provider now handles addresses of this domain.", err=True)
     else:
-        typer.echo(f"Nothing to do: {domain} was confirmed for {name} before.", err=True)
+        typer.echo(f"{domain} was already confirmed for {name}. Nothing was changed.", err=True)
 
 
 @app.command()
@@ -67,7 +67,7 @@ async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed
             changed = await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
         except IntegrityError as error:
             holder = next(one for one in claims if one.domain == domain and one.confirmed_at is not None)
-            message = f"{domain} is confirmed for {names[holder.organization_id]}: withdraw it there first."
+            message = f"{domain} is confirmed for {names[holder.organization_id]}. Withdraw that confirmation first."
             raise CommandError(message) from error
     return names[claim.organization_id], changed
 
@@ -81,8 +81,8 @@ def _choose(
         among = [one for one in among if one.confirmed_at is not None]
     if not of_domain:
         raise CommandError(
-            f"No organization claims {domain}. First an admin of it adds the domain to a sign-in provider: on the page "
-            "Sign-in of the workbench, or by `carrel providers`."
+            f"No organization claims {domain}. First, an admin adds the domain to a sign-in provider, on the page "
+            "Sign-in of the workbench or with `carrel providers`."
         )
     if not among:
         state = "claimed" if confirmed else "claimed or confirmed"
@@ -91,7 +91,7 @@ def _choose(
             f"Nothing to do: {domain} is not {state} for {whom}. It is claimed by {_list_claimants(of_domain, names)}."
         )
     if len(among) > 1:
-        message = f"Several organizations claim {domain}: say which by --organization: {_list_claimants(among, names)}."
+        message = f"Several organizations claim {domain}. Add --organization: {_list_claimants(among, names)}."
         raise CommandError(message)
     return among[0]
 

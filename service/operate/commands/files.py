@@ -26,7 +26,7 @@ _WORDS = {Fault.MISSING: "missing", Fault.ALTERED: "altered"}
 def check(
     context: typer.Context,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Compare names and sizes, and read no file.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Compare names and sizes only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Find missing, altered and leftover files in the file store, without changes. Exit code 1 if files are faulty."""
@@ -52,12 +52,12 @@ def _show(checked: Checked) -> None:
     typer.echo(f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}: {', '.join(counts)}.", err=True)
     if checked.left_over:
         typer.echo(
-            f"{format_count(checked.left_over, 'file')} left over, {format_size(checked.left_over_bytes)}: the service"
-            " removes them after CARREL_FILE_GRACE_HOURS.",
+            f"{format_count(checked.left_over, 'file')} left over, {format_size(checked.left_over_bytes)}. The service "
+            "removes them after CARREL_FILE_GRACE_HOURS.",
             err=True,
         )
     if checked.faulty:
-        typer.echo("Put the faulty files back from a backup, or send the same files again with forceUpdate.", err=True)
+        typer.echo("Restore the faulty files from a backup, or upload the same files again with forceUpdate.", err=True)
 
 
 def _to_json(checked: Checked) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from service.platform.database import Database, enter_organization
 from service.platform.identifiers import uuid7
 from service.platform.settings import Settings
 
-app = new_group("Organizations, which know nothing of each other.")
+app = new_group("Organizations, which are separate from each other.")
 
 _LABEL: TypeAdapter[str] = TypeAdapter(Label)
 _EMAIL: TypeAdapter[str] = TypeAdapter(EmailAddress)
@@ -29,10 +29,10 @@ _EMAIL: TypeAdapter[str] = TypeAdapter(EmailAddress)
 @app.command()
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Option(help="What people call it.")],
-    admin_email: Annotated[str, typer.Option(help="Its first admin; the domain is the organization's.")],
+    name: Annotated[str, typer.Option(help="The organization's name.")],
+    admin_email: Annotated[str, typer.Option(help="The first admin; the domain becomes the organization's.")],
     admin_password: Annotated[
-        bool, typer.Option("--admin-password", help="Ask for a password, or take it from standard input.")
+        bool, typer.Option("--admin-password", help="Ask for a password, or read it from standard input.")
     ] = False,
 ) -> None:
     """Create an organization with a first admin, and print the organization's id and the admin's API key, once."""
@@ -49,7 +49,7 @@ def create(
 @app.command("allow-passwords")
 def allow_passwords(
     context: typer.Context,
-    name: Annotated[str | None, typer.Option(help="Its name or id, if there are several.")] = None,
+    name: Annotated[str | None, typer.Option(help="Its name or id, if there are several organizations.")] = None,
 ) -> None:
     """Allow sign-in with passwords again: the way back in if the organization's provider fails."""
     typer.echo(f"{asyncio.run(_allow(settings_of(context), name))} allows passwords.", err=True)
@@ -59,7 +59,7 @@ async def _allow(settings: Settings, wanted: str | None) -> str:
     async with open_database(settings) as database:
         organizations, among = await find_organizations(database, wanted)
         if len(among) != 1:
-            raise CommandError(f"Name one organization with --name. There are: {name_organizations(organizations)}.")
+            raise CommandError(f"Choose an organization with --name. There are: {name_organizations(organizations)}.")
         async with database.transaction(among[0].organization_id) as connection:
             await switch_passwords_on(connection, among[0].organization_id)
     return among[0].name

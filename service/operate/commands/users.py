@@ -24,10 +24,10 @@ from service.platform.database import Database
 from service.platform.settings import Settings
 
 app = new_group("Users.")
-texts = new_group("What people wrote: queries, comments, conversations with agents.")
+texts = new_group("Texts that people wrote: queries, comments, conversations with agents.")
 
 Email = Annotated[str, typer.Option(help="The user's address.")]
-Organization = Annotated[str | None, typer.Option(help="The organization's name or id, when several know the address.")]
+Organization = Annotated[str | None, typer.Option(help="The organization's name or id, if several have this address.")]
 
 
 @app.command("set-password")
@@ -36,30 +36,30 @@ def set_password_of(
     email: Email,
     organization: Organization = None,
     allow_passwords: Annotated[
-        bool, typer.Option("--allow-passwords", help="Switch passwords on again in the user's organization.")
+        bool, typer.Option("--allow-passwords", help="Switch passwords back on in the user's organization.")
     ] = False,
 ) -> None:
     """Set a user's password: asked for on a terminal, else read from a line of standard input."""
     settings, address = settings_of(context), normal_email(email)
     usable = asyncio.run(_set(settings, email=address, organization=organization, allow=allow_passwords))
-    off = "" if usable else " Passwords are switched off in the organization: --allow-passwords switches them on."
-    typer.echo(f"The password of {email} is changed.{off}", err=True)
+    off = "" if usable else " Passwords are switched off in the organization. To switch them on, add --allow-passwords."
+    typer.echo(f"The password of {email} was changed.{off}", err=True)
 
 
 @app.command("reset-second-factor")
 def reset_second_factor_of(context: typer.Context, email: Email, organization: Organization = None) -> None:
     """Remove a user's second factors and recovery codes, if lost and no admin is left to do so."""
     asyncio.run(_reset(settings_of(context), email=normal_email(email), organization=organization))
-    typer.echo(f"{email} has no second factor any more, and signs in with the password.", err=True)
+    typer.echo(f"{email} has no second factor now, and signs in with the password alone.", err=True)
 
 
 @texts.command()
 def erase(
-    context: typer.Context, email: Annotated[str, typer.Option(help="The address of the person who wrote them.")]
+    context: typer.Context, email: Annotated[str, typer.Option(help="Email address of the texts' author.")]
 ) -> None:
     """Erase a person's texts in every organization. The audit log and search log still show the actions."""
     count = asyncio.run(_erase(settings_of(context), email))
-    typer.echo(f"{format_count(count, 'text')} erased. Backups taken before still hold them.", err=True)
+    typer.echo(f"{format_count(count, 'text')} erased. Earlier backups still contain them.", err=True)
 
 
 async def _erase(settings: Settings, email: str) -> int:
@@ -98,7 +98,7 @@ async def _organization_of(database: Database, *, email: str, wanted: str | None
         raise CommandError(f"There is no user {email} in {name_organizations(among)}.")
     if len(knowing) > 1:
         raise CommandError(
-            f"Several organizations have {email}: say which by --organization ID: {name_organizations(knowing)}."
+            f"Several organizations have {email}. Choose one with --organization ID: {name_organizations(knowing)}."
         )
     return knowing[0].organization_id
 

@@ -93,15 +93,15 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
     """Change the key; False if already done. No service may be running. Raises RotationError, WrongSecretKeyError."""
     if rotation.given is not None and rotation.new is None:
         raise RotationError(
-            "CARREL_SECRET_KEY is set, so the new key must be too: set CARREL_NEW_SECRET_KEY to at least 32 random"
-            " characters, such as `openssl rand -hex 32` prints."
+            "CARREL_SECRET_KEY is set, so the new key must be set too. Set CARREL_NEW_SECRET_KEY to at least 32 random "
+            "characters, for example from `openssl rand -hex 32`."
         )
     async with owner_transaction(owner) as connection:
         fingerprint = await queries.lock_key_fingerprint(connection)
         if fingerprint is None:
-            raise RotationError("This database has no secret key yet. The first start of the service gives it one.")
+            raise RotationError("This database has no secret key yet. Start the service once to create the key.")
         if await queries.count_services(connection):
-            raise RotationError("A service or command is connected to the database. Stop it first, on every machine.")
+            raise RotationError("A service or command is connected to the database. Stop it on every machine first.")
         if rotation.given is not None and matches(rotation.new, fingerprint):
             return False
         old, new = await _prepare(rotation, fingerprint)
@@ -123,7 +123,7 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
             raise WrongSecretKeyError(_advice(rotation.data_dir, given=rotation.given is not None))
     new = rotation.new or new_key()
     if matches(new, fingerprint):
-        raise RotationError("The new secret key is the old one. Set CARREL_NEW_SECRET_KEY to another, or not at all.")
+        raise RotationError("The new secret key equals the old key. Change or unset CARREL_NEW_SECRET_KEY.")
     if rotation.given is None:
         await asyncio.to_thread(write_successor, rotation.data_dir, new)
     return old, new
@@ -162,9 +162,9 @@ def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
 def _advice(data_dir: Path, *, given: bool) -> str:
     what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
     return (
-        f"{what} is not the one this database was set up with. Set the same CARREL_SECRET_KEY on every replica, or put"
-        f" {KEY_FILE} back from a backup. To change the key, run `python -m service rotate-key` with the old"
-        " one in its place; if the old one is lost, `python -m service rotate-key --lost`."
+        f"{what} does not belong to this database. Set the same CARREL_SECRET_KEY on every replica, or restore "
+        f"{KEY_FILE} from a backup. To change the key, put the old key back and run `python -m service rotate-key`. If "
+        "the old key is lost, run `python -m service rotate-key --lost`."
     )
 
 
@@ -220,10 +220,10 @@ def read_standby(data_dir: Path) -> str | None:
 def refuse_marked(data_dir: Path) -> None:
     if read_standby(data_dir) is not None:
         raise UnfinishedRestoreError(
-            f"{data_dir} is a standby. `python -m service promote` makes it a deployment of its own, which can be used."
+            f"{data_dir} is a standby. To make it a deployment of its own, run `python -m service promote`."
         )
     if is_marked(data_dir):
         raise UnfinishedRestoreError(
-            f"A restore into {data_dir} is going on, or was cut off: wait for it, or run it again, which begins from"
-            " the start. An outside database must be emptied first."
+            f"A restore into {data_dir} is running or was interrupted. Wait for it, or run it again: it begins from "
+            "the start. Empty an external database first."
         )
