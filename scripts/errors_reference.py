@@ -55,7 +55,7 @@ have this form:
 ```json
 {{
   "error": {{
-    "message": "There is no such document. Check the id (catalog/listDocuments has them), or upload it first.",
+    "message": "There is no such document. Check the id with catalog/listDocuments, or upload the document first.",
     "code": "document_not_found",
     "requestId": "0199f3c2-7a51-7d3e-9a63-4f1c2d5e6b70"
   }}

@@ -120,7 +120,7 @@ def _refuse(unknown: Collection[FieldError], *, is_limited: bool = False) -> Non
         more = f" (and {len(unknown) - len(details)} more)" if len(unknown) > len(details) else ""
         message = f"Create them first, or leave them out: {names}{more}."
         if is_limited:
-            message = f"Name active people by their exact addresses, or groups that you are in: {names}{more}."
+            message = f"Use exact addresses of active people, or groups that you are in: {names}{more}."
         raise BadRequest(message, code="unknown_principal", details=details)
 
 

@@ -101,7 +101,7 @@ def collections_of(caller: Reader) -> frozenset[UUID] | None:
 def _refuse_narrowed(caller: Reader) -> None:
     if collections_of(caller) is not None:
         raise Forbidden(
-            "You let this client read some collections alone; this goes beyond them.", code="narrowed_to_collections"
+            "You let this client read only some collections. This is outside them.", code="narrowed_to_collections"
         )
 
 

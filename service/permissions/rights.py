@@ -41,8 +41,8 @@ def require_update(access: Access, caller: Caller) -> None:
 
 def external_id_taken() -> Forbidden:
     return Forbidden(
-        "This documentExternalId belongs to a document you may not update. Use another one, "
-        "or ask the document's owner for the EDITOR role.",
+        "This documentExternalId belongs to a document that you may not update. Use another id, or ask the document's "
+        "owner for the EDITOR role.",
         code="external_id_taken",
     )
 
@@ -51,7 +51,7 @@ def require_sharing(access: Access, caller: Caller) -> None:
     """Raise 403 `owner_required` unless the caller owns the document or is an admin, and so may change its readers."""
     if role_in(access, caller) is not Role.OWNER and not caller.is_admin:
         raise Forbidden(
-            "Only the document's owner or an admin may change who reads it. Leave out the access parts.",
+            "Only the document's owner or an admin may change its readers. Leave out the access parts.",
             code="owner_required",
         )
 
@@ -59,6 +59,6 @@ def require_sharing(access: Access, caller: Caller) -> None:
 def unknown_document() -> NotFound:
     """Return the error for a document unknown to or hidden from the caller."""
     return NotFound(
-        "There is no such document. Check the id (catalog/listDocuments has them), or upload it first.",
+        "There is no such document. Check the id with catalog/listDocuments, or upload the document first.",
         code="document_not_found",
     )

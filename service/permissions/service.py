@@ -97,7 +97,7 @@ class Registration:
         await again.run(connection)
         if answer.row is None:
             raise Conflict(
-                "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+                "Another resource has this resourceType and resourceId. Update that resource, or use other values.",
                 code="resource_taken",
             )
 
@@ -222,7 +222,7 @@ def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
     ]
     if details:
         raise Conflict(
-            f"This document {details[0].message}, and has its readers and its owner. Change those of that document.",
+            f"This document {details[0].message}, and has the same owner and readers. Change them there.",
             code="document_in_container",
             details=details,
         )

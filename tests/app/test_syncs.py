@@ -99,7 +99,7 @@ def test_a_mapping_that_fits_nothing_is_said_in_words_of_the_form(house: House, 
     sync = syncing.first_run(sourceFields={"body": "content.text", "sourceName": "heading"})
     said = house.open("syncs", sync=of(sync)).shown
     assert "None of the 3 documents" in said
-    assert f"{LABELS['sourceName']}: the document has nothing in heading (3 documents" in said
+    assert f"{LABELS['sourceName']}: the document has no value in heading (3 documents" in said
     assert "Choose Change …" in said
     assert "0 documents" in said
     assert "sourceFields" not in said
@@ -107,7 +107,7 @@ def test_a_mapping_that_fits_nothing_is_said_in_words_of_the_form(house: House, 
 
 def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncing) -> None:
     sync = syncing.first_run()
-    for code, words in ((13, "does not let the user of the address read"), (18, "with the right user and password")):
+    for code, words in ((13, "in the address may not read"), (18, "with the right user and password")):
         syncing.mongo.misbehave(find_code=code, find_times=1)
         syncing.run()
         said = house.open("syncs", sync=of(sync)).shown

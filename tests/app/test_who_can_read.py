@@ -151,7 +151,7 @@ def test_who_may_not_read_is_given_access(house) -> None:
     house.add_people(BEN)
     page = house.open("who_can_read", resource=house.load_resource("Given away"), who=f"user:{BEN}")
     assert "Ben may not read “Given away”." in page.shown
-    assert "Nobody has given access to this user" in page.shown
+    assert "No grant gives access to this user" in page.shown
     assert not page.get("graphviz_chart")
     assert "Ben will be able to read “Given away”." in page.press("Give access").shown
     page.press_key("change.submit")

@@ -73,7 +73,7 @@ def test_wrong_usage_is_said_in_words(run: Run, service: RunningService) -> None
         ((ADA,), "--plan"),
         ((ADA, "--plan", "--yes"), "either"),
         ((ADA, "--yes"), "--to"),
-        ((ADA, "--yes", "--to", ADA), "owner already"),
+        ((ADA, "--yes", "--to", ADA), "already the owner"),
         ((ADMIN_EMAIL, "--yes", "--to", ADA), "yourself"),
         (("nobody@example.test", "--yes"), "no user"),
     ):

@@ -155,7 +155,7 @@ def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service, monkeypat
     document_id = uploaded(service, "a", one, file_name="fees ⛴.pdf", allowedUsersEmailAddresses=BEN)["documentId"]
     body = {"documentId": document_id, "page": 2}
     refusal = refused(service.call("catalog/downloadDocumentPage", body), 404, "page_not_found")
-    assert refusal["message"] == "The document has no such page; its last one is 1."
+    assert refusal["message"] == "The document has no such page. Its last page is 1."
     uploaded(service, "a", two, file_name="fees ⛴.pdf")
     answer = service.call("catalog/downloadDocumentPage", body)
     assert (answer.headers["Content-Type"], answer.headers["Page-Count"]) == ("image/jpeg", "2")

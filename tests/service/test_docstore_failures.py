@@ -23,7 +23,7 @@ def test_a_run_that_could_take_nothing_failed(syncing: Syncing, fields: dict[str
         assert (again["status"], again["lastError"]["code"]) == ("FAILED", "source_not_mapped"), again
         message = again["lastError"]["message"]
         assert "None of the 10 documents" in message
-        assert "sourceName: the document has nothing in heading (10 documents, such as " in message
+        assert "sourceName: the document has no value in heading (10 documents, such as " in message
         assert "Correct sourceFields" in message
         assert (again["documentCount"], again["counts"]["failed"]) == (0, 10)
     listed = done(syncing.call("listDocstoreSyncs", {"documentCollectionId": syncing.collection_id}))

@@ -137,7 +137,7 @@ def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing, monkey
     assert shown["documentCount"] == 8
     assert {"_id", "title", "content.text", "tags.name", "updatedAt"} <= set(shown["fields"])
     first, second, *_ = shown["documents"]
-    assert (first["sourceId"], first["problem"]) == ("first", "sourceName: the document has nothing in title.")
+    assert (first["sourceId"], first["problem"]) == ("first", "sourceName: the document has no value in title.")
     assert (second["name"], second["text"]) == ("Thing 0", "The lamp of thing 0 is lit at dusk.")
     away = {**asked, "docstoreURI": "mongodb://127.0.0.1:1/things"}
     for request, problem in ((asked, "docstore_uri_missing"), (away, "source_unreachable")):

@@ -111,7 +111,7 @@ def test_what_is_missing_is_said(service: RunningService) -> None:
     for deleted in (account(robot), user(robot["email"])):
         assert "was deleted" in missing(explained(service, memo, deleted))
     grant(service, memo)
-    assert missing(explained(service, memo, user("ben@example.test"))).startswith("Nobody has given access to")
+    assert missing(explained(service, memo, user("ben@example.test"))).startswith("No grant gives access to")
     assert "An admin" in missing(explained(service, memo, user(service.admin_email)))
     assert "Everyone" not in missing(explained(service, memo, group(a_group(service, "Alone"))))
 

@@ -139,9 +139,9 @@ def test_a_preview_says_what_an_admin_may_not_expect(world: World) -> None:
     assert done(service.call("admin/auditLog/query")) == before
     warnings = told["warnings"]
     assert len(warnings) == 3
-    assert warnings[0].startswith("In 1 of the collections it would find nothing")
-    assert warnings[1].startswith("1 of 3 documents it reads only as a member of groups ('Outer'):")
-    assert warnings[2].startswith("2 of 3 agents that are deployed to the service account have their API access off:")
+    assert warnings[0].startswith("It finds nothing in 1 of the collections")
+    assert warnings[1].startswith("It reads 1 of 3 documents only through groups ('Outer').")
+    assert warnings[2].startswith("2 of the 3 agents deployed to the service account have API access off")
     [admin] = walk(service, "admin/users/list", {}, page_size=9)
     token = an_access_token(an_app(service), admin["id"], scope="api:admin")
     asked = {"serviceAccountId": world.robot["serviceAccountId"], "scopes": SCOPES}
@@ -197,27 +197,27 @@ def test_documents_behind_agents_are_counted_as_replies_quote_them(service: Runn
         return shown["agentDocumentCount"], [warning for warning in shown["warnings"] if "quote" in warning]
 
     def told(*scopes: str) -> list[str]:
-        return [one for one in preview(service, robot, *scopes)["warnings"] if "none of their collections" in one]
+        return [one for one in preview(service, robot, *scopes)["warnings"] if "can't search their collections" in one]
 
     assert len(_quoted(service, agents, a_token(service, robot, "agent:message")["token"])) == 2
-    quoting = "Replies of agents quote documents (2 as things are now), though the token lacks the scope catalog:read."
+    quoting = "Agents' replies quote documents (2 at present), even if the token lacks the scope catalog:read."
     assert quotes("agent:message") == quotes("agent:message", "catalog:write") == (2, [quoting])
     assert quotes("agent:message", "catalog:read") == (2, [])
     assert quotes("catalog:read", "catalog:write") == quotes("catalog:write") == (0, [])
     counts = [preview(service, robot, "agent:message", *more)["documentCount"] for more in ((), ("catalog:read",))]
     assert counts == [0, 4]
     deploy(service, an_agent(service, name="Bare", apiAccessEnabled=True), account(robot))
-    assert [one.split(":")[0] for one in told("agent:message")] == [
-        "1 of 5 agents ('Pilot') it may message, but search none of their collections"
+    assert [one.split(", so")[0] for one in told("agent:message")] == [
+        "It may message 1 of 5 agents ('Pilot'), but can't search their collections"
     ]
     assert told("catalog:read") == []
     hidden = create_collection(service, "hidden")
     for name in ("Quay", "Rope", "Sail"):
         more = an_agent(service, name=name, apiAccessEnabled=True, collectionIds=[hidden])
         deploy(service, more, account(robot))
-    assert told("agent:message")[0].startswith("4 of 8 agents ('Pilot', 'Quay', 'Rope', …) it may message")
+    assert told("agent:message")[0].startswith("It may message 4 of 8 agents ('Pilot', 'Quay', 'Rope', …)")
     grant(service, collection(hidden), account(robot))
-    assert told("agent:message")[0].startswith("1 of 8 agents ('Pilot') it may message")
+    assert told("agent:message")[0].startswith("It may message 1 of 8 agents ('Pilot')")
     everything = {one["documentExternalId"]: one for one in walk(service, "catalog/listDocuments", {}, page_size=9)}
     done(service.call("catalog/deleteDocument", {"documentId": everything["red"]["documentId"]}))
     assert quotes("agent:message")[0] == 1
@@ -233,11 +233,11 @@ def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(serv
     grant(service, a_resource(service, "memo"), organizationWide=True)
     told = preview(service, robot, *SCOPES)
     assert not any(told[name] for name in ("documentCount", "editableDocumentCount", "collectionCount", "agentCount"))
-    openings = ["It can read no document:", "There is no document or collection yet that it may change.", "No agent is"]
+    openings = ["It can read no document,", "It may not change any existing document or collection.", "No agent is"]
     assert len(told["warnings"]) == len(openings)
     assert all(warning.startswith(opening) for warning, opening in zip(told["warnings"], openings, strict=True))
     assert preview(service, robot)["endpoints"] == ["permissions/whoAmI"]
-    assert preview(service, robot)["warnings"] == ["Without scopes a token can call nothing."]
+    assert preview(service, robot)["warnings"] == ["Without scopes, a token can't call any operation."]
 
 
 def test_a_preview_follows_what_changes(service: RunningService) -> None:
@@ -297,7 +297,7 @@ def test_of_many_collections_a_thousand_are_named_and_all_are_counted(service: R
     assert told["collectionCount"] == 1102
     assert len(told["collections"]) == 1000
     assert {one["role"] for one in told["collections"]} == {"VIEWER"}
-    assert not any(warning.startswith("There is no document or collection") for warning in told["warnings"])
+    assert not any(warning.startswith("It may not change any") for warning in told["warnings"])
 
 
 def _copy(connection, collection_id: UUID, number: int, *, prefix: str) -> None:

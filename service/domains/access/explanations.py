@@ -137,17 +137,17 @@ def _step(row: PrincipalSummary) -> wire.AuthorizationStep:
 
 def _describe_missing(principal: PrincipalSummary, *, organization_wide: bool) -> str:
     if principal.deleted_at is not None:
-        return "This service account was deleted: no grant counts for it any more."
+        return "This service account was deleted, so no grant counts for it."
     if not principal.active:
-        return "This user is not active, so no grant counts for them. Activate them to let them use what they have."
+        return "This user is not active, so no grant counts for this user. Activate the user first."
     who = {
         "user": "this user, or a group they are in",
         "group": "this group, or a group it is in",
         "serviceAccount": "this service account, or a group it is in",
     }[principal.kind]
-    said = f"Nobody has given access to {who}, directly or through other groups."
+    said = f"No grant gives access to {who}, directly or through other groups."
     if organization_wide:
-        said += " Everyone in the organization may read it, which means its users, each of them, and nobody else."
+        said += " Everyone in the organization may read it. That means its users, and not service accounts or groups."
     if principal.is_admin:
-        said += " An admin may change who reads it, and reads it only when they are among those."
+        said += " An admin may change the readers, but can read it only as one of the readers."
     return said

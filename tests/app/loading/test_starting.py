@@ -372,7 +372,7 @@ def test_a_change_that_fails_says_why(house: LoadingHouse, reporter: Reporter) -
     page = show(house, reporter).choose(0)
     house.client.sources.remove_source(source)
     page = page.press("Ignore")
-    assert "There is no such source that you report." in page.shown
+    assert "You have no such source." in page.shown
     assert "The source in the URL does not exist." in page.shown
     assert page.query_params["source"] != source
 

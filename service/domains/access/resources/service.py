@@ -157,7 +157,7 @@ def _parse_state(state: str) -> tuple[str, datetime]:
     try:
         return fingerprint, _EPOCH + timedelta(microseconds=int(microseconds))
     except (ValueError, OverflowError) as exc:
-        message = "This is no state of this service. Give one back as it was given, or leave it out."
+        message = "This state is not from this service. Send a state exactly as you received it, or leave it out."
         raise BadRequest(message, code="invalid_state", details=[FieldError("since", message)]) from exc
 
 

@@ -34,8 +34,7 @@ _ROW = tuple(name for name in wire.AgentSettings.edited if name != "collection_i
 
 def unknown_agent() -> NotFound:
     return NotFound(
-        "There is no such agent, or it is not deployed to you. Check the agentId, or ask an admin to deploy it.",
-        code="agent_not_found",
+        "You have no such agent. Check the agentId, or ask an admin to deploy the agent to you.", code="agent_not_found"
     )
 
 
@@ -164,12 +163,12 @@ async def delete_agent(
 
 def _refuse_unknown_model(model: str | None, models: Sequence[str]) -> None:
     if model is not None and model not in models:
-        message = f"No such model; there are: {', '.join(models)}."
+        message = f"There is no such model. Choose one of: {', '.join(models)}."
         raise BadRequest(message, code="unknown_model", details=[FieldError("model", message)])
 
 
 def _name_taken() -> Conflict:
-    return Conflict("Another agent has this name. Choose another one.", code="agent_name_taken")
+    return Conflict("Another agent has this name. Choose another name.", code="agent_name_taken")
 
 
 async def _lock_collections(connection: Connection, caller: Caller, collection_ids: Sequence[UUID]) -> None:

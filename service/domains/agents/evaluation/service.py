@@ -33,7 +33,7 @@ async def create_set(
     await lock_organization(connection, organization_id)
     await _require_target(connection, caller, request)
     if await queries.count_sets(connection, organization_id) >= MOST_SETS:
-        message = f"The organization has {MOST_SETS:,} evaluation sets already. Delete those that nobody needs."
+        message = f"The organization has {MOST_SETS:,} evaluation sets, which is the limit. Delete unused sets."
         raise Conflict(message, code="too_many_evaluation_sets")
     set_id = uuid7()
     row = {
@@ -211,7 +211,7 @@ async def _refuse_wrong_cases(connection: Connection, caller: Caller, set_id: UU
     organization_id = caller.organization_id
     if await queries.count_cases(connection, organization_id, set_id=set_id) > evaluation.MOST_CASES:
         message = (
-            f"An evaluation set has at most {evaluation.MOST_CASES:,} questions. Put the others into a further set."
+            f"An evaluation set has at most {evaluation.MOST_CASES:,} questions. Put further questions into a new set."
         )
         raise Conflict(message, code="too_many_cases")
     overfull = await queries.find_overfull_case(
@@ -225,19 +225,19 @@ async def _refuse_wrong_cases(connection: Connection, caller: Caller, set_id: UU
     question = await queries.find_contradiction(connection, organization_id, case_ids=case_ids)
     if question is not None:
         message = (
-            f"“{question[:100]}” is a question that nothing answers, and has relevant documents or statements. "
-            "Remove these, or say that something answers it."
+            f"“{question[:100]}” is marked as a question without an answer, but has relevant documents or statements. "
+            "Remove these, or mark that it has an answer."
         )
         raise Conflict(message, code="case_contradicts_itself")
 
 
 def _unknown_set() -> NotFound:
-    message = "There is no such evaluation set. Check the id; admin/evaluationSets/list has those there are."
+    message = "There is no such evaluation set. Check the id, or list the sets with admin/evaluationSets/list."
     return NotFound(message, code="evaluation_set_not_found")
 
 
 def _name_taken() -> Conflict:
-    return Conflict("Another evaluation set has this name. Choose another one.", code="evaluation_set_name_taken")
+    return Conflict("Another evaluation set has this name. Choose another name.", code="evaluation_set_name_taken")
 
 
 def _to_case(row: StoredCase) -> evaluation.EvaluationCase:

@@ -130,7 +130,7 @@ async def decide(connection: Connection, upload: Upload, state: AskedState) -> D
         container_id=None if container is None else container.document_id,
     )
     if upload.new_only and before is not None and decision.new_contents:
-        raise Conflict("This Idempotency-Key was used for another file. Use a new one.", code="idempotency_key_reused")
+        raise Conflict("This Idempotency-Key was used for another file. Use a new key.", code="idempotency_key_reused")
     return _with_fingerprint(decision, form.fingerprint)
 
 

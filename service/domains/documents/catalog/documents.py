@@ -266,7 +266,7 @@ async def _lock_editable(runtime: Runtime, connection: Connection, caller: Calle
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
         raise Forbidden(
-            "You may read this document, not change it. Ask its owner for the EDITOR role, or an admin to do it.",
+            "You may read this document but not change it. Ask its owner for the EDITOR role, or ask an admin.",
             code="document_editor_required",
         )
     runtime.indexer.refuse_backlog(caller.organization_id)

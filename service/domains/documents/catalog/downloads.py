@@ -28,15 +28,15 @@ async def download_page(runtime: Runtime, file: StoredFile, *, page: int, wanted
     """Send a page, counted from 1, as a JPEG; raises `document_without_pages`, `page_not_found` or a render error."""
     if file.media_type not in WITH_PAGES:
         raise BadRequest(
-            "Only pages of PDF files and pictures can be shown. getDocumentChunks has the text of this document, and "
-            "downloadDocument its file.",
+            "Only pages of PDF files and pictures can be shown. Use getDocumentChunks for the text of this document, "
+            "or downloadDocument for its file.",
             code="document_without_pages",
         )
     rendered = await runtime.extractor.render_page(
         _on_disk(runtime, file), media_type=file.media_type, page=page, wanted_by=wanted_by
     )
     if not rendered.jpeg:
-        raise NotFound(f"The document has no such page; its last one is {rendered.page_count}.", code="page_not_found")
+        raise NotFound(f"The document has no such page. Its last page is {rendered.page_count}.", code="page_not_found")
     headers = {**_headers(f"{file.name} page {page}.jpg"), PAGE_COUNT: str(rendered.page_count)}
     return Response(rendered.jpeg, media_type="image/jpeg", headers=headers)
 

@@ -49,32 +49,29 @@ Reason = tuple[str, str]
 
 TOO_DEEP: Reason = (
     "archive_too_deep",
-    f"The file is in archives within archives, more than {DEEPEST} deep. Load the archive that it is in by itself.",
+    f"The file is more than {DEEPEST} archives deep. Load the archive that directly contains it.",
 )
 TOO_MUCH: Reason = (
     "archive_too_large",
     (
-        f"All that comes out of one file is at most {LIMITS.archive_entries:,} files and"
-        f" {LIMITS.archive_bytes >> 20:,} MiB. Load what is left as an archive of its own."
+        f"An archive may hold at most {LIMITS.archive_entries:,} files and {LIMITS.archive_bytes >> 20:,} MiB. Load "
+        "the other files in a separate archive."
     ),
 )
 BROKEN: Reason = (
     "archive_unreadable",
     (
-        f"After {MOST_FAILURES} files that could not be taken out, the rest was not tried. Unpack the archive, and load"
-        " its files."
+        f"After {MOST_FAILURES} files could not be unpacked, the other files were not tried. Unpack the archive "
+        "yourself and load its files."
     ),
 )
 STOPPED: Reason = (
     "unpacking_stopped",
-    (
-        "Bringing the files into the catalog ended with an error, which the service's log has. Load the archive or mail"
-        " again."
-    ),
+    ("Loading the files ended with an error, which is in the service's log. Load the archive or mail again."),
 )
 NOBODY: Reason = (
     "owner_not_active",
-    "Neither who loaded the archive or mail nor its owner is active. Load it again as somebody who is.",
+    "The person who loaded the archive or mail is not active, nor is its owner. Load it again as an active person.",
 )
 
 

@@ -141,7 +141,7 @@ async def _change_rights(connection: Connection, decision: Decision, before: Sto
         connection, organization_id, document_id=document_id, resource_type=resource_type, resource_id=resource_id
     ):
         raise Conflict(
-            "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+            "Another resource has this resourceType and resourceId. Update that resource, or use other values.",
             code="resource_taken",
         )
 

@@ -121,7 +121,7 @@ def _some_hosts(hello: Hello[Any]) -> set[tuple[str, int]]:
 def _few_iterations(response: bytes) -> dict[bytes, bytes]:
     parsed = _parse_scram(response)
     if int(parsed.get(b"i", b"0")) > MOST_ITERATIONS:
-        raise ProtocolError("The server wants the password hashed more often than any does.")
+        raise ProtocolError("The server asks for more password hashing rounds than Carrel allows.")
     return parsed
 
 
@@ -203,7 +203,7 @@ class SourceClient:
             )
         if isinstance(error, OperationFailure):
             return self._refusal(error)
-        return SourceError("source_failed", "The document database gave an answer that can't be read.")
+        return SourceError("source_failed", "The answer of the document database can't be read.")
 
     async def _is_host_unknown(self) -> bool:
         try:
@@ -223,22 +223,19 @@ class SourceClient:
         if code == _UNAUTHENTICATED or (code == _OF_ATLAS and said.startswith("bad auth")):
             return SourceError(
                 "source_login_refused",
-                "The document database does not accept the user or the password of the address. Update the sync.",
+                "The document database refused the user or password in the address. Update the sync.",
             )
         if code in {_UNAUTHORIZED, _OF_ATLAS}:
-            return SourceError(
-                "source_refused",
-                f"The document database does not let the user of the address read the collection: {words}",
-            )
+            return SourceError("source_refused", f"The user in the address may not read the collection: {words}")
         if code in _BAD_QUERY:
-            return SourceError("source_refused_filter", f"The document database refuses the filterExpression: {words}")
-        return SourceError("source_failed", f"The document database refuses to answer (code {code}): {words}")
+            return SourceError("source_refused_filter", f"The document database refused the filterExpression: {words}")
+        return SourceError("source_failed", f"The document database refused to answer (code {code}): {words}")
 
     def _repeatable(self, answer: Mapping[str, Any]) -> str:
         """Return a server's error message as plain text, or a general text if it contains a part of the URI."""
         said = str(answer.get("errmsg", ""))
         if not said or any(word in said for word in self.words):
-            return "no reason that can be repeated"
+            return "it gave no readable reason"
         return "".join(one if one.isprintable() else " " for one in said[:LONGEST_QUOTE])
 
 
@@ -247,10 +244,10 @@ def _connection_error(error: ConnectionFailure) -> SourceError:
     if "SSL handshake failed" in str(error):
         return SourceError(
             "source_tls_failed",
-            "The document database can't be connected to over TLS, as the address has it: it speaks none, or its"
-            " certificate isn't trusted. Update the sync.",
+            "The TLS connection to the document database failed. It has no TLS, or its certificate isn't trusted. "
+            "Check tls in the address and update the sync.",
         )
     return SourceError(
         "source_unreachable",
-        "The document database does not answer at its host and port. The next run continues where this one stopped.",
+        "The document database does not answer at its host and port. The next run continues from here.",
     )

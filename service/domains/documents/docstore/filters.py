@@ -20,7 +20,7 @@ def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
     """Return the MongoDB query of a filter; raises `invalid_filter_expression` for code, errors and excessive size."""
     for name, depth in _names(expression, 1):
         if name in REFUSED:
-            raise _invalid(f"{name} runs code in the database, and is not taken. Say it with other operators.")
+            raise _invalid(f"{name} runs code in the database, and is not allowed. Use other operators.")
         if depth > _DEEPEST:
             raise _invalid(f"It is nested deeper than {_DEEPEST} levels.")
     try:
@@ -48,5 +48,5 @@ def _names(value: object, depth: int) -> Iterator[tuple[str, int]]:
 
 
 def _invalid(reason: str) -> BadRequest:
-    message = f"The filterExpression is not taken. {reason}"
+    message = f"The filterExpression is not accepted. {reason}"
     return BadRequest(message, code="invalid_filter_expression", details=[FieldError(FIELD, message)])

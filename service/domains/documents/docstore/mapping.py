@@ -56,11 +56,11 @@ class MappedDocument:
 def map_document(document: SourceDocument, target: Target) -> MappedDocument:
     """Map a source document to an upload; MappingError when a mapped member is missing or of a wrong type."""
     if document.fields is None:
-        raise MappingError("undecodable", "The document is not valid BSON. Mend it in its database.")
+        raise MappingError("undecodable", "The document is not valid BSON. Correct it in its database.")
     try:
         return _map(document.source_id, document.fields, target)
     except RecursionError:
-        raise MappingError("too_deep", "The document is nested deeper than MongoDB lets documents be.") from None
+        raise MappingError("too_deep", "The document is nested deeper than MongoDB allows.") from None
 
 
 def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
@@ -136,10 +136,10 @@ def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
 def _text_of(fields: Mapping[str, Any], path: str, member: str) -> str:
     value = value_at(fields, path)
     if isinstance(value, Mapping | list):
-        raise MappingError("wrong_type", f"{member}: {path} holds no single value.")
+        raise MappingError("wrong_type", f"{member}: {path} is not a single value.")
     text = _as_text(value).strip()
     if not text:
-        raise MappingError("missing_value", f"{member}: the document has nothing in {path}.")
+        raise MappingError("missing_value", f"{member}: the document has no value in {path}.")
     return text
 
 

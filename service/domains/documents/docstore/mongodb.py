@@ -97,7 +97,7 @@ async def open_mongodb(
         client: AsyncMongoClient[Raw] = AsyncMongoClient(hosts, **options, document_class=RawBSONDocument)
     except (PyMongoError, ValueError, TypeError):
         raise SourceError(
-            "invalid_docstore_uri", "The options of the address don't go together. Update the sync."
+            "invalid_docstore_uri", "The options in the address contradict each other. Update the sync."
         ) from None
     names = tuple(host for host, _ in parts.hosts)
     asking = SourceClient(egress, words=words_of(uri, parts), seconds=seconds, hosts=names, on_silence=on_silence)
@@ -150,8 +150,8 @@ class MongoSource:
             if after is None:
                 raise SourceError(
                     "source_unordered",
-                    "The document database gives no order to the times in the field that sourceSystemUpdated names."
-                    " Name one that holds a single date in every document, or none.",
+                    "The field in sourceSystemUpdated does not order the documents by time. Choose a field with a "
+                    "single date in every document, or leave it out.",
                 )
             position = after
 
@@ -205,7 +205,7 @@ class MongoSource:
                     break
                 if found.documents[-1].source_id == reached:
                     raise SourceError(
-                        "source_unordered", "The document database gives the same documents again, and no later ones."
+                        "source_unordered", "The document database sends the same documents again, without later ones."
                     )
                 reached = found.documents[-1].source_id
                 query = {"_id": {"$gt": reached.value}}
@@ -285,8 +285,8 @@ def _to_document(raw: Raw, updated: str | None) -> SourceDocument:
     if "_id" not in known:
         raise SourceError(
             "source_without_ids",
-            "The document database gives documents without _id, by which they are told apart. If collectionName names a"
-            " view, have it keep that field.",
+            "The document database sends documents without _id, which identifies them. If collectionName is a view, "
+            "let the view keep _id.",
         )
     value = None if updated is None else value_at(known, updated)
     time = value if isinstance(value, datetime) else None

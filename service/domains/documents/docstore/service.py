@@ -189,7 +189,7 @@ async def preview_sync(
     from service.domains.documents.docstore.previewing import preview, refusal  # noqa: PLC0415 - see `_check`
 
     if uri is None:
-        return refusal("docstore_uri_missing", "Give docstoreURI, or the docstoreCredentialId of a sync.")
+        return refusal("docstore_uri_missing", "Send docstoreURI, or the docstoreCredentialId of a sync.")
     return await preview(runtime, uri, request)
 
 
@@ -231,12 +231,12 @@ def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> by
 def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync, config: wire.DocstoreConfig) -> SecretStr:
     """Return the address; BadRequest `docstore_uri_required` for a new collection, `docstore_uri_lost` without key."""
     if config.collection_name != sync.config["collectionName"]:
-        message = "To read another collection of the database, give its address again."
+        message = "To read another collection of the database, send its address again."
         raise BadRequest(message, code="docstore_uri_required", details=[FieldError("docstoreURI", message)])
     try:
         return unseal_uri(runtime, caller.organization_id, sync)
     except RunError as error:
-        message = "The address of this sync was lost with the secret key. Give docstoreURI."
+        message = "The address of this sync was lost with the secret key. Send docstoreURI."
         raise BadRequest(message, code="docstore_uri_lost") from error
 
 
@@ -263,8 +263,8 @@ async def _own_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lo
     sync = await _known_sync(connection, caller, sync_id, lock=lock)
     if sync.principal_id != caller.principal_id and not caller.is_admin:
         raise Forbidden(
-            "Only the person who made this sync, or an admin, may change or delete it: it writes in that person's name."
-            " Create one of your own.",
+            "This sync writes as its creator, so only the creator or an admin may change or delete it. Create your own "
+            "sync.",
             code="docstore_sync_owner_required",
         )
     return sync

@@ -24,7 +24,7 @@ class SourceError(SyncError):
 
 def unknown_host() -> SourceError:
     return SourceError(
-        "source_host_unknown", "The host of the document database is not known in DNS. Update the sync if it is wrong."
+        "source_host_unknown", "The host of the document database is unknown in DNS. Correct the address of the sync."
     )
 
 

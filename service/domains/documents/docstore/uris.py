@@ -31,8 +31,8 @@ ALLOWED_OPTIONS: Final = _USED_OPTIONS | {
 }
 _MECHANISMS: Final = frozenset({"DEFAULT", "SCRAM-SHA-1", "SCRAM-SHA-256"})
 _READING = (
-    "It is mongodb://user:password@host:port/database or mongodb+srv://user:password@host/database, with special"
-    " characters in user and password percent-encoded."
+    "Use mongodb://user:password@host:port/database or mongodb+srv://user:password@host/database, with special "
+    "characters in user and password percent-encoded."
 )
 
 
@@ -50,7 +50,7 @@ def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
     text = uri.get_secret_value()
     scheme = _SCHEME.match(text)
     if scheme is None:
-        raise _invalid("Its scheme is neither mongodb nor mongodb+srv.")
+        raise _invalid("Its scheme must be mongodb or mongodb+srv.")
     _check_options(text)
     is_srv = scheme.group(1) is not None
     try:
@@ -60,15 +60,15 @@ def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
         raise _invalid("It can't be read.") from None
     hosts: list[tuple[str, int | None]] = parsed["nodelist"]
     if is_srv and (len(hosts) != 1 or re.search(r":\d+$", _host_part(text))):
-        raise _invalid("With mongodb+srv it names one host, without a port.")
+        raise _invalid("With mongodb+srv, give a single host without a port.")
     if parsed["database"] is None or parsed["collection"] is not None:
-        raise _invalid("It names no database, which stands after the slash that follows the host.")
+        raise _invalid("It has no database. Put the database after the slash that follows the host.")
     if not all(port is not None for _, port in hosts):
-        raise _invalid("It names a Unix socket.")
+        raise _invalid("It has a Unix socket, which is not allowed.")
     if not all(allowed.may_allow(host) for host, _ in hosts):
         message = (
-            "This host is not public. An operator can allow it with CARREL_DOCSTORE_ALLOWED_HOSTS, which names hosts,"
-            " addresses and networks."
+            "This host is not public. An operator can allow it with CARREL_DOCSTORE_ALLOWED_HOSTS (hosts, addresses or "
+            "networks)."
         )
         raise BadRequest(message, code="docstore_host_not_allowed", details=[FieldError(FIELD, message)])
 
@@ -101,9 +101,9 @@ def _check_options(text: str) -> None:
     for option in re.split("[&;]", query) if query else ():
         name, _, value = option.partition("=")
         if name.lower() not in ALLOWED_OPTIONS:
-            raise _invalid(f"It has an option that is not taken; these are: {', '.join(sorted(ALLOWED_OPTIONS))}.")
+            raise _invalid(f"It has an option that is not accepted. Use only {', '.join(sorted(ALLOWED_OPTIONS))}.")
         if name.lower() == "authmechanism" and value.upper() not in _MECHANISMS:
-            raise _invalid(f"Its authMechanism is not taken; these are: {', '.join(sorted(_MECHANISMS))}.")
+            raise _invalid(f"Its authMechanism is not accepted. Use one of {', '.join(sorted(_MECHANISMS))}.")
 
 
 def _host_part(text: str) -> str:
@@ -111,5 +111,5 @@ def _host_part(text: str) -> str:
 
 
 def _invalid(reason: str) -> BadRequest:
-    message = f"The address is not taken. {reason} {_READING}"
+    message = f"The address is not accepted. {reason} {_READING}"
     return BadRequest(message, code="invalid_docstore_uri", details=[FieldError(FIELD, message)])

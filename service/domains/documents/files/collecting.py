@@ -79,7 +79,7 @@ async def _is_own(database: Database, files: FileStore) -> bool:
         return True
     logger.error(
         "files_not_collected",
-        reason="The file store holds another deployment's files. Give this one a store of its own (CARREL_FILES_URL).",
+        reason="The file store holds another deployment's files. Set CARREL_FILES_URL to a separate store.",
     )
     return False
 

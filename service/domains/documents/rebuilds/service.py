@@ -87,7 +87,7 @@ async def cancel_rebuild(
     rebuild = await _newest(connection, caller, collection_id)
     if rebuild.status != wire.IndexRebuildStatus.RUNNING:
         raise Conflict(
-            f"No rebuild of this index is running; the newest is {rebuild.status}. getIndexRebuild shows it.",
+            f"No rebuild of this index is running. The newest is {rebuild.status}; getIndexRebuild shows it.",
             code="rebuild_over",
         )
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
@@ -109,7 +109,7 @@ async def _start(
     if space.model == model.name:
         if newest is not None and (newest.status, newest.model) == (wire.IndexRebuildStatus.COMPLETED, model.name):
             return newest
-        raise Conflict("The index is made with this model already.", code="model_in_use")
+        raise Conflict("The index already uses this model.", code="model_in_use")
     await queries.insert_rebuild(
         connection,
         caller,
@@ -129,7 +129,7 @@ async def _retry(
 ) -> Rebuild:
     if running.model != model.name:
         raise Conflict(
-            f"This index is being rebuilt with {running.model}. Wait for that, or cancel it first.",
+            f"This index is being rebuilt with {running.model}. Wait for that rebuild, or cancel it first.",
             code="rebuild_running",
         )
     if force and not running.forced:
@@ -170,7 +170,7 @@ async def _space_id(connection: Connection, caller: Caller, collection_id: UUID 
     if collection_id is not None:
         collection = await read_collection(connection, caller, collection_id=collection_id)
         return required(collection, unknown_collection()).space_id
-    no_catalog = Conflict("There is no catalog yet. The first upload makes it.", code="no_catalog")
+    no_catalog = Conflict("There is no catalog yet. Upload a document to create it.", code="no_catalog")
     return required(await find_catalog(connection, caller.organization_id), no_catalog).space_id
 
 

@@ -25,8 +25,7 @@ MOST_RECORDED_CHARACTERS = 10_000
 
 def unknown_source() -> NotFound:
     return NotFound(
-        "There is no such source that you report. Check the id, report it first, or ask an admin.",
-        code="source_not_found",
+        "You have no such source. Check the id, report the source first, or ask an admin.", code="source_not_found"
     )
 
 
@@ -66,7 +65,8 @@ async def add_items(
     sent_count = report.sent_count + len(request.items)
     if sent_count > MOST_ITEMS:
         raise Conflict(
-            f"A report has at most {MOST_ITEMS:,} items. End it with those that it has.", code="too_many_source_items"
+            f"A report has at most {MOST_ITEMS:,} items. End this report without more items.",
+            code="too_many_source_items",
         )
     # Of two with the same id in one statement, PostgreSQL would take none.
     rows = {row["item_id"]: row for row in (_to_row(source.source_id, item) for item in request.items)}
@@ -175,7 +175,7 @@ async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> 
         await queries.delete_unreported(connection, caller.organization_id)
     if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
         raise Conflict(
-            f"The organization has {MOST_SOURCES:,} sources already. Remove those that are never loaded again.",
+            f"The organization has {MOST_SOURCES:,} sources, which is the limit. Remove unused sources.",
             code="too_many_sources",
         )
     await queries.insert_source(connection, caller, source_id=uuid7(), ledger=ledger)
@@ -204,8 +204,7 @@ async def _report_going_on(
     report = await queries.find_report(connection, _key(caller, source, report_no))
     if report is None or report_no == source.shown_no:
         raise Conflict(
-            "This report does not go on: it has ended, or a newer one has begun. Report the source again.",
-            code="source_report_over",
+            "This report has ended, or a newer report has begun. Report the source again.", code="source_report_over"
         )
     return report
 

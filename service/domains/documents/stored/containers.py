@@ -36,8 +36,8 @@ class Container:
 def refuse_contained(container_id: UUID) -> Conflict:
     """Build the error for changing a contained file where only the container can be changed."""
     return Conflict(
-        f"This document is a file in another one, with documentId {container_id}: its contents and who may read it are "
-        "that one's. Change that one instead.",
+        f"This document is a file in the document {container_id}, which holds its contents and readers. Change that "
+        "document instead.",
         code="document_in_container",
     )
 

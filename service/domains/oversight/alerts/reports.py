@@ -107,7 +107,7 @@ async def _refuse_too_many(
     """Refuse reports of new subjects beyond the limit; known subjects are never refused."""
     others = await queries.count_other_leases(connection, caller, kind=kind, subjects=subjects)
     if others + len(subjects) > MOST_LEASES:
-        message = f"The organization has {MOST_LEASES:,} reported runs and schedules already."
+        message = f"The organization has {MOST_LEASES:,} reported runs and schedules, which is the limit."
         raise Conflict(message, code="too_many_reports")
 
 

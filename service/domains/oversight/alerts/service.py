@@ -42,7 +42,7 @@ async def create_rule(
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
     if await queries.count_rules(connection, organization_id) >= MOST_RULES:
-        message = f"The organization has {MOST_RULES} alert rules already. Delete those that nobody needs."
+        message = f"The organization has {MOST_RULES} alert rules, which is the limit. Delete unused rules."
         raise Conflict(message, code="too_many_alert_rules")
     rule_id, secret = uuid7(), None
     values: dict[str, Any] = {"alert_rule_id": rule_id, "kinds": _in_order(request.kinds), "recipient_ids": []}
@@ -98,7 +98,7 @@ async def update_rule(
         values["webhook_url"] = request.webhook_url
     if request.emails is not None:
         if rule.webhook_url is not None:
-            message = "This rule posts to a web address. Make another one for mail."
+            message = "This rule posts to a web address. Create another rule for mail."
             raise BadRequest(message, code="not_a_mail_rule", details=[FieldError("emails", message)])
         values["recipient_ids"] = await _recipient_ids(runtime, connection, caller, request.emails)
     if values:
@@ -237,12 +237,12 @@ async def _recipient_ids(
 ) -> list[UUID]:
     """Return the ids of people in the organization, so no mail goes outside."""
     if runtime.settings.smtp_url is None:
-        message = "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
+        message = "The service has no mail server. Ask an operator to set CARREL_SMTP_URL and CARREL_MAIL_FROM."
         raise BadRequest(message, code="mail_not_set_up", details=[FieldError("emails", message)])
     ids = await find_people(connection, caller.organization_id, emails=emails, field="emails")
     people = await queries.list_people(connection, caller.organization_id, ids=ids)
     if len(people) < len(ids):
-        message = "Mail goes to people, and one of these addresses is a service account's."
+        message = "An address belongs to a service account, which gets no mail. Use addresses of people."
         raise BadRequest(message, code="unknown_principal", details=[FieldError("emails", message)])
     return list(people)
 

@@ -113,11 +113,11 @@ async def find_new_owner(
     """Find a new owner; BadRequest `unknown_principal`, or `invalid_new_owner` if inactive or the same principal."""
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="newOwner")
     if found.kind == "group":
-        raise _invalid_new_owner("A group can't own anything. Name a user or a service account.")
+        raise _invalid_new_owner("A group can't own anything. Choose a user or a service account.")
     if not found.active:
-        raise _invalid_new_owner("The new owner is not active. Name somebody who is.")
+        raise _invalid_new_owner("The new owner is not active. Choose an active owner.")
     if found.principal_id == owner_id:
-        raise _invalid_new_owner("This is the owner already. Name somebody else.")
+        raise _invalid_new_owner("This is already the owner. Choose another owner.")
     return found
 
 
@@ -222,7 +222,7 @@ def _refuse_unusable(named: Sequence[ResourceReference]) -> None:
         raise BadRequest(
             "A resource is given twice. Send each once.", code="duplicate_resource", details=again[:MOST_DETAILS]
         )
-    message = "An agent has no owner; any admin changes it. Leave it out."
+    message = "Agents have no owner; any admin can change them. Leave out the agent."
     agents = [
         FieldError(f"resources.{place}", message)
         for place, one in enumerate(named)
@@ -287,7 +287,7 @@ async def offboard(
         person_id = person.principal_id
         owned = await queries.count_owned(connection, organization_id, owner_id=person_id)
         if owned and new_owner is None:
-            message = "They own something. Name who gets it; admin/users/planOffboarding says what it is."
+            message = "This user owns resources. Set newOwner; admin/users/planOffboarding lists the resources."
             raise BadRequest(message, code="new_owner_required", details=[FieldError("newOwner", message)])
         ended = await _end_access(connection, caller, person)
     handover = wire.Handover(transferred=[], remaining=owned)

@@ -226,7 +226,7 @@ def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -
 def _only(named: Sequence[Principal], *, field: str) -> Principal | None:
     if len(named) > 1:
         detail = FieldError(field, "several groups have this name")
-        raise Conflict("Say by its id which group is meant.", code="name_ambiguous", details=[detail])
+        raise Conflict("Send the id of the group.", code="name_ambiguous", details=[detail])
     return next(iter(named), None)
 
 
@@ -252,7 +252,7 @@ def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) ->
     for place, row in enumerate(rows):
         if owners.get(row.external_id, row.principal_id) != row.principal_id:
             detail = FieldError(f"groups.{place}.externalId", "another group's")
-            message = "An external id is another group's. Use that group, or another external id."
+            message = "An external id belongs to another group. Use that group, or another external id."
             raise Conflict(message, code="external_id_taken", details=[detail])
 
 
@@ -323,5 +323,5 @@ def _show(row: Principal, members: tuple[int, str]) -> wire.Group:
 
 
 def _unknown_group(field: str, group_id: UUID | str) -> NotFound:
-    message = f"There is no group {group_id} in this organization. admin/groups/list has the ids."
+    message = f"There is no group {group_id} in this organization. List the ids with admin/groups/list."
     return NotFound(message, code="group_not_found", details=[FieldError(field, message)])

@@ -71,7 +71,7 @@ async def update_organization(
     values = {name: value for name, value in given.items() if value is not None}
     keeps_a_way_in = request.passwords_enabled is not False or runtime.settings.oidc_issuer is not None
     if not (keeps_a_way_in or await has_domain(connection, caller.organization_id)):
-        message = "Nobody could sign in: no sign-in provider decides about a confirmed domain. Add a provider first."
+        message = "Nobody could sign in: no sign-in provider has a confirmed domain. Add a provider first."
         raise Conflict(message, code="no_sign_in_provider")
     if "domain" in values:
         values["domain"] = _domain(values["domain"])

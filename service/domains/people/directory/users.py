@@ -108,7 +108,7 @@ async def require_active_admin(connection: Connection, organization_id: UUID) ->
     """Refuse (409 `last_admin`) changes without any active admin left."""
     if not await queries.has_active_admin(connection, organization_id):
         raise Conflict(
-            "This would leave the organization without an active admin. Make somebody else an admin first.",
+            "This would leave the organization without an active admin. Make another user an admin first.",
             code="last_admin",
         )
 
@@ -170,4 +170,4 @@ def _refuse_service_accounts(found: Collection[Principal], *, emails: Sequence[s
         if email in taken
     ]
     if details:
-        raise Conflict("An address belongs to a service account. Choose another.", code="email_taken", details=details)
+        raise Conflict("A service account has this address. Choose another.", code="email_taken", details=details)

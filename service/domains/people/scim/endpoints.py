@@ -91,9 +91,9 @@ def _refuse_long(decoded: Any) -> None:
     members = {name.lower(): value for name, value in given.items()}
     operations, text = members.get("operations"), members.get("filter")
     if isinstance(operations, list) and len(cast("list[Any]", operations)) > MOST_OPERATIONS:
-        raise errors.TooLarge(f"There are more than {MOST_OPERATIONS} operations. Send fewer, of more members each.")
+        raise errors.TooLarge(f"There are more than {MOST_OPERATIONS} operations. Put more members in each operation.")
     if isinstance(text, str) and len(text) > LONGEST_FILTER:
-        raise errors.TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Ask in smaller ones.")
+        raise errors.TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Split it into smaller filters.")
 
 
 async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":

@@ -105,7 +105,7 @@ def to_id(value: str | None) -> UUID:
     try:
         return UUID(value or "")
     except ValueError:
-        raise InvalidValueException(detail="The value of a member is the id of a User or a Group here.") from None
+        raise InvalidValueException(detail="The value of a member must be the id of a User or a Group.") from None
 
 
 async def _put(
@@ -122,5 +122,5 @@ async def _refuse_taken(connection: Connection, caller: ScimCaller, given: Group
         connection, caller.organization_id, name=given.display_name or "", external_id=given.external_id
     )
     if set(found) - {group_id}:
-        message = "A group with this externalId, or of this name without one, is there. Find it by a filter."
+        message = "A group with this externalId, or with this name and no externalId, exists. Find it by filter."
         raise UniquenessException(detail=message)

@@ -26,11 +26,11 @@ class User(scim.Resource[Any]):
     __schema__ = scim.URN("urn:ietf:params:scim:schemas:core:2.0:User")
 
     user_name: Annotated[str | None, scim.Required.true, scim.Uniqueness.server] = Field(
-        None, description="The person's email address, by which Carrel knows them."
+        None, description="The person's email address, which identifies the person in Carrel."
     )
     display_name: str | None = Field(None, description="The person's name.")
     active: Annotated[bool | None, scim.Required.true] = Field(
-        True, description="Whether the person may sign in and be acted for; true for a new one, if it is left out."
+        True, description="Whether the person may sign in and be acted for. The default for a new person is true."
     )
 
 
@@ -78,7 +78,7 @@ def refuse_long(given: User | Group) -> None:
     for name, value in (("displayName", given.display_name), ("externalId", given.external_id)):
         if value is not None and len(value) > LONGEST_NAME:
             raise scim.InvalidValueException(
-                detail=f"{name} is longer than {LONGEST_NAME} characters. Send a shorter one."
+                detail=f"{name} is longer than {LONGEST_NAME} characters. Send a shorter {name}."
             )
     if isinstance(given, Group) and not (given.display_name or "").strip():
         raise scim.InvalidValueException(detail="A group needs a displayName.")
@@ -129,7 +129,7 @@ class Attributes:
         if name.lower() not in self.columns:
             known = "id, userName, emails.value, displayName, externalId, active, members.value and meta.created"
             raise scim.InvalidFilterException(
-                detail=f"{name[:100]!r} can't be filtered or sorted by. What can: {known}."
+                detail=f"You can't filter or sort by {name[:100]!r}. You can use: {known}."
             )
         return self.columns[name.lower()]
 
@@ -151,7 +151,7 @@ Condition: TypeAlias = Callable[[Attributes], ColumnElement[bool]]
 def to_condition(node: path.FilterNode) -> Condition:
     """Convert a parsed filter to a condition over attributes. Raises InvalidFilterException for unsupported filters."""
     if _count_terms(node) > MOST_TERMS:
-        raise scim.InvalidFilterException(detail=f"The filter has more than {MOST_TERMS} terms. Ask in smaller ones.")
+        raise scim.InvalidFilterException(detail=f"The filter has more than {MOST_TERMS} terms. Use smaller filters.")
     return lambda attributes: _Conditions(attributes).visit(node)
 
 
@@ -186,7 +186,7 @@ class _Conditions(path.FilterVisitor[ColumnElement[bool]]):
         # One value fulfils all of it; of members there is the id alone to ask for, so one comparison is all.
         name = self._name(node.attr_path)
         if name in self._attributes.many and not isinstance(node.val_filter, path.Comparison | path.Present):
-            raise scim.InvalidFilterException(detail="Within [ ] one comparison can be asked for.")
+            raise scim.InvalidFilterException(detail="Put only a single comparison between [ and ].")
         return _Conditions(self._attributes, within=name).visit(node.val_filter)
 
     def _name(self, path: path.AttrPath) -> str:
@@ -223,16 +223,16 @@ def _value_for(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:
     if isinstance(column.type, Boolean):
         given = {"true": True, "false": False}.get(str(value).lower())
         if given is None:
-            raise scim.InvalidFilterException(detail="This attribute is true or false.")
+            raise scim.InvalidFilterException(detail="Compare this attribute with true or false.")
         return given
     if not isinstance(value, str) or "\x00" in value or not value.isprintable():
-        raise scim.InvalidFilterException(detail="This attribute is compared with a string of printable characters.")
+        raise scim.InvalidFilterException(detail="Compare this attribute with a string of printable characters.")
     if isinstance(column.type, DateTime):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
             raise scim.InvalidFilterException(
-                detail="This attribute is a time, such as 2026-01-31T09:30:00Z."
+                detail="Compare this attribute with a time, such as 2026-01-31T09:30:00Z."
             ) from None
         return moment if moment.tzinfo else moment.astimezone()
     if column.key == "email":

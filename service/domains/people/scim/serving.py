@@ -106,7 +106,7 @@ def _split(patch: "PatchOp[Any]") -> _Changes | None:
         if not values:
             if len(operations) > MOST_COMPLEX:
                 raise BadRequest(
-                    f"More than {MOST_COMPLEX} operations add and remove members by their ids alone. Send fewer."
+                    f"More than {MOST_COMPLEX} operations add and remove members only by id. Send fewer operations."
                 )
             return None
         ids = {to_id(value) for value in values}

@@ -89,12 +89,12 @@ async def authenticate(connection: Connection, authorization: str | None) -> Sci
     scheme, _, value = (authorization or "").strip().partition(" ")
     value = value.strip()
     if scheme.lower() != "bearer" or not value.startswith(secrets.SCIM_TOKEN):
-        raise Unauthenticated("Send a provisioning token: `Authorization: Bearer svc_sc_…`. An admin creates one.")
+        raise Unauthenticated("Send `Authorization: Bearer svc_sc_…`. An admin creates provisioning tokens.")
     found = await queries.enter_by_token(connection, secret_hash=secrets.hash_secret(value))
     if found is None:
-        raise Unauthenticated("There is no such provisioning token. Copy it again, or ask an admin for a new one.")
+        raise Unauthenticated("There is no such provisioning token. Copy it again, or ask an admin for a new token.")
     if found.status != "active":
-        raise Unauthenticated(f"This provisioning token is {found.status}. Ask an admin for a new one.")
+        raise Unauthenticated(f"This provisioning token is {found.status}. Ask an admin for a new token.")
     if found.unused_for_a_minute:
         await queries.touch_token(connection, found.organization_id, token_id=found.token_id)
     return ScimCaller(found.organization_id, found.token_id, found.name)

@@ -148,5 +148,5 @@ async def _refuse_taken(
 
 
 def _taken(email: str) -> UniquenessException:
-    message = f"{email}, or its externalId, is another account's here. Find it by a filter, and change that one."
+    message = f"Another account here has {email} or this externalId. Find it with a filter, and change that account."
     return UniquenessException(detail=message)

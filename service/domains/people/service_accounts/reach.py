@@ -136,11 +136,11 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
     scopes = bearer.scopes or frozenset[str]()
     if not bearer.service_accounts_enabled:
         yield (
-            "Service accounts are not enabled for this organization: until an admin enables them, every request with "
+            "Service accounts are not enabled for this organization. Until an admin enables them, every request with "
             "such a token is refused (403)."
         )
     if not scopes:
-        yield "Without scopes a token can call nothing."
+        yield "Without scopes, a token can't call any operation."
     if Scope.CATALOG_READ in scopes:
         yield from _reading_warnings(reach)
     if (
@@ -149,51 +149,51 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
         and not _count(reach.collections, lambda row: row.editable)
     ):
         yield (
-            "There is no document or collection yet that it may change. It can add documents and collections of its "
-            "own; for others it needs the role EDITOR."
+            "It may not change any existing document or collection. It can add its own; for others it needs the role "
+            "EDITOR."
         )
     if Scope.AGENT_MESSAGE in scopes:
         yield from _messaging_warnings(reach)
         if reach.through_agents and Scope.CATALOG_READ not in scopes:
             yield (
-                f"Replies of agents quote documents ({reach.through_agents} as things are now), though the token lacks "
-                "the scope catalog:read."
+                f"Agents' replies quote documents ({reach.through_agents} at present), even if the token lacks the "
+                "scope catalog:read."
             )
 
 
 def _messaging_warnings(reach: Reach) -> Iterator[str]:
     deployed, closed = _count(reach.agents, lambda row: row.total), _count(reach.agents, lambda row: row.closed)
     if not deployed:
-        yield "No agent is deployed to the service account, so there is none that it could message."
+        yield "No agent is deployed to the service account, so it can't send messages."
     if closed:
         yield (
-            f"{closed} of {deployed} agents that are deployed to the service account have their API access off: a "
-            "message to one is refused (403). Turn it on with admin/agents/update."
+            f"{closed} of the {deployed} agents deployed to the service account have API access off, so they refuse "
+            "messages (403). Turn it on with admin/agents/update."
         )
     if reach.without_search:
         named = _list_names([row.name for row in reach.without_search])
         yield (
-            f"{reach.without_search[0].total} of {deployed} agents ({named}) it may message, but search none of their "
-            "collections: every question is answered with nothing. Grant the service account the role VIEWER in their "
-            "collections, and in the documents there that it shall read."
+            f"It may message {reach.without_search[0].total} of {deployed} agents ({named}), but can't search their "
+            "collections, so they find no answer. Grant the service account the role VIEWER in their collections and "
+            "in the documents that it needs."
         )
 
 
 def _reading_warnings(reach: Reach) -> Iterator[str]:
     if not reach.documents:
         yield (
-            "It can read no document: none is granted to the service account or to a group it is in. What is open to "
-            "everyone in the organization is open to its users only."
+            "It can read no document, because no document is granted to it or to a group it is in. Documents open to "
+            "everyone in the organization are open only to its users."
         )
     elif reach.fruitless:
         yield (
-            f"In {reach.fruitless} of the collections it would find nothing, because it may read no document in them. "
-            "A role in a collection does not open the documents there."
+            f"It finds nothing in {reach.fruitless} of the collections, because it may not read their documents. A "
+            "role in a collection does not open its documents."
         )
     if reach.through_groups:
         yield (
-            f"{reach.through_groups} of {reach.documents} documents it reads only as a member of groups "
-            f"({_list_names(reach.groups)}): what these are granted later, it reads too."
+            f"It reads {reach.through_groups} of {reach.documents} documents only through groups "
+            f"({_list_names(reach.groups)}). It can also read documents that these groups get later."
         )
 
 

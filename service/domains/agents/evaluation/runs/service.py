@@ -59,7 +59,7 @@ async def add_run(
         if run.ran_by.id != str(caller.principal_id):
             raise _unknown_run()
         if (run.mode, run.agent_id) != (request.mode, agent_id):
-            message = "The run was measured in another mode, or asked another agent. Begin a run of its own."
+            message = "This run was measured in another mode or with another agent. Start a new run."
             raise BadRequest(message, code="wrong_mode", details=[FieldError("evaluationRunId", message)])
     if gone:
         await queries.lower_planned_count(connection, caller.organization_id, run_id=run_id, by=gone)
@@ -79,7 +79,7 @@ async def _begin_run(
     default_model: str,
 ) -> UUID:
     if stored.run_count >= MOST_RUNS:
-        message = f"The evaluation set has {MOST_RUNS:,} runs already. Delete old ones."
+        message = f"The evaluation set has {MOST_RUNS:,} runs, which is the limit. Delete old runs."
         raise Conflict(message, code="too_many_evaluation_runs")
     run_id, set_id = uuid7(), request.evaluation_set_id
     run = {
@@ -155,9 +155,9 @@ async def delete_run(
 def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
     if (mode is None) != (stored.agent_id is not None):
         message = (
-            "A run over a set that asks an agent has no mode. Leave it out."
+            "The set asks an agent, so the run has no mode. Leave out mode."
             if mode is not None
-            else "A run over a set that searches needs the mode of the searches."
+            else "The set searches documents, so the run needs a mode. Send mode."
         )
         raise BadRequest(message, code="wrong_mode", details=[FieldError("mode", message)])
 
@@ -171,7 +171,7 @@ async def _require_agent(
     if request.agent_id is None or request.agent_id == stored.agent_id:
         return stored.agent_id
     if stored.agent_id is None:
-        message = "A run over a set that searches asks no agent. Leave agentId out."
+        message = "The set searches documents, so the run has no agent. Leave out agentId."
         raise BadRequest(message, code="wrong_mode", details=[FieldError("agentId", message)])
     await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     return request.agent_id
@@ -185,7 +185,7 @@ async def _existing_results(
     known = {one.case_id for one in found}
     results = [one for one in request.results if one.case_id in known]
     if not results and request.evaluation_run_id is None:
-        message = "None of these cases is in the evaluation set. List its cases, and run again."
+        message = "The evaluation set has none of these cases. List its cases, and run again."
         raise BadRequest(message, code="unknown_case", details=[FieldError("results", message)])
     return results
 
@@ -222,7 +222,7 @@ async def _require_run(
 
 
 def _unknown_run() -> NotFound:
-    message = "There is no such run of this evaluation set. admin/evaluationSets/listRuns has those there are."
+    message = "This evaluation set has no such run. To list its runs, call admin/evaluationSets/listRuns."
     return NotFound(message, code="evaluation_run_not_found")
 
 

@@ -124,8 +124,8 @@ async def _lock(runtime: Runtime, connection: Connection, caller: Caller, ids: C
     found = await queries.lock_kept(connection, caller, ids=ids, days=runtime.settings.trash_days)
     if not found:
         raise NotFound(
-            "There is no such document in the trash: it was restored, deleted for good, or its time there is over. "
-            "catalog/listTrashedDocuments lists the documents that you may restore.",
+            "The trash has no such document: it was restored or deleted for good. To list the documents that you may "
+            "restore, call catalog/listTrashedDocuments.",
             code="trashed_document_not_found",
         )
     return found
@@ -141,9 +141,9 @@ async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> i
     await batch.run(connection)
     if (other := asked.document) is None:
         return 1 + (last.row or {"version": kept.version})["version"]
-    taken = "has the external id of this one now."
+    taken = "now has this document's external id."
     if caller.is_admin or role_in(other.access, caller) is not None:
-        message = f"{other.fields.name} (documentId {document_id}) {taken} Delete that document first, or leave this."
+        message = f"{other.fields.name} (documentId {document_id}) {taken} Delete that document first."
     else:
         message = f"Another document, which you may not read, {taken} Ask an admin."
     raise Conflict(message, code="external_id_in_use")
@@ -185,7 +185,7 @@ async def _write(
     try:
         await registration.complete(connection)
     except Conflict as error:
-        message = "Another document has the resourceType and resourceId of this one now. Delete that document first."
+        message = "Another document now has this document's resourceType and resourceId. Delete that document first."
         raise Conflict(message, code="resource_taken") from error
     details = {"version": version, "viewers": sorted(map(str, access.viewers))}
     details |= {"editors": sorted(map(str, access.editors))}

@@ -36,8 +36,8 @@ NOT_MAPPED, NOT_TAKEN, SOME_FAILED = "source_not_mapped", "documents_not_taken",
 _OF_MAPPING = frozenset({"missing_value", "wrong_type", "invalid_value"})
 _REASONS, _EXAMPLES, _LONGEST_EXAMPLE = 3, 3, 60
 _AGAIN = "every run tries them again."
-_ADVICE = f"Correct sourceFields or filterExpression, or mend the documents in the source; {_AGAIN}"
-_ADVICE_OTHERWISE = f"Put right what is said of them, here or in the source; {_AGAIN}"
+_ADVICE = f"Correct sourceFields or filterExpression, or the documents in the source; {_AGAIN}"
+_ADVICE_OTHERWISE = f"Correct the reasons, here or in the source; {_AGAIN}"
 SNAPSHOT, CHANGES, WALKED = "snapshot", "changes", "walked"
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 

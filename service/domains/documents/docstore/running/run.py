@@ -115,7 +115,7 @@ class Run:
         if caller is None:
             raise RunError(
                 "sync_owner_inactive",
-                "The owner of this sync is not active any more. Ask an admin to give it another owner.",
+                "The owner of this sync is no longer active. Ask an admin to choose another owner.",
             )
         try:
             await require_collection(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)

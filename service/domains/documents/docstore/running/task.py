@@ -27,9 +27,9 @@ from service.runtime.jobs.running import is_away, is_last_attempt, refuse_deadly
 
 # Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
 DOCSTORE = "docstore"
-SILENT = Note("source_silent", "The document database has not answered for some seconds. The run goes on asking.")
-DEFECT = Note("internal", "The service failed on this run. Launch it again; if it persists, tell an operator.")
-AWAY = Note("database_unavailable", "The service's database went away again and again. Launch the sync again later.")
+SILENT = Note("source_silent", "The document database has not answered for a few seconds. The run keeps trying.")
+DEFECT = Note("internal", "The service failed on this run. Launch it again. If it fails again, tell an operator.")
+AWAY = Note("database_unavailable", "The service's database failed repeatedly. Launch the sync again later.")
 
 
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
