@@ -228,7 +228,7 @@ def ask_containing(
 async def find_candidates(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs[int], list[ExactScores]]:
-    """Return both legs as numbers in the list of their hits' scores: a dictionary would hash each id again and again."""
+    """Return both legs as numbers in the list of their hits' scores: a dictionary would hash each id repeatedly."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), []
     batch = Batch()
