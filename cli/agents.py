@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+import carrel
 from carrel import InvalidArgumentError, NotFoundError, PermissionDeniedError
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from carrel.wire.places import describe_place
@@ -18,7 +19,10 @@ from cli.listing import Columns, print_json, show_first, show_list, show_one, to
 from cli.outcome import connect
 from cli.screen import Screen
 
+# `carrel` loads what is named here at its first use, because it is slow to import: not for help and completion.
 if TYPE_CHECKING:
+    import carrel.drafts
+    import carrel.evaluation  # noqa: TC004 - see above
     from carrel import Carrel, Reply, Restarted, TextDelta
     from carrel.evaluation import Difference
     from carrel.wire.evaluation import EvaluationSet
@@ -100,10 +104,8 @@ def copy(
     as_json: AsJson = False,
 ) -> None:
     """Copy an agent with all its settings, but without deployments; for admins. Change the copy, and compare both."""
-    from carrel.drafts import copy_agent  # noqa: PLC0415 - slow to import: not for help and completion
-
     with connect(as_json=as_json) as (screen, client):
-        made = copy_agent(client, agent_of(agent, client).agent_id, name=name)
+        made = carrel.drafts.copy_agent(client, agent_of(agent, client).agent_id, name=name)
     facts = [("id", made.agent_id), ("used by", "nobody: it isn't deployed")]
     show_one(screen, made, title=made.name, facts=facts)
 
@@ -170,14 +172,12 @@ def evaluate(
     The replies are compared with the newest complete run of the set's own agent.
 
     Exit code 1: a question failed, or a score is below --at-least; without --at-least, a reply is worse than before."""
-    from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
-
     with connect(as_json=as_json) as (screen, client):
         floors = dict(map(_read_floor, at_least or []))
         one = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
         run, changed, settings = _run_and_compare(client, one, agent_id, note, user, screen=screen)
-    low = evaluation.find_low_scores(run, floors)
+    low = carrel.evaluation.find_low_scores(run, floors)
     is_worse = any(each.change < 0 for each in changed)
     code = ExitCode.PROBLEMS if run.failed_count or low or (is_worse and not floors) else ExitCode.DONE
     _show_run(run, changed, settings, low, floors, code=code, screen=screen)
@@ -187,34 +187,30 @@ def evaluate(
 def _run_and_compare(
     client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, user: str | None, *, screen: Screen
 ) -> "tuple[EvaluationRun, list[Difference], list[str]]":
-    from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
-
     sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
-    before = evaluation.find_run_to_compare(sets.list_runs(set_id), agent_id=one.agent_id)
+    before = carrel.evaluation.find_run_to_compare(sets.list_runs(set_id), agent_id=one.agent_id)
     with screen.bar("asking") as bar:
 
         def show(done: int, of: int) -> None:
             bar(f"asked {done:,}", done=done, total=of)
 
-        run = evaluation.run(client, one, agent_id=agent_id, note=note, user_email=user, on_progress=show)
+        run = carrel.evaluation.run(client, one, agent_id=agent_id, note=note, user_email=user, on_progress=show)
     old = [] if before is None else list(sets.list_results(set_id, before.evaluation_run_id))
-    changed = evaluation.compare(old, list(sets.list_results(set_id, run.evaluation_run_id)))
-    settings = [] if before is None else evaluation.find_changed_settings(before, run)
+    changed = carrel.evaluation.compare(old, list(sets.list_results(set_id, run.evaluation_run_id)))
+    settings = [] if before is None else carrel.evaluation.find_changed_settings(before, run)
     return run, [each for each in changed if each.change], settings
 
 
 def _read_floor(text: str) -> tuple[str, float]:
-    from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
-
     name, _, share = text.partition("=")
     name = name.strip().replace("-", "_")
     try:
         floor = float(share)
     except ValueError:
         floor = -1
-    if name not in SCORES_OF_REPLIES or not 0 <= floor <= 1:
+    if name not in carrel.evaluation.SCORES_OF_REPLIES or not 0 <= floor <= 1:
         message = f"--at-least {text}: give a score and a share from 0 to 1, such as recall=0.8; scores are "
-        raise InvalidArgumentError(message + ", ".join(SCORES_OF_REPLIES))
+        raise InvalidArgumentError(message + ", ".join(carrel.evaluation.SCORES_OF_REPLIES))
     return name, floor
 
 
@@ -238,8 +234,7 @@ def _show_run(
     code: ExitCode,
     screen: Screen,
 ) -> None:
-    from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
-    from flows.operations.evaluating import describe_low_scores  # noqa: PLC0415 - likewise
+    from flows.operations.evaluating import describe_low_scores  # noqa: PLC0415 - slow to import, and optional
 
     worse = [each.question for each in changed if each.change < 0]
     better = [each.question for each in changed if each.change > 0]
@@ -247,8 +242,8 @@ def _show_run(
         told = {"worse": worse, "better": better, "low": list(low), "changedSettings": settings}
         print_json(screen, "evaluated", code=code, **to_json(run), **told)
         return
-    # By the names that --at-least takes.
-    measured = [f"{name} {value:.0%}" for name in SCORES_OF_REPLIES if (value := getattr(run, name)) is not None]
+    names = carrel.evaluation.SCORES_OF_REPLIES  # as --at-least takes them
+    measured = [f"{name} {value:.0%}" for name in names if (value := getattr(run, name)) is not None]
     screen.line(f"{run.case_count:,} asked: {', '.join(measured)}")
     if run.failed_count:
         screen.line(f"{run.failed_count:,} failed, and are in no score: the workbench shows why")
@@ -296,27 +291,23 @@ def ask(
 
 def _lend(client: "Carrel", agent_id: UUID) -> AbstractContextManager[None]:
     """Lend an agent to an admin; everyone else may ask only deployed agents."""
-    from carrel.drafts import is_draft, lend_draft  # noqa: PLC0415 - slow to import: not for help and completion
-
     try:
-        is_draft(client, agent_id)  # which only an admin can ask
+        carrel.drafts.is_draft(client, agent_id)  # which only an admin can ask
     except (PermissionDeniedError, NotFoundError):
         return nullcontext()
-    return lend_draft(client, agent_id)
+    return carrel.drafts.lend_draft(client, agent_id)
 
 
 def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: Screen) -> "Reply":
-    from carrel import Reply, Restarted, TextDelta  # noqa: PLC0415 - slow to import: not for help and completion
-
     reply = None
     for event in events:
         match event:
-            case TextDelta():
+            case carrel.TextDelta():
                 screen.write(event.text)
-            case Restarted():
+            case carrel.Restarted():
                 screen.write("\n")
                 screen.say("The reply begins again: ignore the text above.")
-            case Reply():
+            case carrel.Reply():
                 reply = event
     if reply is None:  # a stream ends with a reply, or raises
         raise AssertionError

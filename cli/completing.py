@@ -4,26 +4,24 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from carrel import Carrel
+import carrel
 
 MOST, SECONDS = 50, 2.0
 
 
 def _completer(
-    named_by: str, lists: Callable[["Carrel"], Callable[..., Iterable[Any]]], *, query: str = "query"
+    named_by: str, lists: Callable[["carrel.Carrel"], Callable[..., Iterable[Any]]], *, query: str = "query"
 ) -> Callable[[str], list[str]]:
     """Return a completer of names for the shell; an error gives none, since a message would disturb the typed line."""
 
     def complete(incomplete: str) -> list[str]:
         if not any(os.environ.get(name) for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")):
             return []
-        from carrel import Carrel  # noqa: PLC0415 - slow to import, and not needed without a credential
-
         try:
-            with Carrel(timeout=SECONDS, max_retries=0) as client:
+            # What `carrel` loads at its first use is slow to import, and not needed without a credential.
+            with carrel.Carrel(timeout=SECONDS, max_retries=0) as client:
                 # No more than a page: islice ends before the list asks for the next one.
                 listed = islice(lists(client)(**{query: incomplete.strip() or None}, page_size=MOST), MOST)
                 found = [str(getattr(one, named_by)) for one in listed]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import typer
 from pydantic import ValidationError
@@ -12,9 +11,6 @@ import carrel
 from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError, StorageFullError
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 RETRIES = 3
 _ARGUMENT = re.compile(r"\b[a-z]+(?:_[a-z]+)+(?=: )")
@@ -58,16 +54,17 @@ def show_errors(screen: Screen) -> Generator[None]:
 
 
 @contextmanager
-def client_of(screen: Screen) -> "Generator[Carrel]":
+def client_of(screen: Screen) -> "Generator[carrel.Carrel]":
     """Yield a client configured by the environment; an error ends the command with a message and an exit code."""
-    from carrel import Carrel  # noqa: PLC0415 - slow to import: not for help and completion
-
-    with show_errors(screen), Carrel(max_retries=RETRIES) as client:
+    # What `carrel` loads at its first use is slow to import: not for help and completion.
+    with show_errors(screen), carrel.Carrel(max_retries=RETRIES) as client:
         yield client
 
 
 @contextmanager
-def connect(*, as_json: bool, yes: bool | None = None, action: str = "delete it") -> "Generator[tuple[Screen, Carrel]]":
+def connect(
+    *, as_json: bool, yes: bool | None = None, action: str = "delete it"
+) -> "Generator[tuple[Screen, carrel.Carrel]]":
     """Yield a screen and a client. `yes`: None: no question; False ends the command unless a terminal can ask."""
     screen = Screen(as_json=as_json, agrees=bool(yes))
     if yes is False and not screen.can_ask:
