@@ -2,7 +2,7 @@
 also slashes, no GLOB all), or is a document's id. All fields must match; a repeated field matches either value."""
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Self
 from urllib.parse import parse_qs, unquote
@@ -11,7 +11,7 @@ from carrel import AsyncCarrel
 from carrel.wire.catalog import Document
 from flows.errors import SourceError
 from flows.operations.outages import OutagePolicy, walk_pages
-from flows.operations.sources.documents import Defaults, SourceDocument, SourceItem
+from flows.operations.sources.documents import Defaults, SourceDocument, SourceItem, document_at
 
 SCHEME = "catalog://"
 _PAGE = 1000
@@ -57,11 +57,5 @@ async def select_documents(
 
 def _document_of(document: Document, defaults: Defaults) -> SourceDocument:
     name = document.document_external_id
-    return SourceDocument(
-        path=name,
-        external_id=name,
-        name=document.document_name,
-        file_name=document.file_name,
-        metadata=defaults.metadata,
-        place=name,
-    )
+    found = document_at(name, name, defaults)
+    return replace(found, name=document.document_name, file_name=document.file_name)
