@@ -28,7 +28,7 @@ def show_trash() -> None:
     """Show the person's deleted documents (for admins, all), with actions to restore or delete them."""
     for text in st.session_state.pop(LEFT_OUT, ()):
         notices.show_warning(text)
-    _show_done(st.session_state.pop(DONE, {}))
+    _show_done(st.session_state.pop(DONE, ()))
     name = text_filter("Name or path", "deleted")
     catalog = api.client().catalog
     listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)

@@ -401,9 +401,9 @@ def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
     document = house.load("Rowing", upload_as_user_email=MEMBER, **access)
     with pytest.MonkeyPatch.context() as known:  # the page has the document
         known.setattr("app.permissions.panel._container_of", Mock(side_effect=AssertionError))
+        assert "Manage access" in open_document(house, document, "readers").labels
         page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
         assert "You haven&#x27;t shared it." in page.shown
-        assert "Manage access" in open_document(house, document, "readers").labels
     typed = page.press("Manage access").text_input(key="grants.added.typed")
     typed.set_value("Vera@example.test, jim").run()
     assert "jim is no email address." in page.shown
@@ -483,12 +483,10 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
 
 
 def test_an_empty_trash_says_how_long_documents_stay(house: House, monkeypatch) -> None:
-    empty = f"{uuid4().hex[:8]}@example.test"
-    house.add_people(empty)
-    assert "can be restored here for 7 days." in house.open("documents", signed_in_as=empty, trash="open").shown
-    monkeypatch.setattr(house.service.runtime.settings, "trash_days", 0)
-    page = house.open("documents", signed_in_as=empty, trash="open")
-    assert "Documents that you delete can&#x27;t be restored." in page.shown
+    for days, told in ((7, "can be restored here for 7 days."), (0, "that you delete can&#x27;t be restored.")):
+        monkeypatch.setitem(vars(house.service.runtime.settings), "trash_days", days)
+        house.add_people(empty := f"{uuid4().hex[:8]}@example.test")
+        assert told in house.open("documents", signed_in_as=empty, trash="open").shown
 
 
 def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -> None:

@@ -243,7 +243,7 @@ def test_what_was_chosen_is_saved_beside_the_changes_of_another_person(house, mo
     """The dialog keeps the grants of the page's last drawing, as a browser draws it alone."""
     house.add_people(ADA, BEN, "cleo@example.test")
     offer, first = panel.offer_change, {}
-    monkeypatch.setattr(panel, "offer_change", lambda of, grants, warn: offer(of, first.setdefault(0, grants), warn))
+    monkeypatch.setattr(panel, "offer_change", lambda of, grants, *_, **__: offer(of, first.setdefault(0, grants)))
     key = house.load_resource("Shared desk", allowed_users_email_addresses=[ADA])
     page = house.open("who_can_read", resource=key).press("Manage access")
     page.text_input(key="grants.added.typed").set_value("cleo").run()
