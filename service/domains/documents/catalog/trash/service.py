@@ -1,5 +1,5 @@
 """Rules of the trash. A deleted document can no longer be found or read; while the trash keeps it, its owner and admins
-restore it or delete it for good. A restored document has no readers beyond the previous ones."""
+restore it or delete it for good. A restored document has at most its previous readers."""
 
 from collections.abc import Collection
 from dataclasses import replace
