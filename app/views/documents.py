@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import api
 from app.documents import sections
-from app.documents.all_matches import offers_all, show_change
 from app.documents.chosen import offer_actions
 from app.documents.facts import kind_of, name_of_place, state_of
 from app.documents.listing import (
@@ -109,10 +108,7 @@ def _show_list() -> None:
         if opens:
             show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
         else:
-            show_change()
-            chosen = choose_rows(CHOSEN, listed, **parts())
-            if not offers_all(chosen, wanted):
-                offer_actions(chosen)
+            offer_actions(choose_rows(CHOSEN, listed, **parts()))
         offer_python(wanted.arguments())
         offer_list_export(wanted.arguments())
         notices.show_link("Trash", "documents", trash="open")

@@ -275,34 +275,6 @@ def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> N
     assert access_of(house, first) == {"Ada": "VIEWER"}, "another person has changed it since"
 
 
-def test_all_matches_are_changed_by_the_service_and_told_by_name(house: House) -> None:
-    word = new_word()
-    for number in range(51):
-        house.load(f"{word} {number:02}", "x", await_vector_store_sync=False, upload_as_user_email=MEMBER)
-    house.load(f"{word} zz", "x", internal_public=True)
-    listed = {"signed_in_as": MEMBER, "of": "all", "name": word, "rows": "choose", "order": "name"}
-    page = house.open("documents", **listed).choose(0, 1)
-    assert "match" not in page.as_markdown
-    page = page.choose(*range(50))
-    assert "All 50 on this page are selected." in page.as_markdown
-    page = page.press("Select all 52 that match")
-    assert ("All 52 that match are selected." in page.as_markdown, "Access …" in page.labels) == (True, False)
-    page = page.press("Delete …")
-    assert f"{word} 00" in page.shown
-    assert page.button(key="all_matches.submit").disabled
-    page.text_input(key="all_matches.count").set_value("52").run()
-    assert "restore them from the trash for 7 days" in page.shown
-    page = page.press_key("all_matches.submit")
-    change = page.address["change"]
-    until(lambda: len(list(house.client.catalog.list_documents(document_name=word))) == 1)
-    page = house.open("documents", change=change, **listed)
-    assert "51 of 52 documents done." in page.shown
-    assert "Only the document&#x27;s owner or an admin may delete it." in page.shown
-    assert names(page) == [f"{word} zz"]
-    assert "change" not in page.press("Close").address
-    assert "done." not in house.open("documents", change=change, name=word, rows="choose").shown
-
-
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
     tag = uuid4().hex[:8]
     for number in range(53):
