@@ -26,9 +26,6 @@ from service.domains.documents.catalog import endpoints as catalog
 from service.domains.documents.catalog import v0_endpoints as catalog_v0
 from service.domains.documents.catalog.trash import service as trash
 from service.domains.documents.catalog.unpacking import UNPACK
-from service.domains.documents.changes import endpoints as changes
-from service.domains.documents.changes.queries import delete_old as delete_old_changes
-from service.domains.documents.changes.service import CHANGE_DOCUMENTS, CHANGES
 from service.domains.documents.collections import endpoints as collections
 from service.domains.documents.docstore import endpoints as docstore
 from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC, begin_stuck
@@ -82,7 +79,6 @@ DOMAINS = (
     permissions,
     audit,
     catalog,
-    changes,
     collections,
     search,
     *identity_server.ADMIN_ENDPOINTS,
@@ -163,7 +159,6 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
     visit = partial(in_each_organization, beside.database)
     repeat("idempotency-keys", partial(visit, idempotency.delete_old), every=PURGE_SECONDS)
-    repeat("document-changes", partial(visit, delete_old_changes), every=PURGE_SECONDS)
     repeat("oauth-tokens", partial(visit, partial(identity_server.purge_tokens, beside)), every=PURGE_SECONDS)
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
@@ -191,7 +186,6 @@ def _queues(settings: Settings) -> Sequence[Queue]:
         Queue(ALERTS, (DELIVER,), WORKERS),
         Queue(AGENTS, AGENT_TASKS, settings.agent_workers),
         Queue(UNPACK.queue, (UNPACK,), UNPACKED_AT_ONCE),
-        Queue(CHANGES, (CHANGE_DOCUMENTS,), 1),
         Queue(DOCSTORE, (RUN_SYNC,), settings.docstore_workers),
         Queue(OCR, (READ_PAGES,), settings.ocr_workers if settings.ocr else 0),
     )

@@ -136,7 +136,7 @@ class Things:
         self.sync_id = owner.sync(self.collection_id)
         self.source_id, self.reported_source_id = owner.source(), owner.source(ended=False)
         self.renew("document_id", "collection_id", "saved_search_id", "sync_id", "source_id")
-        self.make("trashed_document_id", "document_change_id")
+        self.make("trashed_document_id")
         self.new_rebuild()
 
     @property
@@ -214,11 +214,6 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "trashed_document_id": maker(
         "catalog/deleteDocument", "trashedDocumentId", lambda things: {"documentId": MAKERS["document_id"](things)}
     ),
-    "document_change_id": maker(
-        "catalog/startDocumentChange",
-        "documentChangeId",
-        lambda _: {"change": "REINDEX", "expectedCount": 0, "documentName": "Nowhere"},
-    ),
     "collection_id": lambda things: things.owner.collection(),
     "sync_id": lambda things: things.owner.sync(things.collection_id),
     "source_id": lambda things: things.owner.source(),
@@ -268,7 +263,6 @@ NO_RESOURCE, NO_PRINCIPAL, NO_USER = (404, "resource_not_found"), (400, "unknown
 # several, the first of these decides.
 NAMED: dict[str, tuple[str, tuple[int, str]]] = {
     "documentId": ("document_id", (404, "document_not_found")),
-    "documentChangeId": ("document_change_id", (404, "document_change_not_found")),
     "trashedDocumentId": ("trashed_document_id", (404, "trashed_document_not_found")),
     "documentCollectionId": ("collection_id", (404, "collection_not_found")),
     "docstoreCredentialId": ("sync_id", (404, "docstore_sync_not_found")),
@@ -349,7 +343,6 @@ OWN: dict[str, dict[str, Any]] = {
         "documents": lambda things: [{"documentExternalId": f"{things.owner.mark}-log", "fingerprint": FINGERPRINT}]
     },
     "catalog/downloadDocumentPage": {"documentId": named("paged_document_id")},
-    "catalog/startDocumentChange": {"change": "ADD_TO_COLLECTION", "targetCollectionId": named("collection_id")},
     "catalog/deleteTrashedDocuments": {"trashedDocumentIds": lambda things: [things.spare_trashed_document_id]},
     "documentCollections/addDocumentChunksToCollection": {"documentCollectionId": named("chunked_collection_id")},
     "documentCollections/renameDocumentCollection": {"collectionName": lambda _: a_name()},
@@ -439,7 +432,6 @@ USED_UP: dict[str, str | Callable[[Things], None]] = {
 # What strangers are told where it isn't what the first of `NAMED` says.
 ELSEWHERE: dict[str, tuple[int, str] | None] = {
     "catalog/deleteTrashedDocuments": (404, "trashed_document_not_found"),
-    "catalog/startDocumentChange": (404, "collection_not_found"),
     "permissions/checkResourceAuthorizationForUser": None,
     "admin/groups/upsert": NO_PRINCIPAL,
     "admin/grants/setMany": NO_RESOURCE,

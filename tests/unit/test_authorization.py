@@ -25,7 +25,6 @@ NOT_FROM_STANDBYS = {
 # The other operations that a scope to write, or to send messages, opens: a test has every one of them in one of both.
 NOT_GROWING = {
     *("alerts/reportRun", "alerts/reportSchedules", "catalog/planUpload", "catalog/deleteDocument"),
-    "catalog/startDocumentChange",
     "catalog/deleteTrashedDocuments",
     *(f"documentCollections/{name}" for name in ("removeDocumentFromCollection", "deleteDocumentCollection")),
     *(f"documentCollections/{name}" for name in ("cancelIndexRebuild", "docstore/deleteDocstoreSync")),

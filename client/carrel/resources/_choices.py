@@ -9,7 +9,6 @@ from carrel.wire.alerts import AlertKind, RunOutcome
 from carrel.wire.catalog import DocumentOrder, IndexingStatus
 from carrel.wire.collections import DistanceMetric
 from carrel.wire.common import Action, ResourceType, SecondFactorPolicy
-from carrel.wire.document_changes import DocumentAction
 from carrel.wire.messages import Verdict
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClientStatus
 from carrel.wire.oversight import Bucket
@@ -23,9 +22,6 @@ AnyAlertKind: TypeAlias = AlertKind | Literal["RUN_FAILED", "RUN_QUARANTINE", "S
 AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
 AnyDeploymentChange: TypeAlias = DeploymentChange | Literal["REPLACE", "ADD", "REMOVE"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
-AnyDocumentAction: TypeAlias = (
-    DocumentAction | Literal["DELETE", "REINDEX", "ADD_TO_COLLECTION", "REMOVE_FROM_COLLECTION"]
-)
 AnyDocumentOrder: TypeAlias = DocumentOrder | Literal["CREATED", "UPDATED", "NAME", "SIZE"]
 AnyGroupsClaim: TypeAlias = GroupsClaim | Literal["NONE", "GROUPS", "ROLES"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]

@@ -11,7 +11,6 @@ MODULES = [
     for name in (
         "uploads",
         "catalog",
-        "document_changes",
         "trash",
         "pages",
         "collections",

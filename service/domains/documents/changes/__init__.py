@@ -1,1 +1,0 @@
-"""Changes of all documents that match filters, as jobs."""
