@@ -21,7 +21,7 @@ from tests.service.test_text_erasure import where
 
 ADA = "ada@example.test"
 NEW = "quite another password"
-REFUSED = "This link was used, has expired, was replaced by a newer one, isn&#39;t complete,"
+REFUSED = "This link no longer works: it was used or replaced, has expired, or is incomplete,"
 WORKBENCH = "https://work.example.test"
 
 

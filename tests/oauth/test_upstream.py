@@ -272,7 +272,7 @@ def test_a_provider_that_names_itself_on_return_always_does(provider, app, ada) 
         ({"error": "access_denied"}, "The provider denied access"),
         ({"error": "server_error"}, "could not sign you in (server_error)"),
         ({"error": "<b>"}, "could not sign you in. Try again"),
-        ({"code": "x", "iss": "https://another.test"}, "from a provider that you did not choose"),
+        ({"code": "x", "iss": "https://another.test"}, "came from another provider"),
         ({"code": "wrong"}, CONFIRM),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_password_is_set_and_audited(service: RunningService, command: Command
 def test_a_password_lets_an_admin_in_where_passwords_are_off(service: RunningService, command: Command) -> None:
     on_rows(service, "UPDATE organizations SET passwords_enabled = false")
     arguments = ("user", "set-password", "--email", service.admin_email)
-    for more, said, enabled in (((), "are switched off", False), (("--allow-passwords",), "is changed.\n", True)):
+    for more, said, enabled in (((), "are switched off", False), (("--allow-passwords",), "was changed.\n", True)):
         status, _, err = command(service.settings, *arguments, *more, typed=f"{PASSWORD}\n")
         assert (status, said in err) == (0, True)
         assert done(service.call("admin/organization/get"))["passwordsEnabled"] is enabled
