@@ -237,7 +237,7 @@ def test_a_restore_killed_at_its_end_is_no_deployment(deployment, tmp_path, caps
         start = process.command()
         assert start.returncode == 1
         assert "interrupted. Wait for it, or run it again" in start.stderr
-        assert "cut off" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
+        assert "interrupted" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
 
 
 def test_commands_reach_the_database_of_a_running_service(deployment, capsys, monkeypatch) -> None:
@@ -538,7 +538,7 @@ def test_a_header_that_says_it_is_huge_is_not_read_into_memory(tmp_path: Path, k
             file.write(bytes(1024 * 1024))
     tracemalloc.start()
     try:
-        with (tmp_path / "x").open("rb") as file, pytest.raises(ArchiveError, match="no plain file"):
+        with (tmp_path / "x").open("rb") as file, pytest.raises(ArchiveError, match="not a plain file"):
             verify(file)
         assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
     finally:

@@ -111,7 +111,7 @@ def test_a_scope_is_asked_for_only_where_the_person_could_allow_it(standing, fer
     reader = an_mcp_client(service, scopes=["api:catalog:read"])
     for token in (others, Person(service).tokens(reader, scope="api:catalog:read")["access_token"]):
         refused = refusal(service, token, "who_can_read", document_id=ferry)
-        assert "lacks the scope api:admin, which is for admins alone. If you are an admin" in refused
+        assert "lacks the scope api:admin, which only admins can use. If you are an admin" in refused
         assert "missing_scope" in refused
     nobody, no_token = UUID(int=2), UUID(int=1)
     assert service.in_transaction(nobody, lambda one: get_grantable(one, nobody, token_id=no_token)) is None
@@ -290,10 +290,10 @@ def test_readers_and_reasons_are_for_admins(standing, token: str, secret: str) -
     service = standing.service
     person, scopes = Person(service), "api:catalog:read api:admin"
     asked = Page(person.sign_in(person.open(standing.agent, scope=scopes, prompt="consent"))).text
-    assert "see who can read a document, and why" in asked
+    assert "who can read a document and why" in asked
     assert "credentials" not in asked
     admin = person.tokens(standing.agent, scope=scopes)["access_token"]
-    assert "see who can read a document, and why" in Page(person.http.get("/account/consents")).text
+    assert "who can read a document and why" in Page(person.http.get("/account/consents")).text
     assert {"who_can_read", "why"} <= set(tools(service, admin))
     [reader] = use(service, admin, "who_can_read", document_id=secret)["readers"]
     assert reader["email"] == service.admin_email

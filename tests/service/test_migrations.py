@@ -134,7 +134,7 @@ def test_an_owner_who_made_the_services_role_may_become_it(outside: Place, monke
 
 def test_a_database_of_a_newer_version_is_left_alone(migrated: Place) -> None:
     migrated.connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = '9998'")
-    with pytest.raises(MigrationError, match="a newer Carrel's: its schema is 9999") as refused:
+    with pytest.raises(MigrationError, match="a newer Carrel: its schema is 9999") as refused:
         migrations.upgrade(migrated.url)
     assert f"this release ({VERSION}) knows schemas up to {migrations.HEAD}" in str(refused.value)
     assert "Start the newer release, or restore a backup" in str(refused.value)
@@ -215,8 +215,8 @@ def test_an_index_whose_migration_was_killed_is_built_anew(migrated: Place) -> N
 
 
 UNKNOWN = {
-    "9999": "The database is a newer Carrel's: its schema is 9999",
-    "0078": "Start version 0.3.0 on it first, which upgrades it, and then this release again. Nothing was changed.",
+    "9999": "The database is from a newer Carrel: its schema is 9999",
+    "0078": "Start version 0.3.0 on it first to upgrade it, then start this release again. Nothing was changed.",
 }
 
 
