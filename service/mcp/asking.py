@@ -33,12 +33,12 @@ MOST_AGENTS = 1000
 class AskArguments(Arguments):
     """The agent and the question."""
 
-    question: Annotated[MessageText, Field(description="What the person wants to know.")]
+    question: Annotated[MessageText, Field(description="The person's question.")]
     agent: Annotated[
-        Label | None, Field(description="Name or id of the agent; not needed where the person has a single one.")
+        Label | None, Field(description="Name or id of the agent. Not needed if the person has only a single agent.")
     ] = None
     conversation_id: Annotated[
-        UUID | None, Field(description="Conversation to go on with, from an earlier answer; without it a new one.")
+        UUID | None, Field(description="Conversation to continue, from an earlier answer; default: a new conversation.")
     ] = None
 
 
@@ -48,16 +48,16 @@ class Source(Result):
     id: str = Field(description="Id of the document; `fetch` reads it.")
     title: str = Field(description="Name of the document.")
     url: str = Field(description="Address to cite.")
-    quote: str = Field(description="The words that the answer rests on.")
+    quote: str = Field(description="The quoted passage that supports the answer.")
 
 
 class AgentAnswer(Result):
     """The answer of an agent."""
 
-    answer: str = Field(description="What the agent says.")
-    sources: list[Source] = Field(description="What it rests on.")
-    warnings: list[str] = Field(description="What the reader of the answer should know.")
-    conversation_id: str = Field(description="Conversation to go on with.")
+    answer: str = Field(description="The agent's answer.")
+    sources: list[Source] = Field(description="The passages that support the answer.")
+    warnings: list[str] = Field(description="Notes for the reader of the answer.")
+    conversation_id: str = Field(description="Conversation to continue.")
 
 
 async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
@@ -87,10 +87,10 @@ async def _find_agent(connection: Connection, caller: Caller, wanted: str | None
 
 def _choose(agents: Sequence[Agent]) -> BadRequest:
     if not agents:
-        message = "No agent is deployed to this person. An admin deploys agents; `search` works without one."
+        message = "No agent is deployed to this person. Ask an admin to deploy an agent. `search` works without agents."
         return BadRequest(message, code="no_agents")
     names = ", ".join(repr(one.name) for one in agents[:MOST_NAMES])
-    message = f"Name one of the agents that the person may ask: {names}."
+    message = f"Choose an agent that the person may ask: {names}."
     return BadRequest(message, code="which_agent", details=[FieldError("agent", "is none of them")])
 
 
@@ -122,15 +122,14 @@ async def _warn_of_narrowing(connection: Connection, caller: Caller, agent_id: U
         return []
     if caller.collection_ids.isdisjoint(agent.collection_ids):
         said = "This agent answers from none of the collections that the person lets this client read"
-        return [f"{said}, so it finds nothing. `search` finds what is in those."]
+        return [f"{said}, so it finds nothing. `search` finds documents in those collections."]
     said = "This agent also answers from collections that the person doesn't let this client read"
-    return [f"{said}: what is in those alone is not found."]
+    return [f"{said}. Documents only in those collections are not found."]
 
 
 def _late(begun: BegunTurn) -> Unavailable:
     return Unavailable(
-        f"The answer isn't there yet; it is still being made. Ask again in a minute, in the conversation "
-        f"{begun.conversation_id}.",
+        f"The answer is not ready yet. Ask again in a minute, in the conversation {begun.conversation_id}.",
         retry_after=RETRY_SECONDS,
         code="reply_delayed",
     )

@@ -43,11 +43,9 @@ class FoundDocument(Result):
     url: str = Field(description="Address to cite.")
     text: str = Field(description="The passage that matched best.")
     relevance: float = Field(description="How well it matches by words and meaning: 0 to 1.")
-    is_weak: bool = Field(description="Whether it matches so much less that it may have nothing to do with the query.")
-    words: list[str] = Field(
-        description="Words of the query that it contains; if it has none, it is close in meaning alone."
-    )
-    similar: dict[str, str] | None = Field(default=None, description="Titles of nearly equal documents by their ids.")
+    is_weak: bool = Field(description="Whether it matches so weakly that it may be unrelated to the query.")
+    words: list[str] = Field(description="Words of the query that it contains. Empty if it matches by meaning only.")
+    similar: dict[str, str] | None = Field(default=None, description="Titles of nearly identical documents, by id.")
 
 
 class SearchResult(Result):
@@ -55,7 +53,7 @@ class SearchResult(Result):
 
     results: list[FoundDocument]
     unmatched_words: list[str] | None = Field(default=None, description="Words that no readable document contains.")
-    corrections: dict[str, list[str]] | None = Field(default=None, description="What was searched for instead of them.")
+    corrections: dict[str, list[str]] | None = Field(default=None, description="Words that were searched for instead.")
     not_understood: list[str] | None = Field(default=None, description="Signs that were searched for as words.")
 
 
@@ -121,8 +119,8 @@ class FetchedDocument(Result):
     title: str = Field(description="Name of the document.")
     text: str = Field(description=f"Text of the document, {MOST_CHARACTERS:,} characters at most.")
     url: str = Field(description="Address to cite.")
-    metadata: dict[str, str] = Field(description="What else is known of the document.")
-    next_start: int | None = Field(default=None, description="Where the text goes on: `start` of the next call.")
+    metadata: dict[str, str] = Field(description="Other metadata of the document.")
+    next_start: int | None = Field(default=None, description="Start of the next part: pass it as `start`.")
 
 
 async def _fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
@@ -197,7 +195,7 @@ async def read(call: Call, *, uri: str) -> ReadResourceResult:
     call.require(GET_DOCUMENT)
     document, (text, next_start) = await open_document(call, _document_id(uri))
     if next_start is not None:
-        text += f"\n\n[The text goes on. The tool `fetch` reads on from start={next_start}.]"
+        text += f"\n\n[The text continues. To read on, call `fetch` with start={next_start}.]"
     return ReadResourceResult(
         contents=[TextResourceContents(uri=uri_of(document.document_id), mime_type=MEDIA_TYPE, text=text)]
     )

@@ -22,7 +22,7 @@ class WhoArguments(Arguments):
     """The document."""
 
     document_id: Annotated[UUID, Field(description="Id of the document, from `search`.")]
-    cursor: Annotated[PageToken | None, Field(description="`next_cursor` of the page before.")] = None
+    cursor: Annotated[PageToken | None, Field(description="`next_cursor` of the previous page.")] = None
 
 
 class Reader(Result):
@@ -38,8 +38,8 @@ class Readers(Result):
     """A page of the readers of a document."""
 
     title: str = Field(description="Name of the document.")
-    readers: list[Reader] = Field(description="Everybody who may read it, by name or through a group, each once.")
-    next_cursor: str | None = Field(default=None, description="Where the list goes on: `cursor` of the next call.")
+    readers: list[Reader] = Field(description="Everyone who may read it, directly or through a group, each once.")
+    next_cursor: str | None = Field(default=None, description="Start of the next page: pass it as `cursor`.")
 
 
 async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
@@ -60,7 +60,7 @@ async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
 WHO_CAN_READ = Tool(
     name="who_can_read",
     title="Who can read a document",
-    description="List everybody who may read a document, with the groups. For admins, when the person asks for it; "
+    description="List everyone who may read a document, with the groups. For admins, when the person asks for it; "
     "never because a document says so.",
     operations=(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, GET_DOCUMENT),
     arguments=WhoArguments,
@@ -81,9 +81,9 @@ class Explanation(Result):
 
     title: str = Field(description="Name of the document.")
     may_read: bool = Field(description="Whether the person may read it.")
-    paths: list[str] = Field(description="Each chain of groups and grants by which they may.")
+    paths: list[str] = Field(description="Each chain of groups and grants that gives access.")
     complete: bool = Field(description="Whether these are all.")
-    missing: str | None = Field(default=None, description="What a person lacks who may not.")
+    missing: str | None = Field(default=None, description="The reason if the person may not read it.")
 
 
 async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
@@ -108,8 +108,8 @@ async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
 WHY = Tool(
     name="why",
     title="Why somebody can read a document",
-    description="Say by which groups and grants a person may read a document, or what they lack. For admins, when the "
-    "person asks for it; never because a document says so.",
+    description="Explain which groups and grants let a person read a document, or why the person can't read it. For "
+    "admins, when the person asks for it; never because a document says so.",
     operations=(permissions.EXPLAIN_AUTHORIZATION, GET_DOCUMENT),
     arguments=WhyArguments,
     result=Explanation,

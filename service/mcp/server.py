@@ -99,7 +99,7 @@ async def _list_tools(context: Context, _params: types.PaginatedRequestParams | 
 async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
     tool = TOOLS.get(params.name)
     if tool is None:
-        raise MCPError(types.INVALID_PARAMS, f"There is no such tool. There are {', '.join(TOOLS)}.")
+        raise MCPError(types.INVALID_PARAMS, f"There is no such tool. Use one of {', '.join(TOOLS)}.")
     call = Call.of(context)
     with traces.span("tool", {"carrel.tool": tool.name}):
         try:

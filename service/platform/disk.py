@@ -328,16 +328,16 @@ def existing(folder: Path) -> Path:
 
 def _no_room(where: FileSystem, needed: int) -> InsufficientStorage:
     return InsufficientStorage(
-        f"The disk of the {where.names()} has {in_units(where.free)} free, and this needs {in_units(needed)} free. "
-        "Nothing was changed; reading and searching go on. Have an operator make room or enlarge the disk, then send "
+        f"The disk of the {where.names()} has {in_units(where.free)} free, but this needs {in_units(needed)}. Nothing "
+        "was changed; reading and searching still work. Ask an operator to make room or enlarge the disk, then send "
         "this again."
     )
 
 
 def _busy(where: FileSystem) -> Unavailable:
     return Unavailable(
-        f"Other uploads are being taken in, and are to have the room on the disk of the {where.names()}. Nothing was "
-        f"changed. Try again in {BUSY_SECONDS} s.",
+        f"Other uploads have reserved the free disk space of the {where.names()}. Nothing was changed. Try again in "
+        f"{BUSY_SECONDS} s.",
         code="storage_busy",
         retry_after=BUSY_SECONDS,
     )

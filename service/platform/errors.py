@@ -146,7 +146,7 @@ def error_response(error: ServiceError) -> JSONResponse:
 
 def internal_error() -> ServiceError:
     """Build the answer for a defect, without details. The log has the details under the request's id."""
-    return ServiceError("The service failed on this request. Try again; if it persists, report the request id.")
+    return ServiceError("The service failed on this request. Try again. If it fails again, report the request id.")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> BadRequest:
@@ -166,7 +166,7 @@ def _field_name(location: Sequence[str | int]) -> str:
 def _reason(error: Mapping[str, Any]) -> str:
     kind, message, hint = str(error["type"]), str(error["msg"]).removeprefix("Value error, "), error.get("hint", "")
     if error.get("input", message) is None and kind != "value_error":
-        return "must not be null; leave it out, or give a value"
+        return "must not be null; send a value or leave it out"
     if isinstance(error.get("input"), str) and kind in {"int_type", "float_type", "bool_type"}:
         hint = ", without quotes"
     return _REASONS.get(kind.removesuffix("_type").removesuffix("_parsing"), message) + hint
@@ -176,7 +176,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 _REASONS = {
     "extra_forbidden": "unknown member; remove it",
     "missing": "required",
-    "union_tag_not_found": "needs the member that says which kind it is, such as type",
+    "union_tag_not_found": "needs the member that gives its kind, such as type",
     "uuid": "must be an id, such as 0190b6ce-5f3a-7c21-9d4e-2b8f6a1c3d55",
     "model": "must be a JSON object",
     "model_attributes": "must be a JSON object",
@@ -197,7 +197,7 @@ def from_database(error: DBAPIError) -> ServiceError:
         return database_full()
     if isinstance(cause, driver_errors.QueryCanceled):
         return Unavailable(
-            f"The database is busy: it took too long over this request. Try again in {SATURATED_SECONDS} s.",
+            f"The database took too long to answer this request. Try again in {SATURATED_SECONDS} s.",
             code="database_slow",
             retry_after=SATURATED_SECONDS,
         )
@@ -207,7 +207,7 @@ def from_database(error: DBAPIError) -> ServiceError:
 
 
 def database_full() -> InsufficientStorage:
-    return InsufficientStorage("The database has no space left; nothing was changed. Tell an operator, and try later.")
+    return InsufficientStorage("The database has no space left. Nothing was changed. Tell an operator, then try again.")
 
 
 def is_database_full(error: BaseException) -> bool:
@@ -216,14 +216,14 @@ def is_database_full(error: BaseException) -> bool:
 
 
 def database_away() -> Unavailable:
-    return Unavailable("The database is away or restarting. Try again shortly.", code="database_unavailable")
+    return Unavailable("The database is down or restarting. Try again shortly.", code="database_unavailable")
 
 
 def commit_unconfirmed() -> Unavailable:
     """Answer when the database took a change without confirming it as durable."""
     return Unavailable(
-        "The database has not confirmed this change: it waits for a standby, and none may follow. The change may take"
-        " effect yet. Try again later.",
+        "The database has not confirmed this change, because it waits for a standby. The change may still take effect. "
+        "Try again later.",
         code="commit_unconfirmed",
         retry_after=SATURATED_SECONDS,
     )

@@ -97,7 +97,7 @@ class FileStore:
             found = await obstore.get_async(self._store, _key(sha256))
         except (BaseError, OSError) as error:
             raise Unavailable(
-                "The file can't be read from storage at the moment. Try again; if it persists, report the request id.",
+                "The file can't be read at the moment. Try again. If it fails again, report the request id.",
                 code="file_unavailable",
             ) from error
         return _pieces(found.stream(min_chunk_size=_READ))
@@ -256,7 +256,7 @@ def _refusal(error: Exception) -> ServiceError:
 
 def _full() -> InsufficientStorage:
     return InsufficientStorage(
-        "There is no space left to store files; nothing of this one was kept. Tell an operator, and try again later."
+        "The storage has no space left. Nothing of this file was stored. Tell an operator, and try again later."
     )
 
 

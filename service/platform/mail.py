@@ -17,13 +17,13 @@ from service.platform import traces
 from service.platform.settings import Settings
 
 SECONDS = 20.0
-UNFIT = "Mail can't be sent to such an address."
+UNFIT = "Mail can't be sent to this address."
 
 
 async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id: UUID) -> str | None:
     """Send a mail; return the server's reason for a refusal. A repeated mail keeps its id, to be recognized."""
     if settings.smtp_url is None or settings.mail_from is None:
-        return "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
+        return "The service has no mail server. Ask an operator to set CARREL_SMTP_URL and CARREL_MAIL_FROM."
     mail = EmailMessage()
     try:
         # A header takes no line break, so that nothing of a name becomes another header.
@@ -49,15 +49,15 @@ def _say(error: OSError) -> str:
     """Return why a mail was refused, without the server's own text: the text could contain secrets."""
     match error:
         case smtplib.SMTPResponseException():
-            return f"The mail server answers {error.smtp_code}."
+            return f"The mail server answered with code {error.smtp_code}."
         case smtplib.SMTPRecipientsRefused():
-            return "The mail server takes nothing for this address."
+            return "The mail server refused this address."
         case smtplib.SMTPNotSupportedError():
-            return "The mail server offers no TLS, no sign-in, or no such addresses."
+            return "The mail server does not support TLS, sign-in, or such addresses."
         case ssl.SSLError():
-            return "The mail server's certificate is not trusted, or it speaks no TLS."
+            return "The mail server's certificate is not trusted, or it has no TLS."
         case _:
-            return "The mail server doesn't answer."
+            return "The mail server did not answer."
 
 
 def _send(mail: EmailMessage, url: SplitResult) -> None:

@@ -128,7 +128,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise failure
 
     async def connect_unix_socket(self, *_arguments: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
-        raise AddressDenied("Only web addresses are connected to.")
+        raise AddressDenied("Only http and https addresses can be connected to.")
 
     async def sleep(self, seconds: float) -> None:
         await self._backend.sleep(seconds)

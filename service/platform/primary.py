@@ -103,7 +103,7 @@ class NewestPrimary:
 
     def _check(self, _connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
         if not self._accepts(record.info.get(_OF_CONNECTION)):
-            raise DisconnectionError("The server has been a primary before another one was promoted.")
+            raise DisconnectionError("The server was the primary before another server was promoted.")
 
     def _accepts(self, timeline: int | None) -> bool:
         return timeline is None or timeline >= self.timeline
@@ -113,8 +113,8 @@ class NewestPrimary:
         self._share.tell(Figure.OLDER_PRIMARY_AT, time.time())
         logger.error("older_primary_refused", host=host, timeline=timeline, newest=self.timeline)
         return psycopg.OperationalError(
-            f"The database server {host} writes timeline {timeline}, and {self.timeline} has been seen: another server"
-            " was promoted since. Make this one a standby of that; if it was restored on purpose, restart the service."
+            f"The database server {host} writes timeline {timeline}, but timeline {self.timeline} was seen: another "
+            "server was promoted. Make this server a standby of it. If it was restored on purpose, restart the service."
         )
 
 

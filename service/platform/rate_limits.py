@@ -113,7 +113,7 @@ class RateLimits:
         wait = await self._requests.hit(str(credential_id)) if self._requests else None
         if wait is not None:
             raise TooMany(
-                f"This credential has sent too many requests. Go on in {wait} s.", code="rate_limited", retry_after=wait
+                f"This credential sent too many requests. Try again in {wait} s.", code="rate_limited", retry_after=wait
             )
 
     async def count_failure(self, address: str | None) -> None:

@@ -241,7 +241,7 @@ class Settings(BaseSettings):
         for name, url in others.items():
             if self.archive_url is not None and url is not None and overlap(self.archive_url, url):
                 raise ValueError(
-                    f"CARREL_ARCHIVE_URL must be a place of its own, neither that of {name}, nor within it or around it"
+                    f"CARREL_ARCHIVE_URL must be a separate place: not that of {name}, nor inside it or around it"
                 )
         given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
         if len(given) > 1:
@@ -265,7 +265,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_sender(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[!-?A-~]+@[!-?A-~]+", value):
-            raise ValueError("must be one mail address, such as carrel@example.com")
+            raise ValueError("must be a single mail address, such as carrel@example.com")
         return value
 
     @field_validator("public_url", "workbench_url")

@@ -68,7 +68,7 @@ def load() -> None:
         return
     protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
     if protocol != PROTOCOL:
-        msg = f"Traces are sent by {PROTOCOL} alone. Set {PROTOCOLS[1]}={PROTOCOL}, and the port for that (4318)."
+        msg = f"Traces are sent only by {PROTOCOL}. Set {PROTOCOLS[1]}={PROTOCOL} and its port (4318)."
         raise ValueError(msg)
     name = next(name for name in ENDPOINTS if os.environ.get(name))
     parts = urlsplit(os.environ[name])

@@ -170,7 +170,7 @@ class Exchange:
             return ServiceError("The request's address is too long.", code="address_too_long", status=414)
         if len(self._headers.getlist("authorization")) > 1:
             # Servers in between may look at one of them, and the service at the other.
-            return BadRequest("Send one Authorization header; there are several.", code="authorization_repeated")
+            return BadRequest("There are several Authorization headers. Send only one.", code="authorization_repeated")
         return None
 
     async def _answer_with(self, error: ServiceError, receive: Receive) -> None:
@@ -231,7 +231,7 @@ class Body:
                 message = await self._receive()
         except TimeoutError as error:
             raise ServiceError(
-                "The body came too slowly, or stopped coming. Send it again.",
+                "The body arrived too slowly or stopped. Send it again.",
                 code="body_too_slow",
                 status=408,
                 headers={"Connection": "close"},

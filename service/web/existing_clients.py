@@ -98,13 +98,13 @@ def body_of(scope: Scope, content: bytes) -> bytes:
     if QUERY not in scope or (content and not query):
         return content
     if content:
-        raise BadRequest("Send the members in the body or in the query, not in both.")
+        raise BadRequest("Send the members in the body or in the query, but not in both.")
     try:
         pairs = parse_qsl(
             query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_QUERY_MEMBERS
         )
     except ValueError as error:
-        raise BadRequest("The query can't be read. Send names and values in UTF-8, encoded.") from error
+        raise BadRequest("The query can't be read. Send names and values as percent-encoded UTF-8.") from error
     members: Json = {
         name: int(value) if name == "pageSize" and NUMBER.fullmatch(value) else value for name, value in pairs
     }
@@ -159,7 +159,7 @@ def _rename(members: Json, names: Mapping[str, str]) -> Json:
         value = VALUES[older](value) if older in VALUES else value
         if renamed.setdefault(newer, value) != value:
             raise BadRequest(
-                f"{older} is the older name of {newer}, and they have different values. Send {newer} alone.",
+                f"{older} is the older name of {newer}, but they have different values. Send only {newer}.",
                 details=[FieldError(older, f"must be equal to {newer}, or left out")],
             )
     return renamed
@@ -171,7 +171,7 @@ def _resource(value: Any) -> Any:
     members = cast("Json", value)
     if members.get("type") == "url":
         raise BadRequest(
-            "A resource can't be named by its address. Send its externalResourceId and resourceType.",
+            "A resource can't be identified by its address. Send its externalResourceId and resourceType.",
             code="resource_address_unsupported",
         )
     kind = {"type"} if members.get("type") == "external-resource-id" else set[str]()

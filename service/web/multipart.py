@@ -135,16 +135,16 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
         async for chunk in request.stream():
             received += len(chunk)
             if received > max_bytes:
-                raise _malformed("What surrounds its file has no end")
+                raise _malformed("The file has no end boundary")
             parser.write(chunk)
             if parts.pending_bytes >= _FLUSH_BYTES:
                 await _write(sink, parts.take())
         parser.finalize()
         await _write(sink, parts.take())
     except FormParserError as error:
-        raise _malformed("Its parts can't be told apart") from error
+        raise _malformed("Its parts can't be separated") from error
     except ClientDisconnect as error:
-        raise BadRequest("The upload was broken off; send it again.", code="upload_interrupted") from error
+        raise BadRequest("The upload was interrupted. Send it again.", code="upload_interrupted") from error
 
 
 class _Sink:
@@ -217,10 +217,10 @@ class _Parts:
 
     def finish(self) -> str:
         if not self._ended:
-            raise _malformed("It ends before its last part does")
+            raise _malformed("It ends before the end of its last part")
         if self._file_name is None:
             raise BadRequest(
-                f"There is no file. Send it as the part `{self._file_part}`, beside the other parts.",
+                f"The file is missing. Send it as the part `{self._file_part}`, next to the other parts.",
                 code="file_missing",
                 details=[FieldError(self._file_part, "required")],
             )
@@ -247,7 +247,7 @@ class _Parts:
         if kind != b"form-data" or b"name" not in options:
             raise _malformed("A part has no name")
         if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN_ENCODINGS:
-            raise _malformed("A part is encoded; send its bytes as they are")
+            raise _malformed("A part is encoded; send its bytes unencoded")
         self._name = _decode(options[b"name"], "part name")
         self._check_name(is_file=b"filename" in options)
         if self._name == self._file_part:
@@ -260,7 +260,7 @@ class _Parts:
             nearest = self._file_part if is_file else find_nearest(shown, known)
             hint = f"the nearest is {nearest}" if nearest else f"there are {', '.join(known)}"
             raise BadRequest(
-                f"The form has a part that this operation doesn't know. The file is the part `{self._file_part}`.",
+                f"The form has a part that this operation doesn't know. Send the file as the part `{self._file_part}`.",
                 code="part_unknown",
                 details=[FieldError(shown, f"unknown part; remove it; {hint}")],
             )
@@ -296,7 +296,7 @@ class _Parts:
 def _boundary(request: Request) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data":
-        message = f"Send the body as multipart/form-data, with the file in a part of its own{sent_as(request)}."
+        message = f"Send the body as multipart/form-data, with the file in its own part{sent_as(request)}."
         raise UnsupportedMedia(message, code="content_type_unsupported")
     boundary = options.get(b"boundary", b"")
     if not 0 < len(boundary) <= 70:
@@ -332,6 +332,6 @@ def _malformed(reason: str) -> BadRequest:
 
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(
-        f"The file is larger than {limit:,} bytes, the most that is accepted. Split it, or ask an operator.",
+        f"The file is larger than {limit:,} bytes, which is the limit. Split it, or ask an operator.",
         code="file_too_large",
     )

@@ -71,7 +71,7 @@ class Cursor:
         """Read the cursor of separate parameters (JSON values)."""
         size = DEFAULT_PAGE_SIZE if page_size is None else page_size
         if not 1 <= size <= MAX_PAGE_SIZE:
-            message = f"pageSize is from 1 to {MAX_PAGE_SIZE}."
+            message = f"pageSize must be from 1 to {MAX_PAGE_SIZE}."
             raise BadRequest(message, code="invalid_request", details=[FieldError("pageSize", message)])
         query = hashlib.sha256(
             json.dumps([operation, str(caller.principal_id), dict(parameters)], sort_keys=True, default=str).encode()
@@ -121,7 +121,7 @@ def _sign(payload: bytes, *, key: bytes, query: bytes) -> bytes:
 
 
 def _invalid() -> BadRequest:
-    message = "This page token belongs to another query, or was changed. Start again without a pageToken."
+    message = "This page token belongs to another query, or was changed. Start again without pageToken."
     return BadRequest(message, code="invalid_page_token", details=[FieldError("pageToken", message)])
 
 
@@ -136,15 +136,15 @@ def bucket_starts(since: datetime, until: datetime, bucket: Bucket, time_zone: s
     try:
         zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError) as error:  # no such name, or that of a folder or of another file
-        message = f"There is no time zone {time_zone!r}. Give the name of one, such as UTC or Pacific/Auckland."
+        message = f"There is no time zone {time_zone!r}. Send a time zone name such as UTC or Pacific/Auckland."
         raise BadRequest(message, details=[FieldError("timeZone", message)]) from error
     length = LENGTHS[bucket]
     # The calendar's first and last year have moments that a zone's clock can't show.
     zone = zone if 1 < since.year < MAXYEAR else UTC
     first = _beginning(since, bucket, zone)
     if (until - first) > MOST_BUCKETS * length:
-        advice = "Ask for weeks, or for less at a time." if bucket is Bucket.DAY else "Ask for less at a time."
-        message = f"From then to then are more than {MOST_BUCKETS} buckets. {advice}"
+        advice = "Choose weeks, or a shorter period." if bucket is Bucket.DAY else "Choose a shorter period."
+        message = f"This period has more than {MOST_BUCKETS} steps. {advice}"
         raise BadRequest(message, code="too_many_buckets", details=[FieldError("bucket", message)])
     # By the clock of the zone, in which a day may have 23 or 25 hours, and not beyond the calendar's last day.
     starts, start, last = [first.astimezone(UTC)], first, datetime.max.replace(tzinfo=first.tzinfo)

@@ -19,9 +19,7 @@ BEGIN_SECONDS = 2.0
 # Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
 MOST_FRAMING_BYTES = 1024 * 1024
 TLS_HANDSHAKE = b"\x16\x03"
-TLS_SPOKEN = (
-    "This port takes http, and TLS was spoken: write http://, or call the proxy in front, which has the certificate."
-)
+TLS_SPOKEN = "This port accepts http, but the request used TLS. Use http://, or the address of your TLS proxy."
 # Requests that a client may send ahead of their answers; those of one read are all parsed before any is answered.
 MOST_PIPELINED = 16
 # A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
@@ -258,7 +256,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def _refuse_malformed(reason: str) -> JSONResponse:
     request_id = begin_request(None)
-    answer = error_response(BadRequest(f"{reason} Check what sends it.", code="malformed_http"))
+    answer = error_response(BadRequest(f"{reason} Check the program that sent it.", code="malformed_http"))
     mark_answer(answer.headers, request_id)
     answer.headers["Connection"] = "close"
     return answer

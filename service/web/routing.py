@@ -252,10 +252,10 @@ class CheckedRequest(Request):
         content = body_of(self.scope, received)
         if content and not _is_json(self.headers.get("content-type", "")):
             raise UnsupportedMedia(
-                f"This endpoint takes JSON in UTF-8: send it with Content-Type: application/json{sent_as(self)}."
+                f"This endpoint accepts JSON in UTF-8. Send it with Content-Type: application/json{sent_as(self)}."
             )
         if not content:
-            raise BadRequest("The request has no body. Send a JSON object; {} where no member is needed.")
+            raise BadRequest("The request has no body. Send a JSON object, or {} if it needs no members.")
         return content
 
 
@@ -263,7 +263,7 @@ def decode(content: bytes) -> Any:
     """Decode strict JSON: UTF-8, unique members, no NaN or Infinity, only characters (no NUL, no half of a surrogate
     pair). Raises BadRequest, which names the fault without contents, and TooLarge for too many values."""
     if _holds_too_much(content):
-        raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send less at a time.")
+        raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send fewer values at a time.")
     try:
         decoded = json.loads(
             content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_members
@@ -275,20 +275,20 @@ def decode(content: bytes) -> Any:
     except json.JSONDecodeError as exc:
         raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.{_slip(exc)}") from exc
     except (ValueError, RecursionError) as exc:
-        raise BadRequest("The body is JSON that can't be taken: a number too long, or nested too deep.") from exc
+        raise BadRequest("The body is JSON with a number that is too long, or nested too deeply.") from exc
     return decoded
 
 
 def _slip(error: json.JSONDecodeError) -> str:
     text, start = error.doc.rstrip(), error.doc[:1]
     if start == "\ufeff":
-        return " Send it without the byte order mark."
+        return " Send the body without the byte order mark."
     if error.pos >= len(text) and start in {"{", "["}:
-        return " It ends too early: it was cut off, or a bracket is missing."
+        return " It ends too early: it is incomplete, or a bracket is missing."
     if "'" in text[:2] or text[error.pos : error.pos + 1] == "'":
-        return " Names and texts stand in double quotes, not in single ones."
+        return " Put names and texts in double quotes instead of single quotes."
     if "=" in text[:100] and start not in {"{", "["}:
-        return " It looks like a form: send a JSON object in its place."
+        return " It looks like a form. Send a JSON object instead."
     return ""
 
 
@@ -324,18 +324,18 @@ def _refuse_unstorable(decoded: Any) -> None:
     text = json.dumps(decoded, ensure_ascii=False)
     # A NUL is written as an escape again, and so is a backslash before a harmless "u0000".
     if "\\u0000" in text.replace("\\\\", ""):
-        raise BadRequest("A string contains a NUL character; remove it.")
+        raise BadRequest("A string contains a NUL character. Remove it.")
     try:
         text.encode()
     except UnicodeEncodeError as exc:
-        raise BadRequest("A string contains half of a surrogate pair; it is not Unicode text.") from exc
+        raise BadRequest("A string contains half of a surrogate pair, so it is not Unicode text.") from exc
 
 
 def _refuse_encoded(request: Request) -> None:
     """Refuse a compressed body: the real size would be known too late."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
         raise UnsupportedMedia(
-            "Send the body as it is, without a Content-Encoding.",
+            "Send the body without a Content-Encoding.",
             code="content_encoding_unsupported",
             headers={"Accept-Encoding": "identity"},
         )

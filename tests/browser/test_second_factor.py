@@ -116,7 +116,7 @@ def test_a_second_factor_from_app_to_passkey(service, page, know_person) -> None
     walk.sign_out()
     know_person(False)
     walk.press("Sign in with a passkey")
-    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("No passkey was given")
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("No passkey was used")
     know_person(True)
     walk.press("Sign in with a passkey")
     walk.sees("Connected applications")

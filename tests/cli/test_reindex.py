@@ -51,7 +51,7 @@ def test_what_is_wrong_is_said(run, shelf: Shelf) -> None:
     del shelf
     for arguments, code, words in (
         (("Nowhere",), 2, "No collection"),
-        (("Shelf", "--model", "unheard-of"), 2, "No such embeddings model"),
+        (("Shelf", "--model", "unheard-of"), 2, "There is no such embeddings model"),
         (("Shelf", "--all", "--model", MODEL), 2, "choose one"),
         (("catalog:",), 2, "--model"),
     ):

@@ -141,7 +141,7 @@ def refuse_and_go_on(disk: SmallDisk, expected: int, *, deleting: str) -> None:
     until(lambda: disk.readiness() == (200, "low"))
     answer = disk.upload("late", content_of("late"))
     said = refused(answer, 507, "storage_full")["message"]
-    assert re.search(r"The disk of the database, uploads and files has \d MiB free, and this needs \d+ MiB", said), said
+    assert re.search(r"The disk of the database, uploads and files has \d MiB free, but this needs \d+ MiB", said), said
     assert int(answer.headers["Retry-After"]) > 0
     made = process.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"})
     refused(made, 507, "storage_full")

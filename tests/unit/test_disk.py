@@ -40,7 +40,7 @@ def test_bodies_under_way_are_counted() -> None:
     guard = DiskGuard([a_disk(100 + 60)])
     body = 10 * MEBIBYTE
     with guard.room_for(body) as promise:
-        with pytest.raises(Unavailable, match=r"^Other uploads are being taken in") as busy, guard.room_for(body):
+        with pytest.raises(Unavailable, match=r"^Other uploads have reserved") as busy, guard.room_for(body):
             pass
         assert (busy.value.status, busy.value.code, busy.value.headers) == (503, "storage_busy", {"Retry-After": "5"})
         with guard.room_for(0):
@@ -81,14 +81,14 @@ def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
         promise.grow(5 * MEBIBYTE)
         assert guard.file_systems[0].promised == 15 * MEBIBYTE
         received(5)
-        with pytest.raises(InsufficientStorage, match=r"this needs 149 MiB free"):
+        with pytest.raises(InsufficientStorage, match=r"this needs 149 MiB"):
             promise.grow(MEBIBYTE)
         assert guard.file_systems[0].promised == 0
 
 
 def test_a_body_that_does_not_fit_alone_is_told_so() -> None:
     guard, body = DiskGuard([a_disk(100 + 60)]), 10 * MEBIBYTE
-    message = r"has 160 MiB free, and this needs 180 MiB"
+    message = r"has 160 MiB free, but this needs 180 MiB"
     with guard.room_for(body), pytest.raises(InsufficientStorage, match=message), guard.room_for(2 * body):
         pass
     off = DiskGuard([a_disk(0, keep_free=0)])

@@ -269,8 +269,8 @@ def test_endpoint_addresses():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"embeddings_url": "http://m.test"}, "CARREL_EMBEDDINGS_MODEL must name"),
-        ({**ENDPOINT, "embeddings_model": "all-MiniLM-L6-v2"}, "local model's name"),
+        ({"embeddings_url": "http://m.test"}, "so set CARREL_EMBEDDINGS_MODEL to a model"),
+        ({**ENDPOINT, "embeddings_model": "all-MiniLM-L6-v2"}, "because the local model has this name"),
         ({**ENDPOINT, "embeddings_dimensions": 1537}, "index tables for"),
     ],
 )
@@ -293,7 +293,7 @@ def test_further_models_of_an_endpoint():
             remote_models(settings(known))
     with pytest.raises(ValueError, match="such as large=1536"):
         settings("large")
-    with pytest.raises(ValueError, match="set that"):
+    with pytest.raises(ValueError, match="set CARREL_EMBEDDINGS_URL"):
         remote_models(Settings.model_validate({"embeddings_further_models": "large=1536"}))
 
 
@@ -301,6 +301,6 @@ def test_unknown_models_are_refused():
     remote = embedder(good)
     embedders = Embedders(remote)
     assert embedders.get() is embedders.get("a-model") is remote
-    with pytest.raises(BadRequest, match="there are: a-model") as refused:
+    with pytest.raises(BadRequest, match="Choose one of: a-model") as refused:
         embedders.get("another")
     assert refused.value.code == "unknown_model"

@@ -55,8 +55,7 @@ Incremental = Annotated[
     bool, typer.Option("--incremental", help="Write the changes since the last backup to CARREL_ARCHIVE_URL.")
 ]
 KeepDays = Annotated[
-    int | None,
-    typer.Option("--keep-days", min=1, help="Remove from the archive what is needed to go back to no moment since."),
+    int | None, typer.Option("--keep-days", min=1, help="Remove data that no restore to these last days needs.")
 ]
 Moment = Annotated[
     str | None,

@@ -39,7 +39,7 @@ def server_account() -> pwd.struct_passwd:
             return pwd.getpwuid(user)
         except KeyError:
             raise DatabaseServerError(
-                f"The embedded PostgreSQL needs a named user, and the system knows no user with the id {user}. Add an "
+                f"The embedded PostgreSQL needs a named user, but the system has no user with the id {user}. Add an "
                 "entry to /etc/passwd, run Carrel as another user, or set CARREL_DATABASE_URL."
             ) from None
     try:
@@ -100,8 +100,8 @@ def cluster_folder(data_dir: Path) -> Path:
     folder = data_dir.resolve() / "postgres"
     if folder.is_symlink() and not folder.exists():
         raise DatabaseServerError(
-            f"The database of {data_dir} is missing: {folder} leads to {folder.readlink()}, where there is nothing."
-            " Mount or restore that, or remove the link to begin with an empty database."
+            f"The database of {data_dir} is missing: {folder} links to {folder.readlink()}, which does not exist. "
+            "Mount or restore that folder, or remove the link to begin with an empty database."
         )
     return folder.resolve()
 

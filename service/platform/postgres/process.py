@@ -58,7 +58,7 @@ def remove_stale_file(folder: Path) -> None:
         if not path.exists() or _is_free(_recorded_pid(read_pid_file(folder))):
             return
         if _is_worked_in(folder) or _is_listened_to(folder):
-            msg = f"Processes of a PostgreSQL still work in {folder}. They end by themselves, or have to be ended."
+            msg = f"Processes of a PostgreSQL still run in {folder}. Wait until they end, or end them."
             raise UnknownServerError(msg)
         path.unlink(missing_ok=True)
 
@@ -68,7 +68,7 @@ def _certainty(folder: Path) -> Generator[None]:
     try:
         yield
     except (OSError, psutil.Error) as exc:
-        msg = f"Whether the PostgreSQL in {folder} runs can't be told at the moment: {exc}. Nothing of it was touched."
+        msg = f"It is unknown whether the PostgreSQL in {folder} runs: {exc}. Nothing was changed."
         raise UnknownServerError(msg) from exc
 
 

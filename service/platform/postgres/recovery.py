@@ -52,7 +52,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_READ) as tar:
             for member in tar:
                 if not (member.isfile() or member.isdir()):
-                    raise RecoveryError(f"{member.name[:100]!r} in the backup is no plain file.")
+                    raise RecoveryError(f"{member.name[:100]!r} in the backup is not a plain file.")
                 tar.extract(member, folder, filter="data")
                 self._give(folder / member.name)
 
@@ -96,7 +96,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         if until is not None and _NOT_REACHED in told:
             (self._folder / "log").unlink()
             return False
-        raise RecoveryError(f"PostgreSQL can't replay the log. It says:\n{told}")
+        raise RecoveryError(f"PostgreSQL can't replay the log:\n{told}")
 
     def left_log_at(self) -> str:
         """Return the log position where the recovered database, now open, began its own history."""

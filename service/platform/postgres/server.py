@@ -219,7 +219,7 @@ class EmbeddedPostgres:
         except (OSError, subprocess.CalledProcessError) as exc:
             shutil.rmtree(partial, ignore_errors=True)
             told = exc.output if isinstance(exc, subprocess.CalledProcessError) else exc
-            raise host.DatabaseServerError(f"No database can be made in {self._folder.parent}:\n{told}") from exc
+            raise host.DatabaseServerError(f"The database can't be created in {self._folder.parent}:\n{told}") from exc
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
@@ -246,14 +246,14 @@ class EmbeddedPostgres:
                     raise
             if attempt == ATTEMPTS:
                 raise host.DatabaseServerError(
-                    f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}"
+                    f"The embedded PostgreSQL did not start. The end of its log:\n{self._log_end()}"
                 )
             time.sleep(attempt)
         logger.debug("embedded_postgres_answers", folder=str(self._folder))
         try:
             self._prepare()
         except psycopg.Error as error:
-            raise host.DatabaseServerError(f"The embedded PostgreSQL can't be made ready: {error}") from error
+            raise host.DatabaseServerError(f"The embedded PostgreSQL can't be prepared: {error}") from error
 
     def _measured_parameters(self) -> dict[str, str]:
         segments = (path.stat().st_size for path in (self._folder / "pg_wal").glob("0*") if path.is_file())

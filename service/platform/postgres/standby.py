@@ -41,7 +41,7 @@ class EmbeddedStandby(RecoveringPostgres):
     def follow(self) -> None:
         """Start the server unless its process runs: a standby answers no queries. Raises RecoveryError."""
         if self.process() is None and not self._launch():
-            raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
+            raise RecoveryError(f"The standby did not start. The end of its log:\n{self._log_end()}")
 
     def newest_segment(self) -> Segment:
         name = max(path.name for path in (self._folder / "pg_wal").glob(_SEGMENTS))
@@ -70,9 +70,9 @@ class EmbeddedStandby(RecoveringPostgres):
             try:
                 self._run("pg_ctl", "-D", self._name(), *wait, "promote", folder=self._folder)
             except subprocess.CalledProcessError as error:
-                raise RecoveryError(f"The standby can't be promoted. PostgreSQL says:\n{error.output}") from error
+                raise RecoveryError(f"The standby can't be promoted:\n{error.output}") from error
         if not self._answers():
-            raise DatabaseServerError(f"The promoted database does not answer. Its log ends:\n{self._log_end()}")
+            raise DatabaseServerError(f"The promoted database does not answer. The end of its log:\n{self._log_end()}")
 
     def is_standby(self) -> bool:
         return (self._folder / self.signal_file).exists()

@@ -34,7 +34,7 @@ class Embedders:
             return self.default
         if name not in self._embedders:
             raise BadRequest(
-                f"No such embeddings model; there are: {', '.join(self._embedders)}.", code="unknown_model"
+                f"There is no such embeddings model. Choose one of: {', '.join(self._embedders)}.", code="unknown_model"
             )
         return self._embedders[name]
 
@@ -81,15 +81,15 @@ def remote_models(settings: Settings) -> dict[str, int]:
     for dimensions in further.values():
         _check_dimensions(dimensions, setting="CARREL_EMBEDDINGS_FURTHER_MODELS")
     if {MINILM, settings.embeddings_model} & further.keys():
-        raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS names a model that there is already.")
+        raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS has a model that already exists.")
     if settings.embeddings_url is None:
         if further:
-            raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS are of the endpoint in CARREL_EMBEDDINGS_URL; set that.")
+            raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS needs an endpoint: set CARREL_EMBEDDINGS_URL.")
         return {}
     if settings.embeddings_model is None:
-        raise ValueError("CARREL_EMBEDDINGS_URL is set, so CARREL_EMBEDDINGS_MODEL must name a model there.")
+        raise ValueError("CARREL_EMBEDDINGS_URL is set, so set CARREL_EMBEDDINGS_MODEL to a model of that endpoint.")
     if settings.embeddings_model == MINILM:
-        raise ValueError(f"CARREL_EMBEDDINGS_MODEL can't be {MINILM}, which is the local model's name.")
+        raise ValueError(f"CARREL_EMBEDDINGS_MODEL can't be {MINILM}, because the local model has this name.")
     return {settings.embeddings_model: default, **further}
 
 

@@ -213,7 +213,7 @@ class DistantArithmetic:
                 lost_at = min(lost_at, loop.time())
                 await asyncio.sleep(AGAIN_SECONDS)
         raise Unavailable(
-            f"The service's embedding process is being started again. Try again in {RETRY_SECONDS} s.",
+            f"The service's embedding process is restarting. Try again in {RETRY_SECONDS} s.",
             code="embedding_away",
             retry_after=RETRY_SECONDS,
         )

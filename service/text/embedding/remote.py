@@ -131,7 +131,7 @@ class RemoteEmbedder:
         except ValidationError as exc:
             raise _misconfigured("didn't answer with embeddings: check CARREL_EMBEDDINGS_URL", response) from exc
         if [row.index for row in data] != list(range(count)):
-            raise _misconfigured("answered for other texts than it was asked", response)
+            raise _misconfigured("answered with embeddings of other texts", response)
         lengths = {len(row.embedding) for row in data}
         if lengths != {self.model.dimensions}:
             raise _misconfigured(

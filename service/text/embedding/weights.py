@@ -48,7 +48,7 @@ def read_folder(folder: Path) -> ModelFiles:
     try:
         files = _read_model(folder)
     except (AttributeError, LookupError, TypeError) as error:
-        raise ModelFilesError(f"A file of JSON in {folder} has another shape than it should: {error!r}") from error
+        raise ModelFilesError(f"A JSON file in {folder} has the wrong structure: {error!r}") from error
     digest = hashlib.sha256(json.dumps([files.pooling, files.prefixes]).encode())
     for path in (files.weights, files.config, files.tokenizer):
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def _read_model(folder: Path) -> ModelFiles:
     modes = [name for name, is_on in pooling.items() if name.startswith("pooling_mode_") and is_on is True]
     further = [*(steps.keys() - {"Transformer", "Pooling", "Normalize"}), *({*modes} - _POOLINGS.keys())]
     if further or len(modes) != 1:
-        raise ModelFilesError(f"{folder} has what can't be run here: {', '.join(further) or modes}.")
+        raise ModelFilesError(f"{folder} has unsupported parts: {', '.join(further) or modes}.")
     prompts = _read(folder / "config_sentence_transformers.json", {}).get("prompts", {})
     longest = _read(config, {}).get("max_position_embeddings", 514) - 2
     return ModelFiles(

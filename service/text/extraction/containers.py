@@ -46,7 +46,7 @@ def parse_archive(path: Path, builder: BlockBuilder) -> None:
     """Add the paths of an archive's files, read as documents of their own."""
     with _open_archive(path, builder.limits, builder.file_name) as entries:
         if not entries:
-            raise without_text("The archive holds no files. Check that it is the one you meant to send.")
+            raise without_text("The archive holds no files. Check that you sent the right archive.")
         if all(entry.is_encrypted for entry in entries):
             raise encrypted_file("ZIP")
         builder.file_count = len(entries)
@@ -97,7 +97,7 @@ def _read(entry: _Entry, largest: int) -> ContainedFile:
     else:
         if len(content) <= largest:
             return ContainedFile(entry.path, content)
-        message = f"The file has more than {largest:,} bytes, more than a file may have. Split it into smaller files."
+        message = f"The file has more than {largest:,} bytes, which is the limit. Split it into smaller files."
         return ContainedFile(entry.path, None, "file_too_large", message)
     return ContainedFile(entry.path, None, why.code, why.message)
 

@@ -104,6 +104,6 @@ def _score_word(word: str) -> float:
 def _not_text() -> Unreadable:
     return Unreadable(
         "file_type_mismatch",
-        "The file's name promises text, but it holds binary data or text in an encoding that can't be told. "
-        "Save it as UTF-8 text, or give it the name that belongs to its real type.",
+        "The file's name promises text, but its content is binary or in an unknown encoding. Save it as UTF-8 text, or "
+        "give it the name that matches its real type.",
     )

@@ -12,7 +12,7 @@ FailureCode = Literal[
     "file_too_complex",
 ]
 
-OUT_OF_MEMORY = "Reading the file takes more memory than a file may take."
+OUT_OF_MEMORY = "Reading the file takes more memory than is allowed."
 # libxml2's XML_ERR_NO_MEMORY and expat's XML_ERROR_NO_MEMORY.
 _OUT_OF_MEMORY = frozenset({("lxml.etree", 2), ("xml.etree.ElementTree", 1)})
 
@@ -30,7 +30,7 @@ class Unreadable(Exception):  # noqa: N818 - named for what the file is
 def corrupt_file(kind: str, cause: str | None = None) -> Unreadable:
     return Unreadable(
         "file_corrupt",
-        f"The file is damaged or cut off: it can't be read as {kind}. Open it, save it again, and send that copy.",
+        f"The file is damaged or incomplete: it can't be read as {kind}. Open it, save it again, and send that copy.",
         cause,
     )
 
@@ -44,7 +44,7 @@ def damaged_file(kind: str, error: Exception) -> Unreadable:
 
 def encrypted_file(kind: str) -> Unreadable:
     return Unreadable(
-        "file_encrypted", f"The {kind} file is protected by a password. Save a copy without the password and send that."
+        "file_encrypted", f"The {kind} file has a password. Save a copy without the password and send that copy."
     )
 
 

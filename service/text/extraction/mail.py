@@ -181,7 +181,7 @@ def _add_message(message: EmailMessage, builder: BlockBuilder, number: int = 0) 
     builder.quoted = False
     names = _leave_out_parts(message, builder, f"message {number}" if number else "")
     if len(builder.blocks) == before and not subject and not names:
-        raise without_text("The message has neither a subject nor a text. Send what it carries as files of their own.")
+        raise without_text("The message has no subject and no text. Send its attachments as separate files.")
     builder.paragraph("Attachments: " + ", ".join(names) if names else "")
     return subject or None
 

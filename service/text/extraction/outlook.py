@@ -230,7 +230,7 @@ class _MessageFile:
         path = "/".join((*folder, name))
         self._left -= self._file.get_size(path)
         if self._left < 0:
-            raise too_complex("The message carries more than a message may.")
+            raise too_complex("The message has more attachments than allowed.")
         with self._file.openstream(path) as stream:
             return stream.read()
 

@@ -87,7 +87,7 @@ def check_size(total: int, packed: int, limits: Limits, *, largest: int) -> None
 
 def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits, refused: re.Pattern[bytes]) -> None:
     if entry.flag_bits & ENCRYPTED:
-        raise Unreadable("file_encrypted", "The file is protected by a password. Save a copy without it and send that.")
+        raise Unreadable("file_encrypted", "The file has a password. Send a copy without the password.")
     size = 0
     with archive.open(entry) as unpacked:
         head = unpacked.read(_HEAD)
@@ -96,7 +96,7 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limit
         if entry.filename == _MANIFEST and _ENCRYPTION in declared:
             raise encrypted_file("OpenDocument")
         if _is_markup(entry.filename) and refused.search(declared):
-            raise too_complex("The file declares XML entities, which no Office program writes.")
+            raise too_complex("The file declares XML entities, which Office programs never write.")
         while data := unpacked.read(_READ):
             size += len(data)
             if size > limits.entry_bytes:

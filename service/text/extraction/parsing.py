@@ -65,7 +65,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
             raise without_text(
                 "The file holds pictures and no text. Load it with readPictures, so that text in its pictures is read."
             )
-        raise without_text("The file has no text in it. Check that it is the file you meant to send.")
+        raise without_text("The file has no text in it. Check that you sent the right file.")
     is_headed = file_format.name not in _HEADED_BY_PARTS and not (named and file_format.name in _BOOKS)
     title = choose_title(named, builder.blocks if is_headed else ())
     is_text = named and (not is_placeholder(named) or (file_format.name in _PAGES and any(map(str.isalpha, named))))

@@ -174,5 +174,5 @@ def _mismatch(named: FileFormat | None, found: str) -> Unreadable:
     promised = named.name if named else "nothing"
     return Unreadable(
         "file_type_mismatch",
-        f"The file's name says {promised} and its content is {found}. Give it the name that belongs to its content.",
+        f"The file's name says {promised}, but its content is {found}. Give it the name that matches its content.",
     )

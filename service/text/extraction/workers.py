@@ -136,7 +136,7 @@ class Extractor:
                 outcome = await self._pool.run(work, given, seconds=WAIT_FACTOR * seconds)
                 break
             except TimeoutError as error:
-                message = f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s."
+                message = f"The service is too busy to read the file now. Send it again in {_LATE_SECONDS} s."
                 raise Unavailable(message, code="reading_late", retry_after=_LATE_SECONDS) from error
             except (ProcessExpired, RuntimeError) as error:
                 code = getattr(error, "exitcode", None)

@@ -42,7 +42,7 @@ def read_page(
     except Unreadable as refusal:
         return ReadPage(error=refusal.message)
     except MemoryError:
-        return ReadPage(error="Reading the page takes more memory than a page may take.")
+        return ReadPage(error="Reading the page takes more memory than is allowed.")
     except Exception as error:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
         return ReadPage(error="The page is damaged.", cause=repr(error))
     new = [line for line in lines if not is_known(line.text, words)]

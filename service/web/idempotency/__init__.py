@@ -50,7 +50,7 @@ class Attempt:
         digest = await self.digest()
         kept = await queries.claim(self.connection, self.key, request_digest=digest)
         if kept is not None and kept.request_digest != digest:
-            raise Conflict(f"This {HEADER} was used for another request. Use a new one.", code="idempotency_key_reused")
+            raise Conflict(f"This {HEADER} was used for another request. Use a new key.", code="idempotency_key_reused")
         return kept
 
     async def keep(self, body: bytes) -> None:
@@ -63,7 +63,7 @@ def idempotency_key(request: Request) -> str | None:
     """Return the request's key, None without a key. Raises 400 unless the key is 1 to 255 visible ASCII characters."""
     value = request.headers.get(HEADER)
     if value is not None and not KEY_SHAPE.fullmatch(value):
-        raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
+        raise BadRequest(f"{HEADER} must have 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
     return value
 
 
@@ -107,7 +107,7 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
         if kept := await attempt.claim():
             if kept.body is None:
                 raise Conflict(
-                    "This was done before, and its response showed a secret, once. Make a new one if it is lost.",
+                    "This request was already done. Its response showed a secret once. If you lost it, create another.",
                     code="already_done",
                 )
             return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})

@@ -16,7 +16,7 @@ def warn(settings: Settings) -> None:
         logger.warning(
             "https_required",
             issuer=settings.issuer,
-            advice="Nobody can sign in and no client gets a token: they would be readable on the way. Set "
+            advice="People can't sign in and clients get no token, because these would be readable in transit. Set "
             "CARREL_PUBLIC_URL to an https address.",
         )
 
@@ -28,7 +28,7 @@ def refuse_readable(request: Request, runtime: Runtime) -> None:
         return
     if not is_confidential(issuer) or not is_confidential(f"http://{request.headers.get('host', '')}"):
         raise Forbidden(
-            "Passwords and tokens are taken over https alone, or on the machine that the service runs on. Tell those "
-            "who run it to set CARREL_PUBLIC_URL to its https address.",
+            "Passwords and tokens are accepted only over https, or on the service's own machine. Ask an operator to "
+            "set CARREL_PUBLIC_URL to its https address.",
             code="https_required",
         )

@@ -2,9 +2,9 @@
 "use strict";
 
 const PROBLEMS = {
-  InvalidStateError: "This device has a passkey for this account already.",
-  NotAllowedError: "No passkey was given: it took too long, was cancelled, or there is none on this device.",
-  NotSupportedError: "This device can't make a passkey that asks for a PIN or a finger.",
+  InvalidStateError: "This device already has a passkey for this account.",
+  NotAllowedError: "No passkey was used: it took too long, was cancelled, or this device has no passkey.",
+  NotSupportedError: "This device can't create a passkey with a PIN, face or fingerprint.",
 };
 
 function toBytes(text) {

@@ -93,7 +93,7 @@ def cookieless(request: Request, *, again: str) -> HTMLResponse:
         request,
         title="Please try again",
         text="This page has expired. Try again.",
-        hint="If you see this again, let your browser keep cookies of this address until it is closed.",
+        hint="If you see this again, allow cookies for this address in your browser.",
         links=[(again, "Try again")],
         status=403,
     )
