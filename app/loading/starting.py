@@ -363,7 +363,7 @@ def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
 def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
     show_text(
         "Carrel re-indexes a document when it changes. Use this for documents uploaded without re-indexing, "
-        "or to change the embedding model. Search works meanwhile."
+        "or to change the embedding model. Search keeps working."
     )
     collection = _choose_collection(show_errors(api.collections), everything=True)
     kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
