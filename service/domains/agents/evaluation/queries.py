@@ -1,16 +1,16 @@
 """SQL of evaluation sets, their cases, runs and results."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from pydantic import Field, field_validator
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.evaluation import AdminEvaluationSetsListRequest, EvaluationSet
-from carrel.wire.evaluation_runs import EvaluationRun
+from carrel.wire.evaluation import AdminEvaluationSetsListRequest, EvaluationCase, EvaluationSet, KeptJudgement
+from carrel.wire.evaluation_runs import AskedSettings, EvaluationRun, KeptResult
 from service.auth.callers import Caller
 from service.domains.agents.definitions.queries import select_collection_ids
 from service.identity.queries import user_as
@@ -20,17 +20,16 @@ from service.schema.catalog import collections
 from service.schema.identity import principals
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCase:
-    """A case; `judgements` are the grades by external id, `statements` the facts required in the reply."""
+class StoredCase(EvaluationCase):
+    """A case with its place in the set, made of the grades by external id."""
 
-    case_id: UUID
     case_no: int
-    question: str
-    note: str | None
-    judgements: dict[str, int]
-    statements: list[str]
-    nothing_answers: bool
+
+    @field_validator("judgements", mode="before")
+    @classmethod
+    def _best_first(cls, grades: dict[str, int]) -> list[KeptJudgement]:
+        ordered = sorted(grades.items(), key=lambda pair: (-pair[1], pair[0]))
+        return [KeptJudgement(document_external_id=name, grade=grade) for name, grade in ordered]
 
 
 SCORES = (
@@ -39,34 +38,21 @@ SCORES = (
 """The columns of results with a mean in each run."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
-    """A run's measurements on a case; `ranks` are the places of documents by external id."""
+class StoredResult(KeptResult):
+    """Measurements on a case with the case's place in the set, made of the ranks by external id."""
 
-    case_id: UUID
     case_no: int
-    question: str
-    ndcg: float | None
-    recall: float | None
-    reciprocal_rank: float | None
-    precision: float | None
-    answered: bool | None
-    message_id: UUID | None
-    ranks: dict[str, int]
-    statements_said: float | None
-    refused: bool | None
-    groundedness: float | None
-    error: str | None
+
+    @field_validator("found", mode="before")
+    @classmethod
+    def _best_first(cls, ranks: dict[str, int]) -> list[str]:
+        return sorted(ranks, key=ranks.__getitem__)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """An agent's instructions and retrieval settings; `model` None means the service's default."""
+class AgentSettings(AskedSettings):
+    """An agent's settings with its model; None means the service's default."""
 
-    model: str | None
-    instructions: str
-    retrieval: dict[str, Any]
-    collection_ids: list[UUID]
+    model: Annotated[str | None, Field(exclude=True)]
 
 
 def _is_set(organization_id: UUID, set_id: UUID) -> sa.ColumnElement[bool]:
@@ -157,7 +143,7 @@ async def rename_set(connection: Connection, organization_id: UUID, *, set_id: U
 
 async def delete_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> None:
     """Delete a set with its cases, runs and results."""
-    await connection.execute(sa.delete(evaluation_sets).where(_is_set(organization_id, set_id)))
+    await sql.delete_rows(connection, evaluation_sets, organization_id, evaluation_set_id=set_id)
 
 
 async def save_cases(
@@ -234,10 +220,8 @@ async def remove_judgements(
 
 
 async def delete_case(connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
-    statement = sa.delete(evaluation_cases).where(
-        _is_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id
-    )
-    return (await connection.execute(statement.returning(evaluation_cases.c.case_id))).one_or_none() is not None
+    key = {"evaluation_set_id": set_id, "case_id": case_id}
+    return await sql.delete_rows(connection, evaluation_cases, organization_id, **key) > 0
 
 
 async def list_cases(
@@ -245,25 +229,21 @@ async def list_cases(
     organization_id: UUID,
     *,
     set_id: UUID,
-    question_contains: str | None,
-    after: int,
-    limit: int,
+    ids: Collection[UUID] | None = None,
+    question_contains: str | None = None,
+    after: int = 0,
+    limit: int | None = None,
 ) -> list[StoredCase]:
-    statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase)).where(
-        _is_of_set(organization_id, set_id), evaluation_cases.c.case_no > after
+    """List the cases of a set in the order of their addition; limited to `ids` if given."""
+    note = sa.func.nullif(evaluation_cases.c.note, "").label("note")
+    statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase, note)).where(
+        _is_of_set(organization_id, set_id),
+        evaluation_cases.c.case_no > after,
+        sql.optional_in(evaluation_cases.c.case_id, ids),
     )
     if question_contains:
         statement = statement.where(evaluation_cases.c.question.icontains(question_contains, autoescape=True))
     return await sql.find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredCase)
-
-
-async def find_cases(
-    connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
-) -> list[StoredCase]:
-    statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase)).where(
-        _is_of_set(organization_id, set_id), sql.in_array(evaluation_cases.c.case_id, case_ids)
-    )
-    return await sql.find_rows(connection, statement, StoredCase)
 
 
 async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
@@ -333,9 +313,9 @@ async def list_runs(
     organization_id: UUID,
     *,
     set_id: UUID,
-    ids: Collection[UUID] | None,
-    before: UUID | None,
-    limit: int,
+    ids: Collection[UUID] | None = None,
+    before: UUID | None = None,
+    limit: int | None = None,
 ) -> list[EvaluationRun]:
     """List runs of a set, newest first, with the people behind them; limited to `ids` if given."""
     run_id = evaluation_runs.c.evaluation_run_id
@@ -358,9 +338,9 @@ async def list_results(
     connection: Connection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
 ) -> list[StoredResult]:
     """List a run's measurements in the order of the cases."""
-    cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
+    others = (evaluation_cases.c.case_no, evaluation_cases.c.question, evaluation_results.c.ranks.label("found"))
     statement = (
-        sa.select(*sql.columns_of(evaluation_results, StoredResult, *cases))
+        sa.select(*sql.columns_of(evaluation_results, StoredResult, *others))
         .join(evaluation_cases, evaluation_cases.c.case_id == evaluation_results.c.case_id)
         .where(
             sql.matches(evaluation_results, organization_id, evaluation_run_id=run_id),
@@ -372,9 +352,5 @@ async def list_results(
 
 async def delete_run(connection: Connection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
     """Delete a run of a set with its results; return False when it doesn't exist."""
-    statement = sa.delete(evaluation_runs).where(
-        _is_run(organization_id, set_id), evaluation_runs.c.evaluation_run_id == run_id
-    )
-    return (
-        await connection.execute(statement.returning(evaluation_runs.c.evaluation_run_id))
-    ).one_or_none() is not None
+    key = {"evaluation_set_id": set_id, "evaluation_run_id": run_id}
+    return await sql.delete_rows(connection, evaluation_runs, organization_id, **key) > 0

@@ -12,7 +12,6 @@ from service.audit.versions import change_between, differences, refuse_stale, to
 from service.auth.callers import Caller
 from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
-from service.domains.agents.evaluation.queries import StoredCase
 from service.domains.documents.collections.service import unknown_collection
 from service.identity.queries import lock_organization
 from service.platform.errors import Conflict, NotFound, required
@@ -134,9 +133,9 @@ async def put_judgements(
 
 async def _find_cases(
     connection: Connection, caller: Caller, set_id: UUID, case_ids: Sequence[UUID]
-) -> dict[UUID, evaluation.EvaluationCase]:
-    rows = await queries.find_cases(connection, caller.organization_id, set_id=set_id, case_ids=case_ids)
-    return {row.case_id: _to_case(row) for row in rows}
+) -> Mapping[UUID, evaluation.EvaluationCase]:
+    found = await queries.list_cases(connection, caller.organization_id, set_id=set_id, ids=case_ids)
+    return {one.case_id: one for one in found}
 
 
 async def remove_judgements(
@@ -173,9 +172,7 @@ async def list_cases(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return evaluation.AdminEvaluationSetsListCasesResponse(
-        cases=[_to_case(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return evaluation.AdminEvaluationSetsListCasesResponse(cases=[*page.items], next_page_token=page.next_page_token)
 
 
 async def lock_set(connection: Connection, caller: Caller, set_id: UUID) -> None:
@@ -238,15 +235,3 @@ def _unknown_set() -> NotFound:
 
 def _name_taken() -> Conflict:
     return Conflict("Another evaluation set has this name. Choose another name.", code="evaluation_set_name_taken")
-
-
-def _to_case(row: StoredCase) -> evaluation.EvaluationCase:
-    best_first = sorted(row.judgements.items(), key=lambda pair: (-pair[1], pair[0]))
-    return evaluation.EvaluationCase(
-        case_id=row.case_id,
-        question=row.question,
-        judgements=[evaluation.KeptJudgement(document_external_id=name, grade=grade) for name, grade in best_first],
-        statements=row.statements,
-        nothing_answers=row.nothing_answers,
-        note=row.note or None,
-    )

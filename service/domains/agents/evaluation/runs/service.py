@@ -3,14 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import evaluation_runs
-from carrel.wire.agents import AgentRetrieval
 from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
@@ -20,7 +18,7 @@ from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
 from service.domains.agents.evaluation.service import lock_set, record_change, require_set
 from service.platform.database import Database
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -130,13 +128,7 @@ async def list_results(
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
     return evaluation_runs.AdminEvaluationSetsListResultsResponse(
-        results=[
-            evaluation_runs.KeptResult.model_validate(
-                {**asdict(row), "found": sorted(row.ranks, key=row.ranks.__getitem__)}
-            )
-            for row in page.items
-        ],
-        next_page_token=page.next_page_token,
+        results=[*page.items], next_page_token=page.next_page_token
     )
 
 
@@ -181,7 +173,7 @@ async def _existing_results(
     connection: Connection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
 ) -> list[evaluation_runs.CaseResult]:
     ids, set_id = [one.case_id for one in request.results], request.evaluation_set_id
-    found = await queries.find_cases(connection, caller.organization_id, set_id=set_id, case_ids=ids)
+    found = await queries.list_cases(connection, caller.organization_id, set_id=set_id, ids=ids)
     known = {one.case_id for one in found}
     results = [one for one in request.results if one.case_id in known]
     if not results and request.evaluation_run_id is None:
@@ -196,16 +188,11 @@ async def _describe_agent(
     if agent_id is None:
         return {}
     agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
-    settings = evaluation_runs.AskedSettings(
-        instructions=agent.instructions,
-        collection_ids=agent.collection_ids,
-        retrieval=AgentRetrieval(**agent.retrieval),
-    )
     return {
         "agent_id": agent_id,
         "model": agent.model or default_model,
         "instructions_digest": hashlib.sha256(agent.instructions.encode()).hexdigest(),
-        "settings": settings.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "settings": agent.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
 
 
@@ -213,12 +200,8 @@ async def _require_run(
     connection: Connection, caller: Caller, set_id: UUID, run_id: UUID
 ) -> evaluation_runs.EvaluationRun:
     await require_set(connection, caller, set_id)
-    found = await queries.list_runs(
-        connection, caller.organization_id, set_id=set_id, ids=[run_id], before=None, limit=1
-    )
-    if not found:
-        raise _unknown_run()
-    return found[0]
+    found = await queries.list_runs(connection, caller.organization_id, set_id=set_id, ids=[run_id])
+    return required(next(iter(found), None), _unknown_run())
 
 
 def _unknown_run() -> NotFound:
