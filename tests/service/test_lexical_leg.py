@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from carrel.wire.collections import FieldType
 from carrel.wire.search import FilterOperator, SearchMode
 from service.auth.callers import Caller
-from service.domains.documents.collections.filters import Condition, Kind
+from service.domains.documents.collections.filters import Condition
 from service.domains.search import queries, sql
 from service.domains.search.fusion import Legs
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
@@ -100,7 +101,7 @@ def by_every_chunk(asked: SearchQuery) -> SearchQuery:
 async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, by_chunk: bool, is_owner: bool) -> None:
     draw = random.Random(5)  # noqa: S311 - nothing secret
     whole = Scope(caller=reader(corpus, is_owner=is_owner), space=corpus.space, by_chunk=by_chunk)
-    narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))
+    narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, FieldType.STRING, "x"),))
     bounds = set[bool]()
     for _ in range(25):
         asked = await weigh(corpus, draw.sample(WORDS, draw.randint(1, 4)), most=draw.choice([5, 20, 60, 1000]))
@@ -158,7 +159,7 @@ def function_of_the_service(service: RunningService) -> Iterator[None]:
 @pytest.mark.parametrize("by_chunk", [False, True])
 async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chunk) -> None:
     whole = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
-    narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))
+    narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, FieldType.STRING, "x"),))
     asked = replace(await weigh(corpus, ["word0", "word9"], most=1000), mode=SearchMode.HYBRID)
     of_much = [await candidates(corpus, scope, by_every_chunk(asked)) for scope in (whole, narrowed)]
     monkeypatch.setattr(sql, "FEW_PAGES", 10_000)

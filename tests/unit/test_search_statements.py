@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from sqlalchemy.dialects import postgresql
 
+from carrel.wire.collections import FieldType
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.filters import Condition, Kind
+from service.domains.documents.collections.filters import Condition
 from service.domains.search import queries, sql
 from service.domains.search.scoring.sql import AnySelect, Shape
 from service.domains.search.search_query import Scope
 from service.index.service import Space
 
-CONDITION = (Condition("a", FilterOperator.EQUAL, Kind.STRING, "b"),)
+CONDITION = (Condition("a", FilterOperator.EQUAL, FieldType.STRING, "b"),)
 SHAPES = [
     Shape(384, by_chunk, conditions, by_resource_type, distributed, has_vectors_inside=inside)
     for by_chunk in (False, True)

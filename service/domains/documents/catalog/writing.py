@@ -1,7 +1,7 @@
 """The rows of an upload, in a single transaction: document, version, text, readers, and collection."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -260,18 +260,13 @@ async def _place_document(connection: Connection, decision: Decision, indexing: 
     if placement is None:
         return False
     is_given, there = decision.upload.form.custom_metadata is not None, placement.membership
-    metadata = there.custom_metadata if there and not is_given else placement.metadata
+    if there and not is_given:
+        placement = replace(placement, metadata=there.custom_metadata)
     space_id = placement.collection.space_id
-    if space_id in indexing.space_ids and there is not None and there.custom_metadata == metadata:
+    if space_id in indexing.space_ids and there is not None and there.custom_metadata == placement.metadata:
         return False
     placed = await place_document(
-        connection,
-        decision.caller,
-        document_id=decision.document_id,
-        version=decision.version,
-        placement=placement,
-        metadata=metadata,
-        is_begun=indexing.is_begun,
+        connection, decision.caller, placement, version=decision.version, is_begun=indexing.is_begun
     )
     if placed.to_index and space_id not in indexing.space_ids:
         indexing.space_ids.append(space_id)

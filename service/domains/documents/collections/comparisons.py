@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, ColumnElement, DateTime, Double, Text, bindparam, case, cast, func, or_
 
+from carrel.wire.collections import FieldType
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.filters import ORDERINGS, Comparison, Kind
+from service.domains.documents.collections.filters import ORDERINGS, Comparison
 
 
 def name_of_value(number: int) -> str:
@@ -18,7 +19,7 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
     """Build a metadata value's condition. An absent value, or a value of another type, matches only "not equal"."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
     other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
-    if comparison.kind is Kind.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
+    if comparison.kind is FieldType.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
         held, other = func.lower(held), func.lower(other)
     if comparison.operator is FilterOperator.CONTAINS:
         return func.strpos(held, other) > 0
@@ -27,9 +28,9 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
     return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
 
 
-def as_key(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+def as_key(held: ColumnElement[str], kind: FieldType) -> ColumnElement[Any]:
     """Build a value's key in an order, NULL for no value of the type; case doesn't matter for text."""
-    return func.lower(func.nullif(held, "")).collate("C") if kind is Kind.STRING else _cast_value(held, kind)
+    return func.lower(func.nullif(held, "")).collate("C") if kind is FieldType.STRING else _cast_value(held, kind)
 
 
 _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
@@ -42,11 +43,11 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
 }
 
 
-def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+def _cast_value(held: ColumnElement[str], kind: FieldType) -> ColumnElement[Any]:
     """Read a stored string as a kind; NULL when impossible, never an error."""
-    if kind is Kind.STRING:
+    if kind is FieldType.STRING:
         return held.collate("C")
-    if kind is Kind.DATETIME:
+    if kind is FieldType.DATETIME:
         # A time without an offset is in UTC, whatever the session's zone.
         has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
         aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
@@ -55,11 +56,15 @@ def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
     return case((func.pg_input_is_valid(held, _TYPE_NAMES[kind]), cast(held, _SQL_TYPES[kind])))
 
 
-_SQL_TYPES: Mapping[Kind, Any] = {
-    Kind.STRING: Text(),
-    Kind.INT: BigInteger(),
-    Kind.DOUBLE: Double[float](),
-    Kind.DATETIME: DateTime(timezone=True),
-    Kind.BOOLEAN: Boolean(),
+_SQL_TYPES: Mapping[FieldType, Any] = {
+    FieldType.STRING: Text(),
+    FieldType.INT: BigInteger(),
+    FieldType.DOUBLE: Double[float](),
+    FieldType.DATETIME: DateTime(timezone=True),
+    FieldType.BOOLEAN: Boolean(),
 }
-_TYPE_NAMES: Mapping[Kind, str] = {Kind.INT: "bigint", Kind.DOUBLE: "double precision", Kind.BOOLEAN: "boolean"}
+_TYPE_NAMES: Mapping[FieldType, str] = {
+    FieldType.INT: "bigint",
+    FieldType.DOUBLE: "double precision",
+    FieldType.BOOLEAN: "boolean",
+}

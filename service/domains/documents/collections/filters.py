@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 
+from carrel.wire.collections import FieldType
 from carrel.wire.field_values import expectation, fits, read_value
 from carrel.wire.search import FilterOperator, MetadataFilter
 from service.platform.errors import BadRequest, FieldError
@@ -12,16 +12,6 @@ from service.platform.errors import BadRequest, FieldError
 ORDERINGS = frozenset(
     {FilterOperator.LESS, FilterOperator.GREATER, FilterOperator.LESS_OR_EQUAL, FilterOperator.GREATER_OR_EQUAL}
 )
-
-
-class Kind(StrEnum):
-    """The type for comparing two values; names equal a collection's field types."""
-
-    STRING = "STRING"
-    INT = "INT"
-    DOUBLE = "DOUBLE"
-    DATETIME = "DATETIME"
-    BOOLEAN = "BOOLEAN"
 
 
 Value = str | int | float | datetime | bool
@@ -33,7 +23,7 @@ class Comparison:
 
     field: str
     operator: FilterOperator
-    kind: Kind
+    kind: FieldType
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +40,13 @@ def conditions_by_schema(
     read: list[Condition] = []
     errors: list[FieldError] = []
     for number, each in enumerate(filters):
-        kind = Kind(fields[each.field]) if each.field in fields else None
+        kind = FieldType(fields[each.field]) if each.field in fields else None
         if kind is None:
             known = ", ".join(fields) or "none, its schema is empty"
             errors.append(FieldError(f"{member}.{number}.field", f"The collection has these fields: {known}."))
             continue
         if each.operator is FilterOperator.CONTAINS:
-            kind = Kind.STRING
+            kind = FieldType.STRING
         text = read_value(kind, each.value)
         value = None if text is None else parse_as(kind, text)
         if value is None:
@@ -73,15 +63,15 @@ def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condit
     return tuple(Condition(each.field, each.operator, *_parse_ordering(each)) for each in filters)
 
 
-def _parse_ordering(each: MetadataFilter) -> tuple[Kind, Value]:
-    for kind in (Kind.DOUBLE, Kind.DATETIME) if each.operator in ORDERINGS else ():
+def _parse_ordering(each: MetadataFilter) -> tuple[FieldType, Value]:
+    for kind in (FieldType.DOUBLE, FieldType.DATETIME) if each.operator in ORDERINGS else ():
         value = parse_as(kind, each.value)
         if value is not None:
             return kind, value
-    return Kind.STRING, each.value
+    return FieldType.STRING, each.value
 
 
-def parse_as(kind: Kind, text: str) -> Value | None:
+def parse_as(kind: FieldType, text: str) -> Value | None:
     """Read a value of a kind; None if impossible in a document's metadata. A time without an offset is in UTC."""
     if not fits(kind, text):
         return None
@@ -96,10 +86,10 @@ def _datetime(text: str) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-_PARSERS: Mapping[Kind, Callable[[str], Value]] = {
-    Kind.STRING: str,
-    Kind.INT: int,
-    Kind.DOUBLE: float,
-    Kind.DATETIME: _datetime,
-    Kind.BOOLEAN: "true".__eq__,
+_PARSERS: Mapping[FieldType, Callable[[str], Value]] = {
+    FieldType.STRING: str,
+    FieldType.INT: int,
+    FieldType.DOUBLE: float,
+    FieldType.DATETIME: _datetime,
+    FieldType.BOOLEAN: "true".__eq__,
 }

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -17,6 +18,7 @@ from service.domains.documents.collections.service import (
     refuse_caller_chunks,
     require_document,
 )
+from service.domains.documents.stored.queries import StoredDocument
 from service.index.ingestion.contained.queries import request_with_container
 from service.index.ingestion.indexing import pack_chunks
 from service.index.ingestion.queries import keep_caller_chunks, request_indexing_in_space
@@ -31,11 +33,10 @@ from service.runtime import Runtime
 class RecordedMembership:
     """A recorded membership of a document in a collection: whether it changed, and whether to index it."""
 
-    document_id: UUID
-    version: int
     placement: Placement
-    changed: bool
-    to_index: bool
+    version: int
+    changed: bool = True
+    to_index: bool = True
 
 
 async def add_document(
@@ -46,19 +47,9 @@ async def add_document(
     A container's files, at every level, are added and indexed in turn. 404 without READ on the document or a role in
     the collection, 403 below EDITOR, 400 for metadata, 409 for a caller's chunks, 503 `indexing_backlog`."""
     async with runtime.database.transaction(caller.organization_id) as connection:
-        caller = await acting_for(connection, caller, request.user_email)
-        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
-        placement = await _placement(connection, caller, request, request.custom_metadata)
+        caller, document, placement = await _lock(connection, caller, request)
         refuse_caller_chunks(placement)
-        recorded = await place_document(
-            connection,
-            caller,
-            document_id=document.document_id,
-            version=document.version,
-            placement=placement,
-            metadata=placement.metadata,
-            is_begun=False,
-        )
+        recorded = await place_document(connection, caller, placement, version=document.version)
         if recorded.changed and recorded.to_index:
             runtime.indexer.refuse_backlog(caller.organization_id)
         has_files = bool(document.file.file_count)
@@ -77,30 +68,18 @@ async def add_chunks(
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
-        caller = await acting_for(connection, caller, request.user_email)
-        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
-        placement = await _placement(connection, caller, request, request.custom_metadata)
-        space_id = placement.collection.space_id
+        caller, document, placement = await _lock(connection, caller, request)
         is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
-        await request_indexing_in_space(
-            connection,
-            caller.organization_id,
-            document_id=document.document_id,
-            space_id=space_id,
-            version=document.version,
-            custom_metadata=placement.metadata,
-            is_begun=is_begun,
-            caller_bytes=len(packed),
-        )
+        recorded = RecordedMembership(placement, document.version)
+        await _request_indexing(connection, caller, recorded, is_begun=is_begun, caller_bytes=len(packed))
         await keep_caller_chunks(
             connection,
             caller.organization_id,
             document_id=document.document_id,
-            space_id=space_id,
+            space_id=placement.collection.space_id,
             batch_id=uuid7(),
             chunks=packed,
         )
-        recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", recorded, request.custom_metadata)
     indexed = await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed))
     return wire.AddDocumentChunksToCollectionResponse(**dict(indexed))
@@ -111,57 +90,48 @@ async def reindex_document(
 ) -> wire.ReindexDocumentInCollectionResponse:
     """Chunk and index a document's newest contents again. 404 if not in the collection, 409 for a caller's chunks."""
     async with runtime.database.transaction(caller.organization_id) as connection:
-        caller = await acting_for(connection, caller, request.user_email)
-        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
-        placement = await _placement(connection, caller, request, request.custom_metadata)
+        caller, document, placement = await _lock(connection, caller, request)
         if placement.membership is None:
             raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
         refuse_caller_chunks(placement)
         runtime.indexer.refuse_backlog(caller.organization_id)
-        kept = placement.membership.custom_metadata
-        await request_indexing_in_space(
-            connection,
-            caller.organization_id,
-            document_id=document.document_id,
-            space_id=placement.collection.space_id,
-            version=document.version,
-            custom_metadata=kept if request.custom_metadata is None else placement.metadata,
-            is_begun=False,
-            anew=True,
-        )
-        recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
+        if request.custom_metadata is None:
+            placement = replace(placement, metadata=placement.membership.custom_metadata)
+        recorded = RecordedMembership(placement, document.version)
+        await _request_indexing(connection, caller, recorded, anew=True)
         await _record(connection, caller, "collection.reindex_document", recorded, request.custom_metadata)
     indexed = await _await_index(runtime, caller, recorded, is_begun=False)
     return wire.ReindexDocumentInCollectionResponse(**dict(indexed))
 
 
 async def place_document(
-    connection: Connection,
-    caller: Caller,
-    *,
-    document_id: UUID,
-    version: int,
-    placement: Placement,
-    metadata: Mapping[str, str],
-    is_begun: bool,
+    connection: Connection, caller: Caller, placement: Placement, *, version: int, is_begun: bool = False
 ) -> RecordedMembership:
     """Put a locked document's newest version into a collection; `is_begun` means index at once. Rights are checked."""
     there = placement.membership
-    changed = there is None or there.version != version or there.custom_metadata != metadata
+    changed = there is None or there.version != version or there.custom_metadata != placement.metadata
     to_index = there is None or there.indexed_version != version
-    recorded = RecordedMembership(document_id, version, placement, changed=changed, to_index=to_index)
+    recorded = RecordedMembership(placement, version, changed=changed, to_index=to_index)
     if changed:
-        await request_indexing_in_space(
-            connection,
-            caller.organization_id,
-            document_id=document_id,
-            space_id=placement.collection.space_id,
-            version=version,
-            custom_metadata=metadata,
-            is_begun=is_begun,
-        )
-        await _record(connection, caller, "collection.add_document", recorded, metadata)
+        await _request_indexing(connection, caller, recorded, is_begun=is_begun)
+        await _record(connection, caller, "collection.add_document", recorded, placement.metadata)
     return recorded
+
+
+async def _request_indexing(
+    connection: Connection, caller: Caller, recorded: RecordedMembership, *, is_begun: bool = False, **how: Any
+) -> None:
+    placement = recorded.placement
+    await request_indexing_in_space(
+        connection,
+        caller.organization_id,
+        document_id=placement.document_id,
+        space_id=placement.collection.space_id,
+        version=recorded.version,
+        custom_metadata=placement.metadata,
+        is_begun=is_begun,
+        **how,
+    )
 
 
 async def place_files(
@@ -189,24 +159,26 @@ async def place_files(
     await record_all(connection, caller, changes=changes)
 
 
-async def _placement(
+async def _lock(
     connection: Connection,
     caller: Caller,
     request: wire.AddDocumentToCollectionRequest
     | wire.AddDocumentChunksToCollectionRequest
     | wire.ReindexDocumentInCollectionRequest,
-    metadata: Mapping[str, str] | None,
-) -> Placement:
+) -> tuple[Caller, StoredDocument, Placement]:
+    """Return the caller to act as, the document locked, and the document's place in the collection."""
+    caller = await acting_for(connection, caller, request.user_email)
+    document = await require_document(connection, caller, document_id=request.document_id, lock=True)
     placement = await check_placement(
         connection,
         caller,
         document_id=request.document_id,
         collection_id=request.document_collection_id,
-        custom_metadata=metadata,
+        custom_metadata=request.custom_metadata,
     )
     shown = placement.membership and _show(placement.membership.custom_metadata)
     await refuse_stale(connection, caller, request.version, shown, target_id=request.document_id)
-    return placement
+    return caller, document, placement
 
 
 def _show(metadata: Mapping[str, str]) -> wire.MetadataInCollection:
@@ -220,7 +192,7 @@ async def _record(
     recorded: RecordedMembership,
     metadata: Mapping[str, str] | None,
 ) -> None:
-    there, document_id = recorded.placement.membership, recorded.document_id
+    there, document_id = recorded.placement.membership, recorded.placement.document_id
     details = {"collectionId": str(recorded.placement.collection.collection_id), "version": recorded.version}
     change = Change(action, "document", document_id, details)
     if there is not None and metadata is not None:
@@ -239,7 +211,7 @@ async def _await_index(
     if recorded.to_index:
         waiter = runtime.indexer.request(
             caller.organization_id,
-            document_id=recorded.document_id,
+            document_id=recorded.placement.document_id,
             space_ids=[collection.space_id],
             is_begun=is_begun,
             packed_bytes=packed_bytes,
@@ -250,7 +222,7 @@ async def _await_index(
             chunk_count = outcomes[collection.space_id].chunk_count
             embedded = outcomes[collection.space_id].embedded_chunk_count
     return wire.CollectionIndexing(
-        document_id=recorded.document_id,
+        document_id=recorded.placement.document_id,
         document_collection_id=collection.collection_id,
         document_version=recorded.version,
         chunk_count=chunk_count,

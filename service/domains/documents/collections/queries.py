@@ -12,10 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from carrel.wire.catalog import DocumentIndexing, IndexingStatus
+from carrel.wire.collections import FieldType
 from carrel.wire.common import ResourceIdentifier, ResourceType, Role
 from service.auth.callers import Caller
 from service.domains.documents.collections.comparisons import as_key, fits, name_of_value
-from service.domains.documents.collections.filters import Condition, Kind
+from service.domains.documents.collections.filters import Condition
 from service.index.progress import indexing_status
 from service.index.queries import has_status, shown_version
 from service.index.spaces.queries import is_searched, stands_for
@@ -65,7 +66,7 @@ class FieldOrder:
     """An order by a field's values, then by id; documents without a value of the type are last."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     is_descending: bool
 
 
@@ -141,26 +142,9 @@ async def list_searchable(
     return await sql.find_rows(connection, statement, _to_collection)
 
 
-async def insert_collection(
-    connection: Connection,
-    caller: Caller,
-    *,
-    collection_id: UUID,
-    space_id: int,
-    name: str,
-    distance_metric: str,
-    fields: Sequence[Mapping[str, str]],
-) -> bool:
+async def insert_collection(connection: Connection, caller: Caller, **values: Any) -> bool:
     """Add a collection; return False when the name is taken in the organization."""
-    row = {
-        "collection_id": collection_id,
-        "organization_id": caller.organization_id,
-        "space_id": space_id,
-        "name": name,
-        "distance_metric": distance_metric,
-        "schema_fields": list(fields),
-        "created_by": caller.principal_id,
-    }
+    row = {"organization_id": caller.organization_id, "created_by": caller.principal_id, **values}
     return await sql.insert_new(connection, collections, row, unique=["organization_id", "name"])
 
 
@@ -262,6 +246,18 @@ async def delete_waiting_chunks(
     )
 
 
+def _select_readable(caller: Caller, space_id: int, *columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(*columns)
+        .select_from(space_documents)
+        .join(resources, resources.c.object_id == space_documents.c.document_id)
+        .where(
+            sql.matches(space_documents, caller.organization_id, space_id=space_id),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+
+
 # The version that is found, and the version of which words and vectors are there.
 _INDEXED = shown_version().label("indexed_version"), space_documents.c.indexed_version.label("whole_version")
 
@@ -280,24 +276,21 @@ async def list_members(
 ) -> list[tuple[wire.DocumentInCollection, str]]:
     """List a space's documents by id or in an order, each with its place, limited to documents the caller may READ."""
     held = space_documents.c.custom_metadata
+    columns = (
+        *(space_documents.c[name] for name in ("document_id", "version", "chunk_count")),
+        *(space_documents.c[name] for name in ("custom_metadata", "added_at", "attempts", "error")),
+        *_INDEXED,
+        documents.c.name.label("document_name"),
+        documents.c.external_id.label("document_external_id"),
+        documents.c.version.label("document_version"),
+        resources.c.resource_id,
+        sql.as_member(resources.c.resource_type, ResourceType),
+    )
     members = (
-        select(
-            *(space_documents.c[name] for name in ("document_id", "version", "chunk_count")),
-            *(space_documents.c[name] for name in ("custom_metadata", "added_at", "attempts", "error")),
-            *_INDEXED,
-            documents.c.name.label("document_name"),
-            documents.c.external_id.label("document_external_id"),
-            documents.c.version.label("document_version"),
-            resources.c.resource_id,
-            sql.as_member(resources.c.resource_type, ResourceType),
-        )
-        .select_from(space_documents)
+        _select_readable(caller, space_id, *columns)
         .join(documents, documents.c.document_id == space_documents.c.document_id)
-        .join(resources, resources.c.object_id == space_documents.c.document_id)
         .where(
-            sql.matches(space_documents, caller.organization_id, space_id=space_id),
             sql.optional_in(space_documents.c.document_id, ids),
-            resources.c.access_class.in_(readable_classes(caller)),
             *(fits(held, each, number=number) for number, each in enumerate(conditions)),
         )
     )
@@ -337,16 +330,8 @@ def _order_rows(
 
 async def count_values(connection: Connection, caller: Caller, *, space_id: int) -> list[wire.ValueCount]:
     """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents."""
-    members = (
-        select(space_documents.c.custom_metadata)
-        .join(resources, resources.c.object_id == space_documents.c.document_id)
-        .where(
-            sql.matches(space_documents, caller.organization_id, space_id=space_id),
-            resources.c.access_class.in_(readable_classes(caller)),
-        )
-        .limit(MOST_COUNTED)
-        .subquery()
-    )
+    readable = _select_readable(caller, space_id, space_documents.c.custom_metadata)
+    members = readable.limit(MOST_COUNTED).subquery()
     entry = func.jsonb_each_text(members.c.custom_metadata).table_valued("key", "value")
     key, count = func.lower(entry.c.value), func.count()
     place = func.row_number().over(partition_by=entry.c.key, order_by=(count.desc(), key)).label("place")
@@ -382,14 +367,7 @@ async def write_values(
 
 async def has_more_members(connection: Connection, caller: Caller, *, space_id: int, than: int) -> bool:
     """Return whether the caller may READ more of a space's documents than this number."""
-    readable = (
-        select(space_documents.c.document_id)
-        .join(resources, resources.c.object_id == space_documents.c.document_id)
-        .where(
-            sql.matches(space_documents, caller.organization_id, space_id=space_id),
-            resources.c.access_class.in_(readable_classes(caller)),
-        )
-    )
+    readable = _select_readable(caller, space_id, space_documents.c.document_id)
     return (await connection.execute(readable.offset(than).limit(1))).one_or_none() is not None
 
 

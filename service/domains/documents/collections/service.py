@@ -24,7 +24,7 @@ from service.permissions.queries import delete_resources, lock_contained
 from service.permissions.rights import role_in, unknown_document
 from service.permissions.service import register_resource
 from service.platform.batches import Batch
-from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound, required
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -36,6 +36,7 @@ _MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
 class Placement:
     """The planned values of a document in a collection, and its current membership (None: not yet a member)."""
 
+    document_id: UUID
     collection: StoredCollection
     membership: Membership | None
     metadata: Mapping[str, str]
@@ -61,7 +62,9 @@ async def create_collection(
         space_id=(await create_space(connection, caller.organization_id, model=model)).space_id,
         name=request.collection_name,
         distance_metric=request.distance_metric,
-        fields=[{"name": field.name, "type": str(field.type)} for field in request.custom_metadata_schema.fields],
+        schema_fields=[
+            {"name": field.name, "type": str(field.type)} for field in request.custom_metadata_schema.fields
+        ],
     )
     if not added:
         raise _name_taken()
@@ -130,7 +133,7 @@ async def check_placement(
     membership = await queries.read_membership(
         connection, caller.organization_id, document_id=document_id, space_id=collection.space_id
     )
-    return Placement(collection, membership, metadata)
+    return Placement(document_id, collection, membership, metadata)
 
 
 def refuse_caller_chunks(placement: Placement) -> None:
@@ -258,8 +261,7 @@ async def get_chunks(
     there = await queries.read_membership(
         connection, caller.organization_id, document_id=document.document_id, space_id=space_id
     )
-    if there is None:
-        raise NotFound("The document is not in this collection.", code="document_not_in_collection")
+    there = required(there, NotFound("The document is not in this collection.", code="document_not_in_collection"))
     version = max(there.words_version or 0, there.indexed_version or 0) or there.version
     cursor = Cursor.of(
         caller,

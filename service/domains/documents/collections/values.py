@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
+from carrel.wire.collections import FieldType
 from carrel.wire.common import Role
 from service.audit.service import record_all
 from service.audit.versions import change_between
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
-from service.domains.documents.collections.filters import Kind, conditions_by_schema
+from service.domains.documents.collections.filters import conditions_by_schema
 from service.domains.documents.collections.membership import place_files
 from service.domains.documents.collections.service import check_metadata, require_collection
 from service.permissions.queries import lock_contained, lock_objects
@@ -36,7 +37,7 @@ async def list_documents(
         if await queries.has_more_members(connection, caller, space_id=space_id, than=MOST_SORTED):
             message = f"The collection has more than {MOST_SORTED:,} documents. Leave out orderBy."
             raise BadRequest(message, code="too_many_to_sort", details=[FieldError("orderBy", message)])
-        order = queries.FieldOrder(name, Kind(fields[name]), is_descending=request.descending is True)
+        order = queries.FieldOrder(name, FieldType(fields[name]), is_descending=request.descending is True)
     rows = await queries.list_members(
         connection,
         caller,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from carrel.wire.collections import FieldType
 from carrel.wire.field_values import fits
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT
 from service.domains.search.understanding.drawing import (
     AFTER,
@@ -89,7 +89,7 @@ def check_conditions(
     by_field: dict[str, list[Match]] = {}
     for each in stated:
         if each.field in fields and each.field not in taken and each.operator is not FilterOperator.NOT_EQUAL:
-            field = read_field(each.field, Kind(fields[each.field]))
+            field = read_field(each.field, FieldType(fields[each.field]))
             by_field.setdefault(field.name, []).extend(_find(words, each, field, values=values, today=today))
     further = [match for found in by_field.values() for match in _join_bounds(words, found)]
     return keep_agreeing(words, [*drawn, *further]) or keep_agreeing(words, drawn)
@@ -188,12 +188,12 @@ def _find_number(line: str, stated: StatedCondition, field: OwnField, *, values:
             yield match, read_amount(match, field)
 
 
-_READERS: Mapping[Kind, Callable[..., _Found]] = {
-    Kind.STRING: _find_value,
-    Kind.BOOLEAN: _find_flag,
-    Kind.DATETIME: _find_time,
-    Kind.INT: _find_number,
-    Kind.DOUBLE: _find_number,
+_READERS: Mapping[FieldType, Callable[..., _Found]] = {
+    FieldType.STRING: _find_value,
+    FieldType.BOOLEAN: _find_flag,
+    FieldType.DATETIME: _find_time,
+    FieldType.INT: _find_number,
+    FieldType.DOUBLE: _find_number,
 }
 
 

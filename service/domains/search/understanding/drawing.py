@@ -6,9 +6,9 @@ from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
+from carrel.wire.collections import FieldType
 from carrel.wire.field_values import fits
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.filters import Kind
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
@@ -113,7 +113,7 @@ def find_stated(asked: QueryText, *, today: date, values: Values) -> list[Match]
 
 def keys_of(asked: QueryText) -> list[str]:
     """Return the folded texts of a question that would be conditions if known as values; empty without text fields."""
-    if not any(field.kind is Kind.STRING for field in asked.fields):
+    if not any(field.kind is FieldType.STRING for field in asked.fields):
         return []
     folded = asked.words.folded
     cue = re.compile(rf"(?:{DOCUMENTS}|{any_of(asked.texts)}|from|by|of|for|:|=|is|{_EXCEPT}|but|the|and|or|,)$")
@@ -146,7 +146,9 @@ def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mappin
     found: list[str] = []
     for match in _STATED.finditer(asked.line):
         is_amount = bool(match["operator"] or match["low"])
-        if not asked.may_state and not kinds & ({Kind.INT, Kind.DOUBLE} if is_amount else {Kind.DATETIME}):
+        if not asked.may_state and not kinds & (
+            {FieldType.INT, FieldType.DOUBLE} if is_amount else {FieldType.DATETIME}
+        ):
             continue
         if match["point"] and match["relation"] in _OF_SUBJECTS:
             is_bare_date = match["relation"] is None and match["point"][-1].isdigit()
@@ -162,8 +164,8 @@ def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mappin
 
 def _draw_periods(asked: QueryText, today: date, values: Values) -> Iterator[Match]:
     """Read "reports since March 2024" and "issued last year"; a number field `year` takes whole years."""
-    times = [field for field in asked.fields if field.kind is Kind.DATETIME]
-    years = [field for field in asked.fields if field.kind is Kind.INT and "year" in field.names]
+    times = [field for field in asked.fields if field.kind is FieldType.DATETIME]
+    years = [field for field in asked.fields if field.kind is FieldType.INT and "year" in field.names]
     for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", asked.line):
         if len(years) == 1:
             yield Match(years[0].name, [(FilterOperator.EQUAL, match["year"])], *match.span())
@@ -209,7 +211,7 @@ def _draw_amounts(asked: QueryText) -> Iterator[Match]:
     """Read "with more than 20 pages", "a budget over 2 million euros" and "files larger than 5 MB"."""
     if not re.search(f" {DOCUMENTS} ", asked.line):
         return
-    named = asked.find_named(Kind.INT, Kind.DOUBLE)
+    named = asked.find_named(FieldType.INT, FieldType.DOUBLE)
     name = f"(?P<name>{any_of(named)})"
     counted = rf" (?:with|of|having|have|has) {COMPARED}(?P<unit>) {name}(?= )"
     measured = rf" {name} (?:(?:of|is|are|:) )?{COMPARED}(?: (?P<unit>{UNIT}))?(?= )"
@@ -218,7 +220,7 @@ def _draw_amounts(asked: QueryText) -> Iterator[Match]:
     for match in re.finditer(measured, asked.line):
         if asked.begins_at(match.start("name")) or _ends_with_documents(asked.line, match.start("name")):
             yield from _amount(match, named[match["name"]], start=match.start())
-    numbers = [field for field in asked.fields if field.kind in {Kind.INT, Kind.DOUBLE}]
+    numbers = [field for field in asked.fields if field.kind in {FieldType.INT, FieldType.DOUBLE}]
     measures = [field.unit.measure for field in numbers if field.unit]
     of_documents = rf" {DOCUMENTS}(?: (?:that|which) are)?(?P<what> ){COMPARED} (?P<unit>{UNIT})(?= )"
     for match in re.finditer(of_documents, asked.line):
@@ -239,12 +241,12 @@ def read_amount(match: re.Match[str], field: Field) -> Bounds | None:
     if asked and (field.unit is None or asked.measure != field.unit.measure):
         return None
     times = asked.factor / field.unit.factor if asked and field.unit else 1.0
-    return read_bounds(match, times=times, whole=field.kind is Kind.INT)
+    return read_bounds(match, times=times, whole=field.kind is FieldType.INT)
 
 
 def _draw_flags(asked: QueryText) -> Iterator[Match]:
     """Read "confidential documents", and "that are not confidential", which also fits documents without the field."""
-    named = asked.find_named(Kind.BOOLEAN)
+    named = asked.find_named(FieldType.BOOLEAN)
     name = f"(?P<name>{any_of(named)})"
     before = rf" (?P<first>(?P<not>(?:not|non) )?{name})(?=(?: \w+){{0,3}}? {DOCUMENTS} )"
     is_it = rf"(?:that|which) (?:is|are|(?P<not>isn't|aren't|is not|are not)) {name}"
@@ -265,7 +267,7 @@ def _draw_values(asked: QueryText, values: Values) -> Iterator[Match]:
     """Read "finance documents", "reports by Customer Care", "pages in the section tools", and their negations."""
     if not values:
         return
-    texts = {field.name for field in asked.fields if field.kind is Kind.STRING}
+    texts = {field.name for field in asked.fields if field.kind is FieldType.STRING}
     places = [match.span() for match in re.finditer(rf"(?<= )(?:{any_of(values)})(?= )", asked.line)]
     for at, (start, end) in enumerate(places):
         joined = re.match(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from service.domains.documents.collections.filters import Kind
+from carrel.wire.collections import FieldType
 from service.domains.search.understanding.amounts import MeasuredUnit, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.index.stemming import ENGLISH, stemmer_for
@@ -39,7 +39,7 @@ class Field:
     """A field, the words of its name with their stems, and the unit at the name's end, if any."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     names: tuple[str, ...]
     stems: frozenset[str]
     unit: MeasuredUnit | None
@@ -61,7 +61,7 @@ class QueryText:
         """Whether a condition is possible: the question names documents, or a field followed by a mark."""
         return not self.words.is_foreign and re.search(f" {DOCUMENTS} | [:=] ", self.line) is not None
 
-    def find_named(self, *kinds: Kind) -> dict[str, Field]:
+    def find_named(self, *kinds: FieldType) -> dict[str, Field]:
         """Return fields of these kinds the question may name, by name; fields sharing a name are left out."""
         by_name: dict[str, list[Field]] = {}
         for field in self.fields:
@@ -73,7 +73,7 @@ class QueryText:
 
     @cached_property
     def texts(self) -> dict[str, Field]:
-        return self.find_named(Kind.STRING)
+        return self.find_named(FieldType.STRING)
 
     @cached_property
     def field_behind(self) -> re.Pattern[str]:
@@ -85,7 +85,7 @@ class QueryText:
 
     @cached_property
     def _begins(self) -> frozenset[str]:
-        return _BEFORE | {name.split()[-1] for name in self.find_named(Kind.BOOLEAN)}
+        return _BEFORE | {name.split()[-1] for name in self.find_named(FieldType.BOOLEAN)}
 
     def begins_at(self, start: int) -> bool:
         """Return whether a name of documents begins at this word; not in "documents on how secret mail is kept"."""
@@ -97,20 +97,20 @@ def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
     """Read a question about fields (types by name); None if too long, or without a possible condition."""
     if len(question) > LONGEST_QUESTION:
         return None
-    asked = QueryText(words_of(question), [read_field(name, Kind(kind)) for name, kind in fields.items()])
+    asked = QueryText(words_of(question), [read_field(name, FieldType(kind)) for name, kind in fields.items()])
     return asked if asked.may_state else None
 
 
 @lru_cache(10_000)
-def read_field(name: str, kind: Kind) -> Field:
+def read_field(name: str, kind: FieldType) -> Field:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     parts = [part for part in fold(words).split() if part]
-    unit = unit_of(parts[-1]) if parts and kind in {Kind.INT, Kind.DOUBLE} else None
+    unit = unit_of(parts[-1]) if parts and kind in {FieldType.INT, FieldType.DOUBLE} else None
     named = parts[:-1] if unit and parts[1:] else parts
-    if kind is Kind.BOOLEAN and parts[1:] and parts[0] in {"is", "has"}:
+    if kind is FieldType.BOOLEAN and parts[1:] and parts[0] in {"is", "has"}:
         named = parts[1:]
     names = [" ".join(named)] if named else []
-    if kind is not Kind.BOOLEAN:
+    if kind is not FieldType.BOOLEAN:
         names = [each for name in names for each in (name.removesuffix("s"), f"{name.removesuffix('s')}s")]
     if unit and unit.measure == "time" and parts[1:]:
         names += [f"{name} time" for name in names]

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire.collections import FieldType
 from carrel.wire.search import CollectionSearchOptions, FilterOperator
 from service.auth.callers import Caller
-from service.domains.documents.collections.filters import Condition, Kind, parse_as
+from service.domains.documents.collections.filters import Condition, parse_as
 from service.domains.documents.collections.queries import StoredCollection
 from service.domains.search.snapshot import Snapshot
 from service.domains.search.understanding.checking import (
@@ -141,7 +142,7 @@ async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *,
 async def _find_values(
     connection: Connection, caller: Caller, space_id: int, keys: list[str], fields: Mapping[str, str]
 ) -> Values:
-    texts = [name for name, kind in fields.items() if kind == Kind.STRING]
+    texts = [name for name, kind in fields.items() if kind == FieldType.STRING]
     if not keys or not texts:
         return {}
     batch = Batch()
@@ -156,7 +157,7 @@ async def _find_values(
 def conditions_of(drawn: Iterable[DrawnCondition], fields: Mapping[str, str]) -> tuple[Condition, ...]:
     conditions: list[Condition] = []
     for each in drawn:
-        kind = Kind(fields[each.field])
+        kind = FieldType(fields[each.field])
         value = parse_as(kind, each.value)
         if value is not None:
             conditions.append(Condition(each.field, each.operator, kind, value))

@@ -205,10 +205,8 @@ async def _place(connection: Connection, caller: Caller, kept: Kept, *, version:
         role = None if collection is None else collection.role
         may_add = caller.is_admin or role in {Role.OWNER, Role.EDITOR}
         if collection is not None and may_add and not place["caller_chunks"]:
-            metadata = place["custom_metadata"]
-            placement = Placement(collection, None, metadata)
-            which: dict[str, Any] = {"document_id": kept.document_id, "version": version}
-            await place_document(connection, caller, **which, placement=placement, metadata=metadata, is_begun=False)
+            placement = Placement(kept.document_id, collection, None, place["custom_metadata"])
+            await place_document(connection, caller, placement, version=version)
             space_ids.append(collection.space_id)
         # Others may not know that there is, or was, such a collection.
         elif caller.is_admin or role is not None or place["created_by"] == str(caller.principal_id):
