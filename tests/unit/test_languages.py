@@ -149,4 +149,4 @@ async def test_sentences_answer_in_their_language():
     texts = ("Der Mietvertrag für das Lager gilt zehn Jahre.", "Die Kantine öffnet mittags und bietet viele Gerichte.")
     quotable = [Quotable(number, "Handbuch", "", text) for number, text in enumerate(texts)]
     even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)))
-    assert await choose_quotes(even, [("Mietverträge?", ())], quotable) == [([quotable[0]], True)]
+    assert await choose_quotes(even, [("Mietverträge?", ())], quotable) == [([quotable[0]], "answers")]
