@@ -1,6 +1,6 @@
 """Bad searches: counts over time, lists, the worst queries, and repeating a search in every mode."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui import notices
 from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.progress import offer_export
-from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages, source_of, time_cell
+from app.ui.tables import ALL_ROWS, Cell, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
 from carrel.wire.common import ResourceIdentifier
 from carrel.wire.oversight import AdminSearchLogQueryResponse, Bucket, LoggedSearch, SearchesInBucket
@@ -152,26 +152,28 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
         hint="Choose a row to see what was said, and to search again in every mode.",
     )
     heads = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Who", "When")
-    offer_export(f"searches-{key}.csv", heads, _lines(ask, names), about=key)
+    pages = ((_exported(_row(one, names)) for one in page.searches) for page in ask(ALL_ROWS).pages())
+    offer_export(f"searches-{key}.csv", heads, pages, about=key)
 
 
-def _lines(ask: Ask, names: dict[str, str]) -> Iterator[list[list[str]]]:
-    for page in ask(ALL_ROWS).pages():
-        rows = ({**_row(one, names), "When": moment(one.at)} for one in page.searches)
-        yield [[*map(str, row.values())] for row in rows]
+def _exported(row: Mapping[str, object]) -> list[str]:
+    return [cell.more if isinstance(cell, Cell) else str(cell) for cell in row.values()]
 
 
 def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:
-    where = str(search.document_collection_id or CATALOG)
     return {
         "Searched for": search.query if search.query is not None else _ERASED,
-        "Search in": names.get(where, UNSEEN),
+        "Search in": names.get(_where(search), UNSEEN),
         "Match by": MODES[search.mode],
         "Results": search.result_count,
         "Thumbs": _thumbs_text(search),
         "Who": search.actor.name,
         "When": time_cell(search.at),
     }
+
+
+def _where(search: LoggedSearch) -> str:
+    return str(search.document_collection_id or CATALOG)
 
 
 def _thumbs_text(search: LoggedSearch) -> str:
@@ -186,7 +188,7 @@ def show_replay(search_id: str) -> None:
     find = partial(by_id, api.client().admin.search_log.query, search_id)
     search = require_found(find, "This search isn't in the log.", "Its address is wrong.")
     names = places()
-    where = str(search.document_collection_id or CATALOG)
+    where = _where(search)
     notices.show_heading(
         _ERASED if search.query is None else search.query,
         names.get(where, UNSEEN),
@@ -274,25 +276,19 @@ def _link_to_readers(hit: Hit) -> str:
 DAYS = 7
 MOST_READ = 1000
 _DOWN_WEIGHT = 3
-_WORST_HEADS = ("Query", "Search in", "Thumbs down", "Without results", "Words not found", "People", "Last time")
 
 
 @dataclass(frozen=True)
 class BadQuery:
-    """A query with the number of bad searches; `search` is the newest."""
+    """A query with the numbers of bad searches and of people, by the column's head; `search` is the newest."""
 
-    query: str
-    where: str
-    down_count: int
-    without_count: int
-    no_words_count: int
-    people_count: int
     search: LoggedSearch
+    counts: Mapping[str, int]
 
     @property
     def badness(self) -> int:
         """Return a weight. A thumb down counts more than missing results or unknown words; each person adds a point."""
-        return _DOWN_WEIGHT * self.down_count + self.without_count + self.no_words_count + self.people_count
+        return sum(self.counts.values()) + (_DOWN_WEIGHT - 1) * self.counts["Thumbs down"]
 
 
 def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
@@ -303,20 +299,17 @@ def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
             key = (" ".join(one.query.lower().split()), one.document_collection_id)
             groups.setdefault(key, {})[one.search_id] = one
     found = [_bad_query(list(group.values())) for group in groups.values()]
-    return sorted(found, key=lambda one: (-one.badness, -one.search.at.timestamp(), one.query))
+    return sorted(found, key=lambda one: (-one.badness, -one.search.at.timestamp(), one.search.query))
 
 
 def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
-    newest = max(searches, key=lambda one: one.at)
-    return BadQuery(
-        query=newest.query or "",
-        where=str(newest.document_collection_id or CATALOG),
-        down_count=sum(one.thumbs_down or one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
-        without_count=sum(one.result_count == 0 for one in searches),
-        no_words_count=sum(one.has_words is False and one.result_count > 0 for one in searches),
-        people_count=len({one.actor.id for one in searches}),
-        search=newest,
-    )
+    counts = {
+        "Thumbs down": sum(one.thumbs_down or one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
+        "Without results": sum(one.result_count == 0 for one in searches),
+        "Words not found": sum(one.has_words is False and one.result_count > 0 for one in searches),
+        "People": len({one.actor.id for one in searches}),
+    }
+    return BadQuery(max(searches, key=lambda one: one.at), counts)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -353,18 +346,14 @@ def list_worst() -> None:
     )
     if found:
         about = tuple(one.search.search_id for one in found)
-        rows = ({**_row_of_query(one, names), "Query": one.query, "Last time": moment(one.search.at)} for one in found)
-        offer_export("worst-queries.csv", _WORST_HEADS, [[[*map(str, row.values())] for row in rows]], about=about)
+        rows = [{**_row_of_query(one, names), "Query": one.search.query} for one in found]
+        offer_export("worst-queries.csv", list(rows[0]), [map(_exported, rows)], about=about)
 
 
 def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:
-    cells = (
-        one_line(one.query),
-        names.get(one.where, UNSEEN),
-        one.down_count,
-        one.without_count,
-        one.no_words_count,
-        one.people_count,
-        time_cell(one.search.at),
-    )
-    return dict(zip(_WORST_HEADS, cells, strict=True))
+    return {
+        "Query": one_line(one.search.query or ""),
+        "Search in": names.get(_where(one.search), UNSEEN),
+        **one.counts,
+        "Last time": time_cell(one.search.at),
+    }

@@ -209,7 +209,8 @@ def test_bad_queries_are_weighed() -> None:
         for query, person, minute, more in searches
     )
     four, two = ("down", " Twice", "near in meaning alone"), ("later", "once", "of no word at all")
-    assert [(one.query, one.badness) for one in found] == [*((one, 4) for one in four), *((one, 2) for one in two)]
+    told = [(one.search.query, one.badness) for one in found]
+    assert told == [*((one, 4) for one in four), *((one, 2) for one in two)]
 
 
 def test_results_are_judged_with_one_click_and_taken_back_with_another(house: House) -> None:
