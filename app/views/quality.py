@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from operator import sub
 
 import streamlit as st
 
@@ -18,39 +19,34 @@ from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_empty, show_help, show_note, show_text, show_title
 from app.ui.progress import offer_export
-from carrel.wire.oversight import SearchesInBucket
 
-PARTS = {
-    "worst": "Worst first",
-    "overview": "Over time",
-    "without": "Without results",
-    "down": "Thumbs down",
-    "judge": "Judge",
-    "sets": "Evaluation sets",
-}
 # Blue and orange that people with any colour vision tell apart, in the light theme and in the dark one.
 BLUE, ORANGE = "#2f7fb8", "#d9730d"
+
+
+_COUNTED = {
+    "Searches": "searches",
+    "Without results": "without_results",
+    "Thumbs up": "thumbs_up",
+    "Thumbs down": "thumbs_down",
+}
 
 
 def _show_overview() -> None:
     chosen = choice_filter("Period", "over", {key: span.name for key, span in searches.SPANS.items()}, default="month")
     buckets = show_errors(lambda: searches.counts(searches.SPANS[chosen]))
-    total = sum(one.searches for one in buckets)
-    figures = (
-        ("Searches", f"{total:,}"),
-        ("Without results", searches.share(sum(one.without_results for one in buckets), total)),
-        ("Thumbs up", f"{sum(one.thumbs_up for one in buckets):,}"),
-        ("Thumbs down", f"{sum(one.thumbs_down for one in buckets):,}"),
-    )
-    for column, (label, figure) in zip(st.columns(len(figures)), figures, strict=True):
-        column.metric(label, figure)
+    counts = {label: [getattr(one, member) for one in buckets] for label, member in _COUNTED.items()}
+    total = sum(counts["Searches"])
+    for column, (label, counted) in zip(st.columns(len(counts)), counts.items(), strict=True):
+        number = sum(counted)
+        column.metric(label, searches.share(number, total) if label == "Without results" else f"{number:,}")
     if total:
         show_note(
             "Without results are searches that found nothing: by words that are nowhere, under filters that nothing "
             "fits, or by people who may read nothing there. By meaning there is always something nearest, however far: "
             "thumbs down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
         )
-        _show_charts(buckets)
+        _show_charts([one.from_ for one in buckets], counts)
     else:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
         searches.show_link_to_replies()
@@ -92,13 +88,12 @@ def change(keep: Callable[[bool], object], is_on: bool) -> None:
     api.me.clear()
 
 
-def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
-    without = [bucket.without_results for bucket in buckets]
-    found = [bucket.searches - bucket.without_results for bucket in buckets]
-    ups, downs = [bucket.thumbs_up for bucket in buckets], [bucket.thumbs_down for bucket in buckets]
+def _show_charts(begins: Sequence[datetime], counts: Mapping[str, Sequence[int]]) -> None:
+    whole, without, ups, downs = counts.values()
     zone = browser_zone()
-    at = [bucket.from_.astimezone(zone).replace(tzinfo=None) for bucket in buckets]
-    draw("Searches", at, {"With results": found, "Without results": without}, alt="Searches with and without results")
+    at = [begin.astimezone(zone).replace(tzinfo=None) for begin in begins]
+    found = {"With results": list(map(sub, whole, without)), "Without results": without}
+    draw("Searches", at, found, alt="Searches with and without results")
     if any(ups) or any(downs):
         thumbs = {"Thumbs up": ups, "Thumbs down": downs}
         draw("What people thought", at, thumbs, alt="Searches given thumbs up and down")
@@ -106,11 +101,8 @@ def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
         show_text("No search of this time was given a thumb, up or down.")
     searches.show_link_to_replies()
     show_text(f"Each bar begins at midnight in {zone}; the first one on {at[0]:%d %b %Y}.")
-    heads = (f"From, in {zone}", "Searches", "Without results", "Thumbs up", "Thumbs down")
-    rows = [
-        [f"{day:%d %b %Y}", *map(str, (one.searches, one.without_results, one.thumbs_up, one.thumbs_down))]
-        for day, one in zip(at, buckets, strict=True)
-    ]
+    rows = [[f"{day:%d %b %Y}", *map(str, row)] for day, *row in zip(at, *counts.values(), strict=True)]
+    heads = (f"From, in {zone}", *counts)
     offer_export("searches-over-time.csv", heads, [rows], about=tuple(map(tuple, rows)))
 
 
@@ -129,13 +121,13 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
     )
 
 
-_DRAW = {
-    "worst": searches.list_worst,
-    "overview": _show_overview,
-    "without": searches.list_without_results,
-    "down": searches.list_thumbs_down,
-    "judge": show_judging,
-    "sets": list_sets,
+_PARTS = {
+    "worst": ("Worst first", searches.list_worst),
+    "overview": ("Over time", _show_overview),
+    "without": ("Without results", searches.list_without_results),
+    "down": ("Thumbs down", searches.list_thumbs_down),
+    "judge": ("Judge", show_judging),
+    "sets": ("Evaluation sets", list_sets),
 }
 
 
@@ -145,11 +137,12 @@ def page() -> None:
     if (search := st.query_params.get("search")) is not None:
         searches.show_replay(search)
         return
-    part = part_of("part", PARTS, default="worst")
+    part = part_of("part", {key: label for key, (label, _) in _PARTS.items()}, default="worst")
     if part == "sets" and (one := st.query_params.get(SET)) is not None:
         show_set(one)
         return
-    _DRAW[part]()
+    _, show = _PARTS[part]
+    show()
 
 
 page()
