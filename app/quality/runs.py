@@ -24,7 +24,7 @@ from app.ui.notices import offer_action, show_empty, show_help, show_note, show_
 from app.ui.progress import offer_export
 from app.ui.tables import show_pages, source_of
 from carrel.drafts import lend_draft, may_ask
-from carrel.evaluation import Measurer, RunKeeper, compare, find_changed_settings, is_whole
+from carrel.evaluation import Difference, Measurer, RunKeeper, compare, find_changed_settings, is_whole
 from carrel.wire.agents import BUILT_IN_MODEL
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
@@ -119,7 +119,7 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
             show_warning(_describe_missing(run))
     if before is not None:
         show_changed_settings(before, after)
-        changes = [each.change for each in found if each.change is not None]
+        changes = [each.change for _, each in found if each is not None]
         worse, better = (sum(change * sign > 0 for change in changes) for sign in (-1, 1))
         new = len(found) - len(changes)
         said = f"{worse:,} worse, {better:,} better, {len(changes) - worse - better:,} as before."
@@ -130,7 +130,7 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         source_of(found, about=about),
         row=partial(_row_of_change, compared=before is not None),
         empty=lambda: show_empty("The questions of this run were removed from the set."),
-        go=lambda each: go_to_case(one, each.after.question),
+        go=lambda each: go_to_case(one, each[0].question),
         hint="Open a question to read the replies." if one.agent_id else "Open a question to see what it finds now.",
     )
     if found:
@@ -143,20 +143,15 @@ def _describe_missing(run: EvaluationRun) -> str:
     return said + failed + ("" if is_whole(run) else " The run is not at its end, or was stopped before.")
 
 
-@dataclass(frozen=True)
-class _Change:
-    after: KeptResult
-    before: KeptResult | None = None
-    change: float | None = None
+_Change = tuple[KeptResult, Difference | None]
 
 
 def _changes(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -> list[_Change]:
     """Return the results of a run: worst changes first, results without a comparison last."""
     new = read_results(set_id, after.evaluation_run_id)
     old = read_results(set_id, before.evaluation_run_id) if before is not None else []
-    pairs = [_Change(each.after, each.before, each.change) for each in compare(old, new)]
-    known = {each.after.case_id for each in pairs}
-    return [*pairs, *(_Change(each) for each in new if each.case_id not in known)]
+    compared = {each.after.case_id: (each.after, each) for each in compare(old, new)}
+    return [*compared.values(), *((each, None) for each in new if each.case_id not in compared)]
 
 
 @st.cache_data(ttl=300, show_spinner="Reading results …", scope="session")
@@ -171,14 +166,16 @@ def _row_of_change(one: _Change, *, compared: bool) -> dict[str, object]:
     question, before, after, _, found = _line(one)
     if not compared:
         return {"Question": question, "Result": after, "First found": found}
-    change = "" if one.change is None else f"{one.change:+.3f}" if one.change else "0"
-    return {"Question": question, "Before": before, "After": after, "Change": change}
+    _, change = one
+    said = "" if change is None else f"{change.change:+.3f}" if change.change else "0"
+    return {"Question": question, "Before": before, "After": after, "Change": said}
 
 
 def _line(one: _Change) -> list[str]:
-    results = (one.before, one.after)
+    after, change = one
+    results = (change and change.before, after)
     return [
-        one_line(one.after.question),
+        one_line(after.question),
         *("" if each is None else value_of(each) for each in results),
         *("" if each is None else ", ".join(each.found[:3]) for each in results),
     ]
@@ -386,14 +383,11 @@ def _drop() -> None:
 
 def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     """Draw the main score over time if two runs are comparable. Bars have names for a screen reader."""
-    by_way: dict[str, list[EvaluationRun]] = {}
-    for run in runs:
-        if is_whole(run):
-            by_way.setdefault(_way_of(run), []).append(run)
-    drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
+    whole = [run for run in runs if is_whole(run) and main_score(run) is not None]
+    counts = Counter(map(_way_of, whole))
+    drawn = sorted((run for run in whole if counts[_way_of(run)] > 1), key=lambda run: run.at)
     if not drawn:
         return
-    drawn.sort(key=lambda run: run.at)
     searches = drawn[0].mode is not None
     name = "nDCG" if searches else "Recall of citations"
     name = name if searches or drawn[0].recall is not None else "Share that is answered"

@@ -12,13 +12,13 @@ from app.lookup import by_id
 from app.quality.searches import Hit, places, search_again, show_hit
 from app.search.queries import CATALOG, MODES
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
-from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_kept_problem
+from app.ui.errors import keep_problem, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.notices import look_at, offer_action, show_empty, show_link, show_note, show_text, show_warning
 from app.ui.progress import offer_export
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
-from carrel import CarrelError, evaluation
+from carrel import evaluation
 from carrel.judgements import CASE_HEADS, JudgementsError, case_rows, read_cases
 from carrel.wire.evaluation import MOST_CASES, MOST_JUDGEMENTS, MOST_STATEMENTS, EvaluationCase, EvaluationSet
 from flows.operations.formatting import count_text
@@ -213,7 +213,7 @@ def _offer_import(one: EvaluationSet) -> None:
 
 def _import(one: EvaluationSet, data: bytes) -> None:
     """Add the judgements of a file. A click stops the import between two requests; the import can be repeated."""
-    try:
+    with keep_problem(_IMPORT_PROBLEM, JudgementsError):
         cases = read_cases(data)
         bar = st.progress(0.0, text="Adding the first questions …")
         evaluation.add_cases(
@@ -222,15 +222,9 @@ def _import(one: EvaluationSet, data: bytes) -> None:
             cases,
             on_progress=lambda done, of: bar.progress(done / of, text=f"{done:,} of {of:,} questions"),
         )
-    except JudgementsError as error:
-        st.session_state[_IMPORT_PROBLEM] = Problem(str(error), error.problems)
-        return
-    except CarrelError as error:
-        st.session_state[_IMPORT_PROBLEM] = problem_of(error)
-        return
-    forget_sets()
-    st.session_state[_IMPORTED] = len(cases)
-    st.rerun()
+        forget_sets()
+        st.session_state[_IMPORTED] = len(cases)
+        st.rerun()
 
 
 def list_cases(one: EvaluationSet) -> None:

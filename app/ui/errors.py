@@ -82,13 +82,13 @@ def error_boundary() -> Generator[None]:
 
 @contextmanager
 def keep_problem(key: str, *others: type[Exception]) -> Generator[None]:
-    """Keep an error in the session for `show_kept_problem`. The messages of `others` are shown unchanged."""
+    """Keep an error in the session for `show_kept_problem`. `others` are shown unchanged, with their `problems`."""
     try:
         yield
     except FAILURES as error:
         st.session_state[key] = problem_of(error)
     except others as error:
-        st.session_state[key] = Problem(str(error))
+        st.session_state[key] = Problem(str(error), getattr(error, "problems", ()))
 
 
 def show_kept_problem(key: str, title: str = "") -> None:
