@@ -62,6 +62,7 @@ __all__ = [
 _MOST_CHUNKS = 100
 _BATCH = 100
 _LONGEST_ERROR = 500
+_FAILING_ALL = (AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError)
 KEPT_AT_ONCE = 20
 """Number of measured cases saved per request."""
 SCORES_OF_REPLIES = ("answered", "recall", "precision", "statements_said", "refused", "groundedness")
@@ -124,12 +125,11 @@ class Measurer:
         that fail all questions: AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError."""
         try:
             return self._ask(case) if self.mode is None else self._search(case, self.mode)
-        except APITimeoutError as error:
-            return _keep_error(case, error)
-        except (AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError):
-            raise
         except CarrelError as error:
-            return _keep_error(case, error)
+            if isinstance(error, _FAILING_ALL) and not isinstance(error, APITimeoutError):
+                raise
+            message, message_id = str(error).replace("\0", "")[:_LONGEST_ERROR], getattr(error, "message_id", None)
+            return CaseResult(case_id=case.case_id, error=message, message_id=message_id)
 
     def _search(self, case: EvaluationCase, mode: SearchMode) -> CaseResult:
         where = self._set.document_collection_id
@@ -172,11 +172,6 @@ class Measurer:
         listed = self._client.catalog.list_documents(ids=ids, user_email=self.user_email)
         found = {one.document_id: one.document_external_id for one in listed}
         return list(dict.fromkeys(found[one] for one in ids if one in found))
-
-
-def _keep_error(case: EvaluationCase, error: CarrelError) -> CaseResult:
-    message_id = getattr(error, "message_id", None)
-    return CaseResult(case_id=case.case_id, error=str(error).replace("\0", "")[:_LONGEST_ERROR], message_id=message_id)
 
 
 class RunKeeper:
