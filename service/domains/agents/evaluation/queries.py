@@ -205,18 +205,10 @@ async def remove_judgements(
     connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
 ) -> bool:
     """Remove judgements of a case; return False when none existed."""
-    without = evaluation_cases.c.judgements.op("-")(sa.literal(list(external_ids), sa.ARRAY(sa.Text)))
-    statement = (
-        sa.update(evaluation_cases)
-        .where(
-            _is_of_set(organization_id, set_id),
-            evaluation_cases.c.case_id == case_id,
-            evaluation_cases.c.judgements.has_any(sa.literal(list(external_ids), sa.ARRAY(sa.Text))),
-        )
-        .values(judgements=without)
-        .returning(evaluation_cases.c.case_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    judgements, ids = evaluation_cases.c.judgements, sa.literal(list(external_ids), sa.ARRAY(sa.Text))
+    is_case = sql.matches(evaluation_cases, organization_id, evaluation_set_id=set_id, case_id=case_id)
+    changed = sa.update(evaluation_cases).where(is_case, judgements.has_any(ids))
+    return (await connection.execute(changed.values(judgements=judgements.op("-")(ids)))).rowcount > 0
 
 
 async def delete_case(connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:

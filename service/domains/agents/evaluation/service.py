@@ -54,9 +54,7 @@ async def list_sets(
 ) -> evaluation.AdminEvaluationSetsListResponse:
     """List evaluation sets, with the numbers of cases and runs."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST.path, request=request)
-    rows = await queries.list_sets(
-        connection, caller.organization_id, request=request, after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await queries.list_sets(connection, caller.organization_id, request=request, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
     return evaluation.AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
 
@@ -101,11 +99,8 @@ async def put_judgements(
     await lock_set(connection, caller, set_id)
     rows: list[dict[str, Any]] = [
         {
+            **dict(one),
             "case_id": uuid5(set_id, one.question),
-            "question": one.question,
-            "note": one.note,
-            "statements": one.statements,
-            "nothing_answers": one.nothing_answers,
             "judgements": {judgement.document_external_id: judgement.grade for judgement in one.judgements},
         }
         for one in request.cases
