@@ -218,14 +218,10 @@ def test_results_are_judged_with_one_click_and_taken_back_with_another(house: Ho
     load(house, f"Pier {mark}", f"The pier {mark} opens at six.")
     one = a_set(house)
     question = f"when does pier {mark} open?"
-    page = draw(house, "judge", q=question, set=str(one.evaluation_set_id))
-    page = grade(page, "Relevant", question, f"Pier {mark}")
-    assert house.cases_of(one.evaluation_set_id) == {question: {f"Pier {mark}": 2}}
-    page = draw(house, "judge", q=question, set=str(one.evaluation_set_id))
-    page = grade(page, "Partly", question, f"Pier {mark}")
-    assert house.cases_of(one.evaluation_set_id) == {question: {f"Pier {mark}": 1}}
-    grade(page, "Partly", question, f"Pier {mark}")
-    assert house.cases_of(one.evaluation_set_id) == {question: {}}
+    for label, kept in (("Relevant", {f"Pier {mark}": 2}), ("Partly", {f"Pier {mark}": 1}), ("Partly", {})):
+        page = draw(house, "judge", q=question, set=str(one.evaluation_set_id))
+        grade(page, label, question, f"Pier {mark}")
+        assert house.cases_of(one.evaluation_set_id) == {question: kept}
 
 
 def grade(page: Page, label: str, question: str, external_id: str) -> Page:
@@ -257,26 +253,28 @@ def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) 
     """An agent's judgements are about citations, not about search results."""
     agent = house.client.admin.agents.create(f"Purser {uuid4().hex[:6]}")
     searches, answers = a_set(house), a_set(house, agent_id=agent.agent_id)
-    page = draw(house, "judge")
-    [chosen] = [each for each in page.selectbox if each.label == "Evaluation set"]
-    assert chosen.value == str(searches.evaluation_set_id)
-    assert not any(answers.name in option for option in chosen.options)
-    page = draw(house, "judge", set=str(answers.evaluation_set_id))
-    [chosen] = [each for each in page.selectbox if each.label == "Evaluation set"]
-    assert chosen.value == str(answers.evaluation_set_id)
+    for address, one in (({}, searches), ({"set": str(answers.evaluation_set_id)}, answers)):
+        page = draw(house, "judge", **address)
+        [chosen] = [each for each in page.selectbox if each.label == "Evaluation set"]
+        assert chosen.value == str(one.evaluation_set_id)
+        assert any(answers.name in option for option in chosen.options) is (one is answers)
+
+
+def write_question(page: Page, question: str, statements: str = "") -> Page:
+    page.text_area(key="sets.question").set_value(question)
+    if statements:
+        page.text_area(key="sets.statements").set_value(statements)
+    return page.press_key("sets.add.submit")
 
 
 def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     one = a_set(house, {"dogs": {"fares": 2}})
     page = open_set(house, one).press("Add a question").answer("Add a question", "Add")
     assert "Write the question first." in page.shown
-    page.text_area(key="sets.question").set_value(" cats ")
-    page.press_key("sets.add.submit")
+    page = write_question(page, " cats ")
     assert house.cases_of(one.evaluation_set_id) == {"dogs": {"fares": 2}, "cats": {}}
     assert (page.address["part"], page.address["q"]) == ("judge", "cats")
-    page = open_set(house, one).press("Add a question")
-    page.text_area(key="sets.question").set_value("dogs")
-    page.press_key("sets.add.submit")
+    write_question(open_set(house, one).press("Add a question"), "dogs")
     assert house.cases_of(one.evaluation_set_id) == {"dogs": {"fares": 2}, "cats": {}}
     agent = house.client.admin.agents.create(f"Steward {uuid4().hex[:6]}")
     answers = a_set(house, agent_id=agent.agent_id)
@@ -297,15 +295,11 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.nothing_answers) == ("When is lunch?", True)
     page = page.press("All questions of the set").press("Add a question")
-    page.text_area(key="sets.question").set_value("When is tea?")
-    page.text_area(key="sets.statements").set_value(" at four \n\nat four\non deck")
-    page.press_key("sets.add.submit")
+    page = write_question(page, "When is tea?", " at four \n\nat four\non deck")
     *_, case = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.statements, case.note) == ("When is tea?", ["at four", "on deck"], None)
     page = page.press("All questions of the set").press("Add a question")
-    page.text_area(key="sets.question").set_value("When is tea?")
-    page.text_area(key="sets.statements").set_value("at five")
-    assert "This question is in the set already" in page.press_key("sets.add.submit").shown
+    assert "This question is in the set already" in write_question(page, "When is tea?", "at five").shown
     judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
     cases = [
         {"question": "dogs", "judgements": judgements, "statements": ["free"]},
@@ -339,16 +333,19 @@ def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
     assert not list(house.client.admin.evaluation_sets.list(ids=[one.evaluation_set_id]))
 
 
+def import_file(page: Page, data: bytes) -> Page:
+    page.file_uploader(key="sets.file").set_value(("judged.csv", data, "text/csv"))
+    return page.press("Add to the set")
+
+
 def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
     one = a_set(house, {"dogs": {"fares": 1}})
     page = open_set(house, one)
     data = b'query,external id,grade\ndogs,rules,2\n"=1+1",@sum,-1\nopen question,,\n'
-    page.file_uploader(key="sets.file").set_value(("judged.csv", data, "text/csv"))
-    page = page.press("Add to the set")
+    page = import_file(page, data)
     expected = {"dogs": {"fares": 1, "rules": 2}, "=1+1": {"@sum": 0}, "open question": {}}
     assert house.cases_of(one.evaluation_set_id) == expected
-    page.file_uploader(key="sets.file").set_value(("judged.csv", data + b"cats,x,high\n", "text/csv"))
-    assert "the grade must be a whole number" in page.press("Add to the set").shown
+    assert "the grade must be a whole number" in import_file(page, data + b"cats,x,high\n").shown
     assert house.cases_of(one.evaluation_set_id) == expected
     sets, other = house.client.admin.evaluation_sets, a_set(house)
     whole = {"question": "whole", "judgements": [{"document_external_id": "a,b", "grade": 3}], "note": ' =to\n"all" '}
@@ -364,9 +361,7 @@ def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
     exported = open_set(house, one).press("Export as CSV").exported
     assert "'=1+1,'@sum,0" in exported
     assert read(exported) == read(write(read(exported))) == house.cases_of(one.evaluation_set_id)
-    page = open_set(house, other)
-    page.file_uploader(key="sets.file").set_value(("evaluation-set.csv", exported.encode(), "text/csv"))
-    page.press("Add to the set")
+    import_file(open_set(house, other), exported.encode())
     assert [case.model_dump(exclude={"case_id"}) for case in sets.list_cases(other.evaluation_set_id)] == kept
 
 
@@ -461,29 +456,25 @@ def test_judgements_are_read_as_spreadsheets_write_them(delimiter: str) -> None:
     assert read(text.encode()) == {"dogs": {"fares": 2, "rules": 1}, "a; b,\tc": {"x": 1}}
 
 
+CASES = "query,external id,grade,statement,nothing answers,note\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         *cases("judgements_that_are_none_are_said"),
+        (f"{CASES}q,,,,maybe", "yes or no"),
+        (f"{CASES}q,,,,,a\nq,,,,,b", "a query has one note"),
+        (f"{CASES}q,,,{'x' * 1001}", "at most 1,000 characters"),
+        (CASES + "\n".join(f"q,,,s{number}" for number in range(21)), "at most 20 statements"),
         ("query,id\n" + "".join(f"q{number},x\n" for number in range(2001)), "a set has at most 2,000"),
         ("query,id\n" + "".join(f"q,x{number}\n" for number in range(201)), "A query has at most 200 documents"),
     ],
 )
 def test_judgements_that_are_none_are_said(text: str, said: str) -> None:
-    with pytest.raises(JudgementsError) as refused:
-        read(text)
-    assert said in " ".join((str(refused.value), *refused.value.problems))
-
-
-def test_lines_of_cases_that_say_too_much_are_named() -> None:
-    for line, said in {
-        "q,,,,maybe": "yes or no",
-        "q,,,,,a\nq,,,,,b": "a query has one note",
-        "q,,," + "x" * 1001: "at most 1,000 characters",
-        "\n".join(f"q,,,s{number}" for number in range(21)): "at most 20 statements",
-    }.items():
+    for read_it in (read, read_cases):
         with pytest.raises(JudgementsError) as refused:
-            read_cases(f"query,external id,grade,statement,nothing answers,note\n{line}\n")
+            read_it(text)
         assert said in " ".join((str(refused.value), *refused.value.problems))
 
 
