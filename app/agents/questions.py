@@ -1,6 +1,6 @@
 """Questions to agents: the log with filters and counts, and each question with the reply."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -197,11 +197,6 @@ def _row_of(question: question_log.LoggedQuestion) -> dict[str, object]:
     }
 
 
-def _lines_of(wanted: Wanted) -> Iterator[Sequence[Sequence[str]]]:
-    for page in ask(wanted, ALL_ROWS).pages():
-        yield [_line_of(one) for one in page.questions]
-
-
 def _line_of(question: question_log.LoggedQuestion) -> tuple[str, ...]:
     return (
         question.message if question.message is not None else ERASED,
@@ -381,7 +376,8 @@ def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
     )
     if any_asked:
         about = tuple(wanted)
-        offer_export("questions.csv", HEADS, _lines_of(wanted), about=about, most=_MOST_EXPORTED)
+        lines = (map(_line_of, page.questions) for page in ask(wanted, ALL_ROWS).pages())
+        offer_export("questions.csv", HEADS, lines, about=about, most=_MOST_EXPORTED)
 
 
 def _show_none(*, any_asked: bool) -> None:
