@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import evaluation_runs
 from carrel.wire.evaluation import EvaluationSet
-from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.answering.grounding import measure_groundedness
 from service.domains.agents.conversations.reading.queries import list_sources, list_turns_of_everybody
@@ -37,7 +36,6 @@ async def add_run(
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
-    _refuse_wrong_mode(stored, request.mode)
     agent_id = await _require_agent(connection, caller, stored, request)
     results = await _existing_results(connection, caller, request)
     gone = len(request.results) - len(results)
@@ -58,7 +56,7 @@ async def add_run(
             raise _unknown_run()
         if (run.mode, run.agent_id) != (request.mode, agent_id):
             message = "This run was measured in another mode or with another agent. Start a new run."
-            raise BadRequest(message, code="wrong_mode", details=[FieldError("evaluationRunId", message)])
+            raise _wrong_mode("evaluationRunId", message)
     if gone:
         await queries.lower_planned_count(connection, caller.organization_id, run_id=run_id, by=gone)
     if rows:
@@ -144,29 +142,27 @@ async def delete_run(
     return evaluation_runs.AdminEvaluationSetsDeleteRunResponse(evaluation_run_id=request.evaluation_run_id)
 
 
-def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
-    if (mode is None) != (stored.agent_id is not None):
-        message = (
-            "The set asks an agent, so the run has no mode. Leave out mode."
-            if mode is not None
-            else "The set searches documents, so the run needs a mode. Send mode."
-        )
-        raise BadRequest(message, code="wrong_mode", details=[FieldError("mode", message)])
-
-
 async def _require_agent(
     connection: Connection,
     caller: Caller,
     stored: EvaluationSet,
     request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
 ) -> UUID | None:
+    """Return the agent asked, if any; refuse a mode or an agent that doesn't suit the set."""
+    if stored.agent_id is not None and request.mode is not None:
+        raise _wrong_mode("mode", "The set asks an agent, so the run has no mode. Leave out mode.")
+    if stored.agent_id is None and request.mode is None:
+        raise _wrong_mode("mode", "The set searches documents, so the run needs a mode. Send mode.")
     if request.agent_id is None or request.agent_id == stored.agent_id:
         return stored.agent_id
     if stored.agent_id is None:
-        message = "The set searches documents, so the run has no agent. Leave out agentId."
-        raise BadRequest(message, code="wrong_mode", details=[FieldError("agentId", message)])
+        raise _wrong_mode("agentId", "The set searches documents, so the run has no agent. Leave out agentId.")
     await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     return request.agent_id
+
+
+def _wrong_mode(field: str, message: str) -> BadRequest:
+    return BadRequest(message, code="wrong_mode", details=[FieldError(field, message)])
 
 
 async def _existing_results(
