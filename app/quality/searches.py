@@ -18,9 +18,8 @@ from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, Cell, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
-from carrel.wire.common import ResourceIdentifier
 from carrel.wire.oversight import AdminSearchLogQueryResponse, Bucket, LoggedSearch, SearchesInBucket
-from carrel.wire.search import SearchFeedback, SearchMode
+from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
 
 UNSEEN = "A collection that you may not search"
@@ -70,16 +69,7 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({percent})"
 
 
-@dataclass(frozen=True)
-class Hit:
-    """A document found by a search, with the best passage."""
-
-    document_id: UUID
-    name: str
-    external_id: str
-    text: str
-    resource: ResourceIdentifier | None = None
-    """The document's identity in the source system; set only by searches in the catalog."""
+Hit = CatalogSearchResult | CollectionSearchResult
 
 
 def names_of(documents: Iterable[str]) -> dict[str, str]:
@@ -90,21 +80,13 @@ def names_of(documents: Iterable[str]) -> dict[str, str]:
 
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
-def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
+def search_again(query: str, *, where: str, mode: SearchMode) -> Sequence[Hit]:
     """Return the first documents of a new search as the signed-in person. Cached, since every search is logged."""
     search = api.client().search
     if where == CATALOG:
-        return [
-            Hit(one.document_id, one.document_name, one.document_external_id, one.snippet.text.strip(), one.resource)
-            for one in search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
-        ]
+        return search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
     look_in = search.search_document_collection
-    inside = look_in(query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode)
-    texts = (one.chunks[0].text.strip() if one.chunks else "" for one in inside.results)
-    return [
-        Hit(one.document_id, one.document_name, one.document_external_id, text)
-        for one, text in zip(inside.results[:SHOWN], texts, strict=False)
-    ]
+    return look_in(query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode).results[:SHOWN]
 
 
 _THUMBS = {SearchFeedback.THUMBS_UP: "Thumbs up", SearchFeedback.THUMBS_DOWN: "Thumbs down"}
@@ -259,16 +241,18 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
 
 
 def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
+    passages = [hit.snippet] if isinstance(hit, CatalogSearchResult) else hit.chunks
+    text = passages[0].text.strip() if passages else ""
     st.html(
-        f'<article class="carrel-result"><h3>{before}{escape(hit.name)}</h3>'
-        f'<p class="carrel-passage">{escape(shorten(hit.text, _EXCERPT))}</p>'
-        f'<p class="carrel-facts">{escape(hit.external_id)}{after}</p></article>'
+        f'<article class="carrel-result"><h3>{before}{escape(hit.document_name)}</h3>'
+        f'<p class="carrel-passage">{escape(shorten(text, _EXCERPT))}</p>'
+        f'<p class="carrel-facts">{escape(hit.document_external_id)}{after}</p></article>'
     )
 
 
 def _link_to_readers(hit: Hit) -> str:
-    if hit.resource is None:
-        return ""
+    if not isinstance(hit, CatalogSearchResult):
+        return ""  # only these have the document's identity in the source system
     where = escape(notices.address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
 

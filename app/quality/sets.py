@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import zip_longest
 from uuid import UUID
 
 import streamlit as st
@@ -365,8 +366,8 @@ def show_case(one: EvaluationSet, question: str) -> None:
     for hit in hits:
         with st.container(border=True):
             show_hit(hit)
-            offer_grades(one, question, hit.external_id, grades.get(hit.external_id))
-    found = {hit.external_id for hit in hits}
+            offer_grades(one, question, hit.document_external_id, grades.get(hit.document_external_id))
+    found = {hit.document_external_id for hit in hits}
     _show_others(one, question, {name: grade for name, grade in grades.items() if name not in found})
     if one.agent_id is None:
         show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
@@ -380,8 +381,7 @@ def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
 def _pool(question: str, where: str) -> list[Hit]:
     """Return the first results of all search modes, interleaved, without duplicates."""
     found = [show_errors(partial(search_again, question, where=where, mode=mode)) for mode in MODES]
-    longest = max(map(len, found))
-    turns = (hits[place] for place in range(longest) for hits in found if place < len(hits))
+    turns = (hit for hits in zip_longest(*found) for hit in hits if hit is not None)
     return list({hit.document_id: hit for hit in turns}.values())
 
 
