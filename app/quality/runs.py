@@ -340,7 +340,7 @@ def _continue(run: Running) -> None:
         _offer_going_on(run, "Continue")
         return
     bar = st.progress(run.done / whole, text=run.progress_in_words)
-    offer_action("Stop", _set_stopped, run, True, key="sets.stop")
+    offer_action("Stop", setattr, run, "stopped", True, key="sets.stop")
     try:
         with _lend(run):
             while run.done < whole:
@@ -368,12 +368,8 @@ def _lend(run: Running) -> AbstractContextManager[None]:
 
 def _offer_going_on(run: Running, again: str) -> None:
     with st.container(horizontal=True, gap="small"):
-        offer_action(again, _set_stopped, run, False, key="sets.on")
+        offer_action(again, setattr, run, "stopped", False, key="sets.on")
         offer_action("End it here", _drop, key="sets.off")
-
-
-def _set_stopped(run: Running, stopped: bool) -> None:
-    run.stopped = stopped
 
 
 def _drop() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from operator import sub
 
 import streamlit as st
@@ -80,12 +79,7 @@ def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool]
     chosen = st.toggle(label, is_on, key=label)
     if chosen is not is_on and st.button("Save", key=f"{label}.save", type="primary"):
         said = warning if chosen else "Nothing is sent there any more for searches that don't ask for it."
-        confirm("Change this for everybody?", said, doing="Change it", action=partial(change, keep, chosen))
-
-
-def change(keep: Callable[[bool], object], is_on: bool) -> None:
-    keep(is_on)
-    api.me.clear()
+        confirm("Change this for everybody?", said, doing="Change it", action=lambda: keep(chosen), then=api.me.clear)
 
 
 def _show_charts(begins: Sequence[datetime], counts: Mapping[str, Sequence[int]]) -> None:
