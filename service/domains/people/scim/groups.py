@@ -39,8 +39,7 @@ async def change_group(connection: Connection, caller: ScimCaller, before: Store
         if before.external_id != given.external_id:
             await _refuse_taken(connection, caller, given, group_id=before.principal_id)
         await _put(connection, caller, given, group_id=before.principal_id, before=before)
-    members = members_of(given)
-    await change_members(connection, caller, group_id=before.principal_id, added=members, kept=members)
+    await change_members(connection, caller, group_id=before.principal_id, added=members_of(given), replaces=True)
 
 
 async def delete_group(connection: Connection, caller: ScimCaller, group: StoredGroup) -> None:
@@ -67,11 +66,11 @@ async def change_members(
     group_id: UUID,
     added: Collection[UUID] = (),
     removed: Collection[UUID] = (),
-    kept: Collection[UUID] | None = None,
+    replaces: bool = False,
     is_new: bool = False,
 ) -> None:
-    """Add and remove members of a group; with `kept`, remove all other members. Unknown ids to add are recorded as
-    refused. BadRequest `unknown_members` if all ids are unknown, unless the group is new."""
+    """Add and remove members of a group; with `replaces`, remove all members but the added. Unknown ids to add are
+    recorded as refused. BadRequest `unknown_members` if all ids are unknown, unless the group is new."""
     organization_id = caller.organization_id
     kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
     if unknown := sorted(str(one) for one in set(added) - kinds.keys()):
@@ -84,10 +83,11 @@ async def change_members(
     memberships = [Membership(group_id, one, kind == "group") for one, kind in kinds.items()]
     came = await identity.add_members(connection, organization_id, memberships=memberships)
     gone: list[UUID] = []
-    if removed:
-        gone += await queries.remove_members(connection, organization_id, group_id=group_id, member_ids=removed)
-    if kept is not None:
-        gone += await queries.remove_others(connection, organization_id, group_id=group_id, kept=kept)
+    if removed or replaces:
+        named = added if replaces else removed
+        gone = await queries.remove_members(
+            connection, organization_id, group_id=group_id, member_ids=named, others=replaces
+        )
     details: dict[str, Any] = {
         "added": sorted(str(member_id) for _, member_id in came),
         "removed": sorted(map(str, gone)),

@@ -187,27 +187,20 @@ async def find_kinds(
 
 
 async def remove_members(
-    connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID], others: bool = False
 ) -> list[UUID]:
-    """Remove these people and groups from a group; return the removed ids."""
-    return await _remove(connection, organization_id, group_id, sql.in_array(group_members.c.member_id, member_ids))
-
-
-async def remove_others(
-    connection: Connection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
-) -> list[UUID]:
-    return await _remove(connection, organization_id, group_id, ~sql.in_array(group_members.c.member_id, kept))
-
-
-async def _remove(
-    connection: Connection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
-) -> list[UUID]:
-    others = select(principals.c.principal_id).where(
+    """Remove these people and groups, or all `others`, from a group; return the removed ids."""
+    is_named = sql.in_array(group_members.c.member_id, member_ids)
+    member = select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
     )
     statement = (
         delete(group_members)
-        .where(sql.matches(group_members, organization_id, group_id=group_id), which, exists(others))
+        .where(
+            sql.matches(group_members, organization_id, group_id=group_id),
+            ~is_named if others else is_named,
+            exists(member),
+        )
         .returning(group_members.c.member_id)
     )
     return list((await connection.execute(statement)).scalars())
