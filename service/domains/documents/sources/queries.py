@@ -135,11 +135,11 @@ async def delete_unreported(connection: Connection, organization_id: UUID) -> No
 
 
 async def update_source(
-    connection: Connection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any], reported: bool = False
+    connection: Connection, organization_id: UUID, source_id: UUID, *, reported: bool = False, **values: Any
 ) -> None:
     told = {"reported_at": func.now()} if reported else {}
     own = sql.matches(sources, organization_id, source_id=source_id)
-    await connection.execute(update(sources).where(own).values({**values, **told}))
+    await connection.execute(update(sources).where(own).values(**values, **told))
 
 
 async def find_report(connection: Connection, key: ReportKey) -> Report | None:
@@ -147,11 +147,8 @@ async def find_report(connection: Connection, key: ReportKey) -> Report | None:
     return await sql.find_row(connection, statement, Report)
 
 
-async def insert_report(
-    connection: Connection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any]
-) -> None:
-    of_it = {"organization_id": organization_id, "source_id": source_id}
-    await connection.execute(insert(source_reports).values({**of_it, **values}))
+async def insert_report(connection: Connection, key: ReportKey, **values: Any) -> None:
+    await connection.execute(insert(source_reports).values(**asdict(key), **values))
 
 
 async def keep_only_report(
@@ -222,10 +219,7 @@ async def list_items(
 ) -> list[SourceItem]:
     """List the items of a source's visible report by name, if the caller may see the source."""
     statement = (
-        select(
-            *(source_items.c[name] for name in ("name", "place", "code", "message", "fingerprint", "since", "ignored")),
-            source_items.c.external_id.label("document_external_id"),
-        )
+        select(*sql.columns_of(source_items, SourceItem, source_items.c.external_id.label("document_external_id")))
         .join(
             sources,
             and_(sources.c.source_id == source_items.c.source_id, sources.c.shown_no == source_items.c.report_no),

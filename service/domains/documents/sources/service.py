@@ -34,26 +34,20 @@ async def begin_report(
 ) -> wire.ReportSourceResponse:
     """Begin a report, visible at its end; no report if the source is unchanged. Raises `too_many_sources`."""
     source = await _source_of(connection, caller, ledger=request.ledger)
-    await queries.keep_only_report(
-        connection, caller.organization_id, source_id=source.source_id, report_no=source.shown_no
-    )
+    organization_id, source_id, report_no = caller.organization_id, source.source_id, source.latest_no + 1
+    await queries.keep_only_report(connection, organization_id, source_id=source_id, report_no=source.shown_no)
     if await _is_unchanged(connection, caller, source, request):
-        await queries.update_source(
-            connection, caller.organization_id, source_id=source.source_id, values={}, reported=True
-        )
-        return wire.ReportSourceResponse(source_id=source.source_id)
-    report_no = source.latest_no + 1
-    values = {
-        "report_no": report_no,
-        "source": request.source,
-        "collection_id": request.document_collection_id,
-        "fingerprint": request.fingerprint,
-    }
-    await queries.insert_report(connection, caller.organization_id, source_id=source.source_id, values=values)
-    await queries.update_source(
-        connection, caller.organization_id, source_id=source.source_id, values={"latest_no": report_no}
+        await queries.update_source(connection, organization_id, source_id, reported=True)
+        return wire.ReportSourceResponse(source_id=source_id)
+    await queries.insert_report(
+        connection,
+        _key(caller, source, report_no),
+        source=request.source,
+        collection_id=request.document_collection_id,
+        fingerprint=request.fingerprint,
     )
-    return wire.ReportSourceResponse(source_id=source.source_id, report_no=report_no)
+    await queries.update_source(connection, organization_id, source_id, latest_no=report_no)
+    return wire.ReportSourceResponse(source_id=source_id, report_no=report_no)
 
 
 async def add_items(
@@ -107,8 +101,7 @@ async def list_items(
 ) -> wire.ListSourceItemsResponse:
     """List the items of a source that could not be loaded, with reasons."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCE_ITEMS.path, request=request)
-    if await queries.find_source(connection, caller, source_id=request.source_id) is None:
-        raise unknown_source()
+    required(await queries.find_source(connection, caller, source_id=request.source_id), unknown_source())
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else ("", NIL)
     rows = await queries.list_items(
         connection, caller, source_id=request.source_id, ignored=request.ignored, after=after, limit=cursor.limit
@@ -213,10 +206,8 @@ async def _show(
     connection: Connection, caller: Caller, source: queries.Source, report_no: int, *, reported: bool = False
 ) -> None:
     counting, ignored = await queries.count_items(connection, _key(caller, source, report_no))
-    values = {"shown_no": report_no, "item_count": counting, "ignored_count": ignored}
-    await queries.update_source(
-        connection, caller.organization_id, source_id=source.source_id, values=values, reported=reported
-    )
+    shown: dict[str, int] = {"shown_no": report_no, "item_count": counting, "ignored_count": ignored}
+    await queries.update_source(connection, caller.organization_id, source.source_id, reported=reported, **shown)
 
 
 def _key(caller: Caller, source: queries.Source, report_no: int) -> queries.ReportKey:
