@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -109,6 +110,10 @@ def run_in_thread(do: Callable[[], T]) -> Flow[T]:
     return result
 
 
+def _emit_result(flow: Flow[T]) -> Walk[T]:
+    yield Emit((yield from flow))
+
+
 class SyncDriver:
     """Runs flows in the calling thread."""
 
@@ -118,14 +123,10 @@ class SyncDriver:
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end and return the result; exceptions pass through."""
-        try:
-            next(self.walk(flow))
-        except StopIteration as stop:
-            returned: T = stop.value
-            return returned
-        raise AssertionError  # such a flow emits nothing
+        with closing(self.walk(_emit_result(flow))) as walk:
+            return next(walk)
 
-    def walk(self, flow: Walk[Any] | Flow[Any]) -> Generator[Any, None, Any]:
+    def walk(self, flow: Walk[T]) -> Generator[T, None, None]:
         """Yield the items emitted by a flow; the stream is always closed at the end."""
         reading: Events | None = None
         try:
@@ -143,8 +144,8 @@ class SyncDriver:
                     effect = flow.throw(exc)
                 else:
                     effect = flow.send(result)
-        except StopIteration as stop:
-            return stop.value
+        except StopIteration:
+            return
         finally:
             flow.close()
             if reading is not None:
@@ -174,20 +175,8 @@ class AsyncDriver:
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end and return the result; exceptions pass through."""
-        try:
-            effect = next(flow)
-            while True:
-                try:
-                    result = await self._carry_out(effect)
-                except httpx.HTTPError as exc:
-                    effect = flow.throw(exc)
-                else:
-                    effect = flow.send(result)
-        except StopIteration as stop:
-            returned: T = stop.value
-            return returned
-        finally:
-            flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
+        async with aclosing(self.walk(_emit_result(flow))) as walk:
+            return await anext(walk)
 
     async def walk(self, flow: Walk[T]) -> AsyncGenerator[T, None]:
         """Yield the items emitted by a flow; the stream is always closed at the end."""
@@ -210,7 +199,7 @@ class AsyncDriver:
         except StopIteration:
             return
         finally:
-            flow.close()
+            flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
             if reading is not None:
                 await reading.awaiting.aclose()
                 await reading.response.aclose()
