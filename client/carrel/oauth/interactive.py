@@ -9,7 +9,6 @@ import sys
 import webbrowser
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -43,19 +42,29 @@ _HEADERS = {
 }
 
 
-class _Server(ThreadingHTTPServer):
+class Listener(ThreadingHTTPServer):
+    """A local port for the browser's redirect; accepts only the callback with the `state`."""
+
     # A port that was just left is good again; Windows would share one that another program listens on.
     allow_reuse_address = os.name == "posix"
     daemon_threads = True
 
     def __init__(self, port: int) -> None:
         super().__init__((HOST, port), _Handler)
+        self.redirect_uri = f"http://{HOST}:{port}{PATH}"
         self.state = ""
         self.callbacks: queue.Queue[str] = queue.Queue()
 
+    def wait(self, seconds: float) -> str | None:
+        """Return the query of the callback; None after `seconds` without it."""
+        try:
+            return self.callbacks.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] - made by no other
+    server: Listener  # pyright: ignore[reportIncompatibleVariableOverride] - made by no other
     timeout = 10  # of a connection that a browser opens and sends nothing on
 
     def do_GET(self) -> None:
@@ -83,25 +92,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Write nothing: the path contains the code."""
 
 
-@dataclass(frozen=True)
-class Listener:
-    """A local port for the browser's redirect."""
-
-    redirect_uri: str
-    _server: _Server
-
-    def expect(self, state: str) -> None:
-        """Accept only the callback with this state."""
-        self._server.state = state
-
-    def wait(self, seconds: float) -> str | None:
-        """Return the query of the callback; None after `seconds` without it."""
-        try:
-            return self._server.callbacks.get(timeout=seconds)
-        except queue.Empty:
-            return None
-
-
 @contextmanager
 def listen() -> Generator[Listener | None]:
     """Listen on the first free port, for this machine only; None if all are taken."""
@@ -111,17 +101,17 @@ def listen() -> Generator[Listener | None]:
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:
-        yield Listener(f"http://{HOST}:{server.server_port}{PATH}", server)
+        yield server
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-def _bind() -> _Server | None:
+def _bind() -> Listener | None:
     for port in PORTS:
         try:
-            return _Server(port)
+            return Listener(port)
         except OSError:
             continue
     return None
@@ -236,7 +226,7 @@ def _authorize(application: _Application, address: str, *, open_browser: bool, t
 
 
 def _open_browser(listener: Listener, request: AuthorizationRequest) -> bool:
-    listener.expect(request.state)
+    listener.state = request.state
     try:
         return webbrowser.open(request.url)
     except webbrowser.Error:
