@@ -33,6 +33,7 @@ from service.platform.errors import (
     Unavailable,
     from_database,
     internal_error,
+    required,
 )
 from service.platform.logs import begin_request, logger
 from service.runtime import Runtime
@@ -123,10 +124,7 @@ async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple
         )
     if work.collection_ids is not None:
         caller = replace(caller, collection_ids=frozenset(work.collection_ids))
-    agent = await get_deployed_agent(connection, caller, agent_id=work.agent_id)
-    if agent is None:
-        raise unknown_agent()
-    return caller, agent
+    return caller, required(await get_deployed_agent(connection, caller, agent_id=work.agent_id), unknown_agent())
 
 
 async def _present_sender(runtime: Runtime, work: Work) -> Caller:

@@ -14,7 +14,7 @@ from service.domains.agents.conversations.models import Message, fill_in
 from service.domains.agents.conversations.reading.turns import unknown_conversation
 from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
 from service.domains.agents.definitions.service import unknown_agent
-from service.platform.errors import Forbidden
+from service.platform.errors import Forbidden, required
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
 from service.platform.networks import current_sender
@@ -70,10 +70,7 @@ async def begin_conversation(
 
 async def _require_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> StoredAgent:
     authorize_message(caller, agent_id)
-    agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
-    if agent is None:
-        raise unknown_agent()
-    return agent
+    return required(await get_deployed_agent(connection, caller, agent_id=agent_id), unknown_agent())
 
 
 def _require_api_access(agent: StoredAgent) -> None:

@@ -26,7 +26,7 @@ from service.permissions.queries import Reader, delete_resources, lock_contained
 from service.permissions.readers import find_grantee
 from service.permissions.rights import role_in, unknown_document, widen
 from service.platform.batches import Batch
-from service.platform.errors import Forbidden, NotFound
+from service.platform.errors import Forbidden, NotFound, required
 from service.platform.identifiers import document_id_for
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -124,9 +124,8 @@ async def find_download(
     if version is None or version == document.version:
         return document.file
     file = await stored.read_file(connection, caller.organization_id, document_id=document_id, version=version)
-    if file is None:
-        raise NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
-    return file
+    error = NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
+    return required(file, error)
 
 
 async def _read_readable(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredDocument:

@@ -144,8 +144,7 @@ async def list_tokens(
     account_id = request.service_account_id
     if account_id is not None:
         account = await queries.get_account(connection, caller.organization_id, account_id=account_id)
-        if account is None:
-            raise unknown_account()
+        required(account, unknown_account())
     rows = await queries.list_tokens(
         connection, caller.organization_id, account_id=account_id, ids=request.ids, **cursor.window
     )
