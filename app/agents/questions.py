@@ -338,21 +338,17 @@ def _show_log() -> None:
 
 
 def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int) -> None:
-    sums = {name: sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered", "failed")}
-    up, down = sum(one.thumbs_up for one in buckets), sum(one.thumbs_down for one in buckets)
+    names = ("questions", "unanswered", "thumbs_down", "failed", "thumbs_up")
+    counts = [[getattr(one, name) for one in buckets] for name in names]
+    asked, unanswered, down, failed, up = map(sum, counts)
     notices.show_text(
-        f"{count_text(sums['questions'], 'question')} of {count_text(askers, 'person', 'people')}: "
-        f"{sums['unanswered']:,} not answered, {sums['failed']:,} failed, {up:,} thumbs up, {down:,} thumbs down."
-    )
-    counts = (
-        [one.questions for one in buckets],
-        [one.unanswered for one in buckets],
-        [one.thumbs_down for one in buckets],
+        f"{count_text(asked, 'question')} of {count_text(askers, 'person', 'people')}: "
+        f"{unanswered:,} not answered, {failed:,} failed, {up:,} thumbs up, {down:,} thumbs down."
     )
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
             "Begins": [one.from_.astimezone(browser_zone()).replace(tzinfo=None) for one in buckets],
-            **dict(zip(_LINES, counts, strict=True)),
+            **dict(zip(_LINES, counts[:3], strict=True)),
         },
         x="Begins",
         x_label=f"Midnight in {browser_zone()}",

@@ -98,7 +98,8 @@ def _show_question(one: EvaluationSet, question: str) -> None:
         )
     if runs := show_errors(partial(read_runs, one.evaluation_set_id)):
         shown = [run for run in choose_runs(runs) if run is not None]
-        results = [show_errors(partial(_find_result, one.evaluation_set_id, run, case)) for run in shown]
+        read = [show_errors(partial(read_results, one.evaluation_set_id, run.evaluation_run_id)) for run in shown]
+        results = [next((each for each in found if each.case_id == case.case_id), None) for found in read]
         ids = [result.message_id for result in results if result is not None and result.message_id is not None]
         log = api.client().admin.question_log
         logged = show_errors(lambda: {one.message_id: one for one in log.query(ids=ids)}) if ids else {}
@@ -113,11 +114,6 @@ def _show_question(one: EvaluationSet, question: str) -> None:
         show_text(f"None: “{sets.NOTHING_ANSWERS}” is chosen above. Save without it to judge documents.")
     else:
         sets.show_case(one, case.question)
-
-
-def _find_result(set_id: UUID, run: EvaluationRun, case: EvaluationCase) -> KeptResult | None:
-    found = read_results(set_id, run.evaluation_run_id)
-    return next((each for each in found if each.case_id == case.case_id), None)
 
 
 def _show_reply(
