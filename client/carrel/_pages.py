@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from carrel._calls import Call, Connection, perform
-from carrel._drivers import AsyncDriver, Flow, SyncDriver
+from carrel._drivers import AsyncDriver, Emit, Flow, SyncDriver, Walk
 from carrel.errors import CarrelError
 from carrel.wire.common import PagedRequest, PagedResponse, ResponseModel
 from carrel.wire.frames import frame_of
@@ -67,6 +67,17 @@ class _Paged(Generic[Item, Page, Driver]):
         """Return the list with progress: `on_progress` gets the number of items and the total (None until the end)."""
         return type(self)(self._listing, self._connection, self._driver, on_progress)
 
+    def _walk(self) -> Walk[Page]:
+        rest: Listing[Item, Page] | None = self._listing
+        done = 0
+        while rest is not None:
+            page = yield from fetch(rest, self._connection)
+            done += len(rest.items(page))
+            if self._on_progress is not None:
+                self._on_progress(done, None if page.next_page_token else done)
+            yield Emit(page)
+            rest = rest.after(page)
+
 
 class Pager(_Paged[Item, Page, SyncDriver]):
     """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
@@ -81,15 +92,7 @@ class Pager(_Paged[Item, Page, SyncDriver]):
 
     def pages(self) -> Iterator[Page]:
         """Yield the pages. Keep a page's `next_page_token` to continue after the page later."""
-        rest: Listing[Item, Page] | None = self._listing
-        done = 0
-        while rest is not None:
-            page = self._driver.run(fetch(rest, self._connection))
-            done += len(rest.items(page))
-            if self._on_progress is not None:
-                self._on_progress(done, None if page.next_page_token else done)
-            yield page
-            rest = rest.after(page)
+        return self._driver.walk(self._walk())
 
     def to_frame(self) -> "pd.DataFrame":
         """Fetch the whole list as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
@@ -108,17 +111,9 @@ class AsyncPager(_Paged[Item, Page, AsyncDriver]):
         """Return the first item, or None for an empty list."""
         return await anext(aiter(self), None)
 
-    async def pages(self) -> AsyncIterator[Page]:
+    def pages(self) -> AsyncIterator[Page]:
         """Yield the pages. Keep a page's `next_page_token` to continue after the page later."""
-        rest: Listing[Item, Page] | None = self._listing
-        done = 0
-        while rest is not None:
-            page = await self._driver.run(fetch(rest, self._connection))
-            done += len(rest.items(page))
-            if self._on_progress is not None:
-                self._on_progress(done, None if page.next_page_token else done)
-            yield page
-            rest = rest.after(page)
+        return self._driver.walk(self._walk())
 
     async def to_frame(self) -> "pd.DataFrame":
         """Fetch the whole list as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
