@@ -90,20 +90,6 @@ class _OAuthClient(Resource[M]):
     def __getstate__(self) -> object:
         raise TypeError(f"An {type(self).__name__} holds a secret and open connections: make one where it is used")
 
-    def _set_up(
-        self,
-        endpoints: Endpoints,
-        *,
-        redirect_uri: str,
-        scopes: Sequence[str],
-        http: httpx.Client | httpx.AsyncClient,
-        owns_http: bool,
-    ) -> None:
-        self._endpoints, self._redirect_uri, self._scopes = endpoints, redirect_uri, tuple(scopes)
-        self._http, self._owns_http = http, owns_http
-        driver = SyncDriver(http) if isinstance(http, httpx.Client) else AsyncDriver(http)
-        super().__init__(Session(endpoints.connection, driver))
-
 
 class OAuthClient(_OAuthClient[Sync], Closing):
     """An application that acts for people, registered by an admin; blocking. `auth_url` defaults to CARREL_AUTH_URL,
@@ -125,10 +111,11 @@ class OAuthClient(_OAuthClient[Sync], Closing):
     ) -> None:
         log_if_configured()
         address = authorization_address(auth_url)
-        http = http_client or httpx.Client(**http_options(address))
-        connection = _connect(address, http.headers, timeout=timeout, max_retries=max_retries)
-        endpoints = _endpoints(connection, client_id, client_secret)
-        self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
+        self._owns_http, self._redirect_uri, self._scopes = http_client is None, redirect_uri, tuple(scopes)
+        self._http = http_client or httpx.Client(**http_options(address))
+        connection = _connect(address, self._http.headers, timeout=timeout, max_retries=max_retries)
+        self._endpoints = _endpoints(connection, client_id, client_secret)
+        super().__init__(Session(connection, SyncDriver(self._http)))
 
     def close(self) -> None:
         """Close the connections, except an `http_client` of the caller."""
@@ -153,10 +140,11 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
     ) -> None:
         log_if_configured()
         address = authorization_address(auth_url)
-        http = http_client or httpx.AsyncClient(**http_options(address))
-        connection = _connect(address, http.headers, timeout=timeout, max_retries=max_retries)
-        endpoints = _endpoints(connection, client_id, client_secret)
-        self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
+        self._owns_http, self._redirect_uri, self._scopes = http_client is None, redirect_uri, tuple(scopes)
+        self._http = http_client or httpx.AsyncClient(**http_options(address))
+        connection = _connect(address, self._http.headers, timeout=timeout, max_retries=max_retries)
+        self._endpoints = _endpoints(connection, client_id, client_secret)
+        super().__init__(Session(connection, AsyncDriver(self._http)))
 
     async def close(self) -> None:
         """Close the connections, except an `http_client` of the caller."""
