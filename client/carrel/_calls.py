@@ -42,12 +42,15 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
 
 def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
     """Build the exception for a 2xx response whose body isn't the `wanted` type."""
-    return errors.UnexpectedResponseError(
-        f"The answer isn't {wanted}; is base_url the address of a Carrel service?",
-        status=response.status_code,
-        code="unreadable_response",
-        request_id=response.headers.get("x-request-id"),
-    )
+    return unexpected(response, f"The answer isn't {wanted}; is base_url the address of a Carrel service?")
+
+
+def unexpected(
+    response: httpx.Response, message: str, *, code: str = "unreadable_response"
+) -> errors.UnexpectedResponseError:
+    """Build the exception for a response that no Carrel service would give."""
+    request_id = response.headers.get("x-request-id")
+    return errors.UnexpectedResponseError(message, status=response.status_code, code=code, request_id=request_id)
 
 
 def error_from(response: httpx.Response) -> errors.APIError:

@@ -9,7 +9,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from carrel import errors
-from carrel._calls import Connection, error_from, exchange, retry_after
+from carrel._calls import Connection, error_from, exchange, retry_after, unexpected
 from carrel._drivers import Flow, Request
 from carrel.oauth import authorization
 from carrel.oauth.tokens import TokenResponse, Tokens
@@ -71,12 +71,8 @@ class Endpoints:
         try:
             return TokenResponse.model_validate_json(response.content)
         except ValidationError as exc:
-            raise errors.UnexpectedResponseError(
-                "The answer holds no Bearer token; is auth_url the address of a Carrel service?",
-                status=response.status_code,
-                code="unreadable_response",
-                request_id=response.headers.get("x-request-id"),
-            ) from exc
+            message = "The answer holds no Bearer token; is auth_url the address of a Carrel service?"
+            raise unexpected(response, message) from exc
 
     def _post(self, url: str, form: Mapping[str, str]) -> Flow[httpx.Response]:
         headers = self.connection.headers.copy()
