@@ -261,7 +261,8 @@ class MembershipEntry:
     member: str
 
 
-Entry = TypeVar("Entry", UserEntry, GroupEntry)
+Entry = TypeVar("Entry", UserEntry, GroupEntry, MembershipEntry)
+Keyed = TypeVar("Keyed", UserEntry, GroupEntry)
 
 
 @dataclass(slots=True)
@@ -291,41 +292,32 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
     return Entries(
         users=_each_once(given["users"], _user, attrgetter("email")) if "users" in given else None,
         groups=_each_once(given["groups"], _group, attrgetter("external_id")) if "groups" in given else None,
-        memberships=_memberships(given["memberships"]) if "memberships" in given else None,
+        memberships=list(_parse(given["memberships"], _membership)) if "memberships" in given else None,
         names={kind: rows.name for kind, rows in given.items()},
         problems=[problem for rows in tables for problem in sorted(rows.problems, key=attrgetter("line"))],
         notes=[f"{rows.name}: left aside the columns {', '.join(rows.ignored)}" for rows in tables if rows.ignored],
     )
 
 
-def _each_once(found: Rows, parse: Callable[[Row], Entry], key_of: Callable[[Entry], str]) -> dict[str, Entry]:
-    """Return the rows by key; an equal repetition counts once, and of two different rows neither counts."""
-    entries: dict[str, Entry] = {}
-    doubtful: set[str] = set()
+def _parse(found: Rows, parse: Callable[[Row], Entry]) -> Iterator[Entry]:
     for row in found.rows:
         try:
-            entry = parse(row)
+            yield parse(row)
         except ValueError as exc:
             found.refuse(row.line, str(exc))
-            continue
+
+
+def _each_once(found: Rows, parse: Callable[[Row], Keyed], key_of: Callable[[Keyed], str]) -> dict[str, Keyed]:
+    """Return the rows by key; an equal repetition counts once, and of two different rows neither counts."""
+    entries: dict[str, Keyed] = {}
+    doubtful: set[str] = set()
+    for entry in _parse(found, parse):
         key = key_of(entry)
         first = entries.setdefault(key, entry)
         if first != entry:
             doubtful.add(key)
             found.refuse(entry.line, f"says otherwise than line {first.line} of {printable(key)}; keep one of them")
     return {key: entry for key, entry in entries.items() if key not in doubtful}
-
-
-def _memberships(found: Rows) -> list[MembershipEntry]:
-    entries: list[MembershipEntry] = []
-    for row in found.rows:
-        try:
-            group, member = _value(row, "group", _IDENTIFIER), _value(row, "member", _MEMBER)
-        except ValueError as exc:
-            found.refuse(row.line, str(exc))
-        else:
-            entries.append(MembershipEntry(row.line, group, member))
-    return entries
 
 
 def _user(row: Row) -> UserEntry:
@@ -336,6 +328,10 @@ def _user(row: Row) -> UserEntry:
 
 def _group(row: Row) -> GroupEntry:
     return GroupEntry(row.line, _value(row, "externalId", _IDENTIFIER), _value(row, "name", _LABEL))
+
+
+def _membership(row: Row) -> MembershipEntry:
+    return MembershipEntry(row.line, _value(row, "group", _IDENTIFIER), _value(row, "member", _MEMBER))
 
 
 def _value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
