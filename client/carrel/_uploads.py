@@ -59,7 +59,9 @@ def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> 
     if not callable(getattr(file, "read", None)):
         msg = f"the file is a path, bytes, or a file open with mode 'rb', and no {type(file).__name__}"
         raise InvalidArgumentError(f'{msg}; its name goes beside it: upload_file(b"…", file_name="a.txt", …)')
-    return _open_source(file, file_name or _own_name(file) or fallback_name)
+    own_name: object = getattr(file, "name", None)
+    name = file_name or (Path(own_name).name if isinstance(own_name, str) else "")
+    return _open_source(file, name or fallback_name)
 
 
 def _open_source(file: IO[bytes], name: str) -> Source:
@@ -71,11 +73,6 @@ def _open_source(file: IO[bytes], name: str) -> Source:
     size = max(file.seek(0, os.SEEK_END) - start, 0)
     file.seek(start)
     return Source(name, file, size, start)
-
-
-def _own_name(file: IO[bytes]) -> str | None:
-    name: object = getattr(file, "name", None)
-    return Path(name).name if isinstance(name, str) else None
 
 
 class Upload:
@@ -191,16 +188,13 @@ def _head(boundary: str, *, fields: Mapping[str, str], part: str, file_name: str
     lines: list[str] = []
     for name, value in fields.items():
         lines += [f"--{boundary}", f'Content-Disposition: form-data; name="{name}"', "", value]
+    escaped = file_name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
     media_type = mimetypes.guess_type(file_name)[0] or "application/octet-stream"
     lines += [
         f"--{boundary}",
-        f'Content-Disposition: form-data; name="{part}"; filename="{_escape(file_name)}"',
+        f'Content-Disposition: form-data; name="{part}"; filename="{escaped}"',
         f"Content-Type: {media_type}",
         "",
         "",
     ]
     return "\r\n".join(lines).encode("utf-8", "replace")
-
-
-def _escape(file_name: str) -> str:
-    return file_name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

@@ -71,15 +71,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep the callback answering the request; refuse all other requests."""
         address = urlsplit(self.path)
         state = parse_qs(address.query).get("state", [""])[0]
-        if address.path != PATH or not self._is_expected(state):
+        expected, given = self.server.state.encode(), state.encode("utf-8", "surrogatepass")
+        if address.path != PATH or not expected or not hmac.compare_digest(given, expected):
             self._answer(404, "Not a sign-in", "Nothing waits for this address. Begin to sign in again.")
             return
         self._answer(200, "Go back to your notebook", "Carrel has answered it. This window can be closed.")
         self.server.callbacks.put(address.query)
-
-    def _is_expected(self, state: str) -> bool:
-        expected = self.server.state
-        return bool(expected) and hmac.compare_digest(state.encode("utf-8", "surrogatepass"), expected.encode())
 
     def _answer(self, status: int, heading: str, text: str) -> None:
         self.send_response(status)

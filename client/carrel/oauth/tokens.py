@@ -12,10 +12,6 @@ Credential = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
 """Text allowed in an Authorization header."""
 
 
-def _in_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
-
-
 class Tokens(BaseModel):
     """The tokens of a person's consent. `repr` hides secrets; `model_dump_json` and `model_validate_json` keep them.
     `expires_at` (UTC) is the access token's end (None: unknown); `scope` is the granted scope, space-separated."""
@@ -24,7 +20,7 @@ class Tokens(BaseModel):
 
     access_token: Credential = Field(repr=False)
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105 - a type
-    expires_at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    expires_at: Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))] | None = None
     refresh_token: Credential | None = Field(default=None, repr=False)
     scope: str | None = None
 
