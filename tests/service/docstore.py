@@ -65,6 +65,10 @@ class Syncing:
         address = {} if uri is None else {"docstoreURI": uri}
         return self.call("updateDocstoreSync", {**self.named, **address, "config": self.config(**members)})
 
+    def updated(self, **members) -> dict:
+        done(self.update(**members))
+        return self.ended()
+
     @property
     def named(self) -> dict:
         return {"docstoreCredentialId": self.sync_id}

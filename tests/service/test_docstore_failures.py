@@ -88,12 +88,10 @@ def test_a_run_that_is_not_taken_up_again_says_why(syncing, monkeypatch, failure
 def test_a_config_that_is_corrected_heals_the_sync(syncing: Syncing) -> None:
     syncing.filled(6)
     syncing.first_run(sourceFields=WRONG)
-    done(syncing.update())
-    healed = syncing.ended()
+    healed = syncing.updated()
     assert (healed["status"], healed["documentCount"], healed["counts"]["failed"]) == ("COMPLETED", 6, 0)
     assert {"warning", "lastError"}.isdisjoint(healed)
-    done(syncing.update(sourceFields=WRONG, deleteLimitPercent=100))
-    broken = syncing.ended()
+    broken = syncing.updated(sourceFields=WRONG, deleteLimitPercent=100)
     assert (broken["status"], broken["documentCount"], broken["counts"]["failed"]) == ("FAILED", 6, 6)
     assert counts(broken, "deleted") == (0,)
     assert len(syncing.documents()) == 6
@@ -116,12 +114,10 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
         assert '(1 document, "thing-0060")' in message
         assert again["documentCount"] == 20
         assert alerts(syncing) == {"RUN_QUARANTINE": 6}
-    done(syncing.update(uri="mongodb://127.0.0.1:1/shop"))
-    assert syncing.ended()["status"] == "FAILED"
+    assert syncing.updated(uri="mongodb://127.0.0.1:1/shop")["status"] == "FAILED"
     assert alerts(syncing) == {"RUN_QUARANTINE": 6, "SYNC_BEHIND": None}
     assert done(syncing.service.call("admin/status/get"))["syncs"]["refusedDocuments"] >= 6
-    done(syncing.update(uri=syncing.mongo.uri))
-    syncing.ended()
+    syncing.updated(uri=syncing.mongo.uri)
     later = START + timedelta(days=1)
     things.update_many({"_id": {"$gte": "thing-0050"}}, {"$set": {"title": "Mended", "content.text": "It is."}})
     things.update_one({"_id": "thing-0060"}, {"$set": {"content": {"text": "Mended."}, "updatedAt": later}})

@@ -192,8 +192,7 @@ def test_a_change_of_the_secret_key_keeps_syncs(make_service, service_harness, d
     if is_lost:
         assert syncing.run()["lastError"]["code"] == "docstore_uri_lost"
         assert code(syncing.update()) == (400, "docstore_uri_lost")
-        done(syncing.update(uri=mongo.uri))
-        assert syncing.ended()["status"] == "COMPLETED"
+        assert syncing.updated(uri=mongo.uri)["status"] == "COMPLETED"
     else:
         assert syncing.run()["status"] == other.run()["status"] == "COMPLETED"
     assert syncing.names() == {"Thing 1", "Thing 2"}

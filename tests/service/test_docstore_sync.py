@@ -88,8 +88,7 @@ def test_what_vanishes_or_leaves_the_filter_is_removed(syncing: Syncing) -> None
     for external_id in gone:
         answer = syncing.service.call("catalog/getDocument", {"documentId": before[external_id]["documentId"]})
         assert answer.status_code == 404
-    done(syncing.update(filterExpression={"state": "published"}, deleteMissing=False))
-    syncing.ended()
+    syncing.updated(filterExpression={"state": "published"}, deleteMissing=False)
     things.delete_one({"_id": "thing-0003"})
     assert "warning" not in syncing.run()
     assert len(syncing.documents()) == 8, "with deleteMissing false, all stay"
@@ -124,8 +123,7 @@ def test_a_source_that_lost_too_much_deletes_nothing(syncing: Syncing, left: int
     runs = done(syncing.call("listDocstoreRuns", syncing.named))["runs"]
     assert [run["counts"]["deleted"] for run in runs] == [0, 8 - left, 0, 0]
     on_rows(syncing.service, "UPDATE docstore_syncs SET runs = jsonb_build_array(" + "runs->0, " * 59 + "runs->0)")
-    done(syncing.update(deleteLimitPercent=100))
-    assert counts(syncing.ended(), "deleted") == ((2,) if left else (0,))
+    assert counts(syncing.updated(deleteLimitPercent=100), "deleted") == ((2,) if left else (0,))
     assert len(done(syncing.call("listDocstoreRuns", syncing.named))["runs"]) == 50
 
 
@@ -152,10 +150,8 @@ def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing, monkey
     other = {**syncing.named, "config": syncing.config(collectionName="payroll")}
     for operation, more in (("previewDocstoreSync", asked), ("updateDocstoreSync", {})):
         assert code(syncing.call(operation, {**more, **other})) == (400, "docstore_uri_required")
-    done(syncing.update(syncName="other"))
-    assert syncing.ended()["cursor"]["after"]["_id"] == before["cursor"]["after"]["_id"]
-    done(syncing.update(filterExpression={"title": "Thing 1"}))
-    assert counts(syncing.ended(), "read") == (1,)
+    assert syncing.updated(syncName="other")["cursor"]["after"]["_id"] == before["cursor"]["after"]["_id"]
+    assert counts(syncing.updated(filterExpression={"title": "Thing 1"}), "read") == (1,)
 
 
 def test_a_silent_source_is_told_while_it_is_asked(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,14 +230,11 @@ def test_access_is_what_the_config_says(syncing: Syncing) -> None:
     syncing.filled(3)
     syncing.first_run()
     assert readers(syncing) == {syncing.service.admin_email}
-    done(syncing.update(allowedUsersEmailAddresses=["ada@example.test"]))
-    syncing.ended()
+    syncing.updated(allowedUsersEmailAddresses=["ada@example.test"])
     assert readers(syncing) == {syncing.service.admin_email, "ada@example.test"}
-    done(syncing.update())
-    syncing.ended()
+    syncing.updated()
     assert readers(syncing) == {syncing.service.admin_email}
-    done(syncing.update(internalPublic=True))
-    syncing.ended()
+    syncing.updated(internalPublic=True)
     assert readers(syncing) == {syncing.service.admin_email, "ada@example.test"}
     assert set(syncing.versions().values()) == {1}, "nothing but the access changed"
 

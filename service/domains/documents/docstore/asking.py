@@ -9,7 +9,7 @@ import ipaddress
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -219,7 +219,7 @@ class SourceClient:
         # A server may call anything a code.
         code = error.code if isinstance(error.code, int) else None
         said = str((error.details or {}).get("errmsg", ""))
-        words = self._repeatable(error.details or {})
+        words = self._repeatable(said)
         if code == _UNAUTHENTICATED or (code == _OF_ATLAS and said.startswith("bad auth")):
             return SourceError(
                 "source_login_refused",
@@ -231,9 +231,8 @@ class SourceClient:
             return SourceError("source_refused_filter", f"The document database refused the filterExpression: {words}")
         return SourceError("source_failed", f"The document database refused to answer (code {code}): {words}")
 
-    def _repeatable(self, answer: Mapping[str, Any]) -> str:
+    def _repeatable(self, said: str) -> str:
         """Return a server's error message as plain text, or a general text if it contains a part of the URI."""
-        said = str(answer.get("errmsg", ""))
         if not said or any(word in said for word in self.words):
             return "it gave no readable reason"
         return "".join(one if one.isprintable() else " " for one in said[:LONGEST_QUOTE])

@@ -1,5 +1,6 @@
 """SQL of syncs and their runs. A run may write only until another run replaces it (`lock_run`)."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -74,26 +75,11 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFailure(Failure):
-    """A failure with the time of the last record."""
-
-    failed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Note:
     """A code and a message about a run."""
 
     code: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class StuckSync:
-    """A sync with a run that stopped without an end."""
-
-    sync_id: UUID
-    name: str
 
 
 def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
@@ -151,27 +137,15 @@ def document_exists(organization_id: UUID) -> ColumnElement[bool]:
     )
 
 
-async def insert_sync(
-    connection: Connection,
-    caller: Caller,
-    *,
-    sync_id: UUID,
-    collection_id: UUID,
-    sealed_uri: bytes,
-    config: Mapping[str, Any],
-) -> None:
+async def insert_sync(connection: Connection, caller: Caller, **values: Any) -> None:
     """Add a sync and request the first run; runs act as the caller."""
-    values = {
-        "sync_id": sync_id,
+    acting = {
         "organization_id": caller.organization_id,
-        "collection_id": collection_id,
         "principal_id": caller.principal_id,
         "credential_id": caller.credential_id,
         "acting_through_id": caller.acting_through,
-        "sealed_uri": sealed_uri,
-        "config": dict(config),
     }
-    await connection.execute(insert(docstore_syncs).values(values))
+    await connection.execute(insert(docstore_syncs).values(**acting, **values))
 
 
 async def get_sync(connection: Connection, key: SyncKey, *, lock: bool = False) -> StoredSync | None:
@@ -213,21 +187,17 @@ async def replace_sync(
 
 
 async def set_syncs_owner(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    sync_ids: Collection[UUID],
-    principal_id: UUID,
-    credential_id: UUID,
+    connection: Connection, caller: Caller, *, sync_ids: Collection[UUID], principal_id: UUID
 ) -> None:
     """Let locked syncs act as another principal from the next run on; a run in progress can no longer write."""
     is_running = docstore_syncs.c.status == "RUNNING"
+    own = docstore_syncs.c.organization_id == caller.organization_id
     statement = (
         update(docstore_syncs)
-        .where(docstore_syncs.c.organization_id == organization_id, sql.in_array(docstore_syncs.c.sync_id, sync_ids))
+        .where(own, sql.in_array(docstore_syncs.c.sync_id, sync_ids))
         .values(
             principal_id=principal_id,
-            credential_id=credential_id,
+            credential_id=caller.credential_id,
             acting_through_id=null(),
             status=case((is_running, "PENDING"), else_=docstore_syncs.c.status),
             attempt=docstore_syncs.c.attempt + case((is_running, 1), else_=0),
@@ -238,26 +208,29 @@ async def set_syncs_owner(
 
 async def request_run(connection: Connection, key: SyncKey) -> bool:
     """Request a run of a sync; False when a run is already requested, or is running and has reported lately."""
-    told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
-    is_over = docstore_syncs.c.status.in_(("COMPLETED", "FAILED")) | (told < func.now() - LOST_AFTER)
+    is_over = docstore_syncs.c.status.in_(("COMPLETED", "FAILED")) | _is_lost()
     requested = {"status": "PENDING", "attempt": docstore_syncs.c.attempt + 1, "progress_at": func.now()}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs), is_over).values(**requested)
     return (await connection.execute(statement)).rowcount == 1
 
 
+def _is_lost() -> ColumnElement[bool]:
+    told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
+    return told_at < func.now() - LOST_AFTER
+
+
 async def list_stuck_syncs(
     connection: Connection, organization_id: UUID, *, after: UUID, limit: int
-) -> list[StuckSync]:
-    """List syncs by id, after a given id, if a requested or begun run has long stopped reporting."""
-    told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
-    name = docstore_syncs.c.config["syncName"].astext.label("name")
+) -> Sequence[tuple[UUID, str]]:
+    """List ids and names of syncs after an id, if a requested or begun run has long stopped reporting."""
+    name = docstore_syncs.c.config["syncName"].astext
     stuck = select(docstore_syncs.c.sync_id, name).where(
         docstore_syncs.c.organization_id == organization_id,
         docstore_syncs.c.status.in_(("PENDING", "RUNNING")),
-        told_at < func.now() - LOST_AFTER,
+        _is_lost(),
     )
     statement = sql.rows_after(stuck, docstore_syncs.c.sync_id, after=after, limit=limit)
-    return await sql.find_rows(connection, statement, StuckSync)
+    return (await connection.execute(statement)).tuples().all()
 
 
 async def delete_sync(connection: Connection, key: SyncKey) -> None:
@@ -265,10 +238,19 @@ async def delete_sync(connection: Connection, key: SyncKey) -> None:
     await connection.execute(delete(docstore_syncs).where(key.is_of(docstore_syncs)))
 
 
-async def list_failures(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
-    own = select(*sql.columns_of(docstore_failures, StoredFailure)).where(key.is_of(docstore_failures))
-    statement = sql.rows_after(own, docstore_failures.c.document_id, after=after, limit=limit)
-    return await sql.find_rows(connection, statement, StoredFailure)
+async def list_failures(
+    connection: Connection, key: SyncKey, *, after: UUID, limit: int
+) -> list[tuple[UUID, wire.DocstoreFailure]]:
+    """List failures by document id, each with this id."""
+    failed = docstore_failures.c
+    external_id = failed.external_id.label("document_external_id")
+    own = select(failed.document_id, failed.source_id, external_id, failed.code, failed.message, failed.failed_at)
+    statement = sql.rows_after(own.where(key.is_of(docstore_failures)), failed.document_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, _to_failure)
+
+
+def _to_failure(*, document_id: UUID, source_id: str, **columns: Any) -> tuple[UUID, wire.DocstoreFailure]:
+    return document_id, wire.DocstoreFailure(source_id=json.loads(source_id), **columns)
 
 
 async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[wire.DocstoreHeldRemoval]:
@@ -473,16 +455,15 @@ async def mark_listed(
 
 
 async def count_listed(connection: Connection, key: SyncKey, *, listing_no: int) -> Listing:
-    is_unlisted = docstore_documents.c.listing_no != listing_no
+    there, is_unlisted = document_exists(key.organization_id), docstore_documents.c.listing_no != listing_no
+    is_missing = there & is_unlisted
     created = select(docstore_syncs.c.created_count).where(key.is_of(docstore_syncs))
     statement = select(
-        func.count().filter(document_exists(key.organization_id)).label("existing"),
-        func.count().filter(document_exists(key.organization_id), is_unlisted).label("missing"),
-        func.count()
-        .filter(document_exists(key.organization_id), is_unlisted, docstore_documents.c.removal == APPROVED)
-        .label("approved"),
+        sql.count_where(there, "existing"),
+        sql.count_where(is_missing, "missing"),
+        sql.count_where(is_missing & (docstore_documents.c.removal == APPROVED), "approved"),
         created.scalar_subquery().label("created"),
-        func.count().filter(is_unlisted).label("unlisted"),
+        sql.count_where(is_unlisted, "unlisted"),
     ).where(key.is_of(docstore_documents))
     return await sql.get_row(connection, statement, Listing)
 

@@ -140,10 +140,9 @@ async def list_failures(
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(connection, _key(caller, sync.sync_id), **cursor.window)
-    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListDocstoreFailuresResponse(
-        failures=[_failure(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    page = cursor.page(rows, position=lambda row: [str(row[0])])
+    failures = [failure for _, failure in page.items]
+    return wire.ListDocstoreFailuresResponse(failures=failures, next_page_token=page.next_page_token)
 
 
 async def list_held_removals(
@@ -208,13 +207,8 @@ async def hand_over_syncs(
     runtime: Runtime, connection: Connection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
 ) -> None:
     """Let locked syncs act as another principal; a new run continues and replaces a run in progress."""
-    await queries.set_syncs_owner(
-        connection,
-        caller.organization_id,
-        sync_ids=[one.sync_id for one in syncs],
-        principal_id=owner_id,
-        credential_id=caller.credential_id,
-    )
+    sync_ids = [one.sync_id for one in syncs]
+    await queries.set_syncs_owner(connection, caller, sync_ids=sync_ids, principal_id=owner_id)
     for one in syncs:
         if one.status == wire.DocstoreSyncStatus.RUNNING:
             await _enqueue(runtime, connection, caller.organization_id, one.sync_id)
@@ -295,13 +289,3 @@ def _to_json(config: wire.DocstoreConfig) -> dict[str, Any]:
 
 def _to_launched(sync_id: UUID, *, launched: bool) -> wire.DocstoreSyncLaunched:
     return wire.DocstoreSyncLaunched(docstore_credential_id=sync_id, resource_id=str(sync_id), sync_launched=launched)
-
-
-def _failure(row: queries.StoredFailure) -> wire.DocstoreFailure:
-    return wire.DocstoreFailure(
-        source_id=json.loads(row.source_id),
-        document_external_id=row.external_id,
-        code=row.code,
-        message=row.message,
-        failed_at=row.failed_at,
-    )

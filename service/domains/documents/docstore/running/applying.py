@@ -4,7 +4,6 @@ future times are not trusted. A document's error fails only the document until t
 run."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -237,7 +236,7 @@ async def retry_failures(run: Run) -> None:
 async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
     async with run.transaction() as connection:
         rows = await queries.list_failures(connection, run.key, after=after, limit=RETRIED_AT_ONCE)
-    return {row.document_id: SourceId(from_extended(json.loads(row.source_id))) for row in rows}
+    return {document_id: SourceId(from_extended(failure.source_id)) for document_id, failure in rows}
 
 
 async def sum_up(run: Run, note: Note | None) -> Note | None:

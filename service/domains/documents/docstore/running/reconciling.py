@@ -2,6 +2,7 @@
 non-empty listing within the allowed losses, because an emptied or restored database looks like deleted documents."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from carrel.wire.catalog import DeleteDocumentRequest
@@ -97,11 +98,9 @@ async def _remove_one(run: Run, document_id: UUID) -> None:
     deleted = 0
     async with run.transaction() as connection:
         caller = await run.caller(connection)
-        try:
+        with suppress(NotFound, Forbidden):
             request = DeleteDocumentRequest(document_id=document_id)
             await delete_document(run.runtime, connection, caller, request=request)
             deleted = 1
-        except (NotFound, Forbidden):
-            pass
         await queries.delete_document_record(connection, run.key, document_id=document_id)
         await queries.save_progress(connection, run.key, deleted=deleted)

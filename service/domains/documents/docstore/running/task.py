@@ -143,7 +143,7 @@ async def begin_stuck(runtime: Runtime, connection: Connection, organization_id:
     """Begin an alert for each sync with a run silent for a quarter of an hour."""
     after = NIL
     while syncs := await list_stuck_syncs(connection, organization_id, after=after, limit=TOLD_AT_ONCE):
-        for sync in syncs:
+        for sync_id, name in syncs:
             to = Telling(runtime, connection, organization_id)
-            await to.begin(AlertKind.SYNC_BEHIND, subject=str(sync.sync_id), name=sync.name, code=STUCK)
-        after = syncs[-1].sync_id
+            await to.begin(AlertKind.SYNC_BEHIND, subject=str(sync_id), name=name, code=STUCK)
+        after = syncs[-1][0]
