@@ -237,13 +237,8 @@ async def delete_waiting_chunks(
 ) -> None:
     """Delete callers' waiting chunks of documents in a space, or in the space being built to replace it."""
     there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
-    await connection.execute(
-        delete(caller_chunks).where(
-            caller_chunks.c.organization_id == organization_id,
-            sql.in_array(caller_chunks.c.document_id, document_ids),
-            caller_chunks.c.space_id.in_(there),
-        )
-    )
+    own = sql.in_array(caller_chunks.c.document_id, document_ids), caller_chunks.c.space_id.in_(there)
+    await sql.delete_rows(connection, caller_chunks, organization_id, *own)
 
 
 def _select_readable(caller: Caller, space_id: int, *columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:

@@ -154,10 +154,8 @@ async def insert_report(connection: Connection, key: ReportKey, **values: Any) -
 async def keep_only_report(
     connection: Connection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
-    statement = delete(source_reports).where(sql.matches(source_reports, organization_id, source_id=source_id))
-    if report_no is not None:
-        statement = statement.where(source_reports.c.report_no != report_no)
-    await connection.execute(statement)
+    is_other = source_reports.c.report_no.is_distinct_from(report_no)
+    await sql.delete_rows(connection, source_reports, organization_id, is_other, source_id=source_id)
 
 
 async def save_items(
