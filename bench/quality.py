@@ -33,7 +33,8 @@ from service.domains.search.ranking import rank
 from service.domains.search.search_query import Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import open_snapshot
 from service.index.ingestion.sweeper import fold_all
-from service.index.service import DocumentToIndex, Space, ensure_catalog_space, write_index
+from service.index.service import DocumentToIndex, ensure_catalog_space, write_index
+from service.index.spaces.queries import Space
 from service.operate.startup import open_runtime
 from service.platform.identifiers import document_id_for, uuid7
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, from_binary, pages_of
 from service.index.queries import (
@@ -25,7 +24,7 @@ from service.index.queries import (
     VectorsChange,
     WordsChange,
 )
-from service.index.spaces.queries import Space, ask_catalog, ask_current_space, delete_space, find_catalog, insert_space
+from service.index.spaces.queries import Space, find_catalog, insert_space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import TERMS_OF_STEMMINGS, as_sparsevec, read_sparsevec, weigh_chunks
@@ -34,24 +33,8 @@ from service.platform.batches import Batch
 from service.platform.database import Database
 from service.platform.identifiers import uuid7
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
-
-__all__ = [
-    "DocumentToIndex",
-    "Space",
-    "ask_catalog",
-    "ask_current_space",
-    "create_space",
-    "delete_space",
-    "ensure_catalog_space",
-    "find_catalog",
-    "fold_statistics",
-    "read_embeddings",
-    "remove_everywhere",
-    "remove_from_space",
-    "write_index",
-    "write_vectors",
-    "write_words",
-]
+from service.text.chunking import Chunk
+from service.text.embedding import EmbeddingModel
 
 FOLDED_AT_ONCE = 20_000
 
@@ -61,29 +44,6 @@ FEW_CHARACTERS = 20_000
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-
-class Model(Protocol):
-    """The properties of an embedding model needed by a space."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def dimensions(self) -> int: ...
-
-
-class ChunkToIndex(Protocol):
-    """A chunk: the text to search and show, SHA-256 of the embedded text, and the place in the document."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def hash(self) -> bytes: ...
-
-    @property
-    def place(self) -> PassagePlace | None: ...
 
 
 async def read_embeddings(
@@ -96,28 +56,17 @@ async def read_embeddings(
     return {known.text_hash: from_binary(known.sent) for known in asked.rows}
 
 
-async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: Model) -> Space:
+async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: EmbeddingModel) -> Space:
     while (space := await find_catalog(connection, organization_id)) is None:
-        await insert_space(
-            connection,
-            organization_id,
-            model=model.name,
-            dimensions=model.dimensions,
-            language=ENGLISH,
-            is_catalog=True,
-        )
+        await insert_space(connection, organization_id, model=model, is_catalog=True)
     return space
 
 
-async def create_space(
-    connection: Connection, organization_id: UUID, *, model: Model, language: str = ENGLISH
-) -> Space:
-    space_id = await insert_space(
-        connection, organization_id, model=model.name, dimensions=model.dimensions, language=language
-    )
+async def create_space(connection: Connection, organization_id: UUID, *, model: EmbeddingModel) -> Space:
+    space_id = await insert_space(connection, organization_id, model=model)
     if space_id is None:
         raise RuntimeError("A space that is no catalog can't be in conflict with another.")
-    return Space(space_id, model.name, model.dimensions, language)
+    return Space(space_id, model.name, model.dimensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +77,7 @@ class DocumentToIndex:
     document_id: UUID
     version: int
     title: str
-    chunks: Sequence[ChunkToIndex]
+    chunks: Sequence[Chunk]
     embeddings: NDArray[np.float32] | None = None
     mean: NDArray[np.float32] | None = None
     language: str | None = None
@@ -306,14 +255,14 @@ def title_of(name: str, title: str) -> str:
     return title if title == name else f"{name} {title}"
 
 
-async def remove_from_space(
-    connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
+async def remove_entries(
+    connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
 ) -> set[UUID]:
-    return await _remove(connection, organization_id, document_ids, space_id=space_id)
-
-
-async def remove_everywhere(connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
-    await _remove(connection, organization_id, document_ids)
+    """Remove documents from every space, or only from a space and its replacement; return the removed documents."""
+    await lock_objects(connection, organization_id, object_ids=document_ids)
+    entries = await queries.lock_entries(connection, organization_id, document_ids=document_ids, space_id=space_id)
+    await queries.remove_entries(connection, organization_id, entries=entries)
+    return {entry.document_id for entry in entries}
 
 
 async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
@@ -335,21 +284,12 @@ async def _compute(
     return await asyncio.to_thread(work, *args, **options)
 
 
-def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
+def _is_unchanged(before: IndexedChunk, chunk: Chunk, terms: Mapping[int, float]) -> bool:
     """Return whether a row is up to date. A moved chunk is not, but keeps its vector when rewritten."""
     if before.text_hash != chunk.hash or before.text != chunk.text or before.place != chunk.place:
         return False
     known = read_sparsevec(before.terms)
     return known.keys() == terms.keys() and all(abs(known[term] - weight) < 1e-6 for term, weight in terms.items())
-
-
-async def _remove(
-    connection: Connection, organization_id: UUID, document_ids: Collection[UUID], *, space_id: int | None = None
-) -> set[UUID]:
-    await lock_objects(connection, organization_id, object_ids=document_ids)
-    entries = await queries.lock_entries(connection, organization_id, document_ids=document_ids, space_id=space_id)
-    await queries.remove_entries(connection, organization_id, entries=entries)
-    return {entry.document_id for entry in entries}
 
 
 def count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Counter[int]:

@@ -11,7 +11,8 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index.service import DocumentToIndex, Space, ensure_catalog_space, fold_statistics, write_index
+from service.index.service import DocumentToIndex, ensure_catalog_space, fold_statistics, write_index
+from service.index.spaces.queries import Space
 from service.index.statistics.queries import ask_frequencies, try_lock_statistics
 from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access

@@ -16,6 +16,7 @@ from service.index import service as indexing
 from service.index.ingestion.indexing import Writer
 from service.index.ingestion.sweeper import fold_all
 from service.index.queries import ROWS_AT_ONCE
+from service.index.spaces.queries import delete_space
 from service.index.stemming import stemmer_for
 from service.index.stop_words import INDEX_STOP_WORDS
 from service.index.terms import query_words, round_frequency
@@ -95,7 +96,7 @@ async def test_statistics_follow_every_change(corpus):
         await corpus.rewrite(first, "Boats", ["the red ship"])
         assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (1, 2, 2)
         async with corpus.transaction() as removing:
-            await indexing.remove_everywhere(removing, corpus.organization_id, document_ids=[first])
+            await indexing.remove_entries(removing, corpus.organization_id, document_ids=[first])
         assert (await corpus.frequency("ship"), await corpus.total()) == (0, 1)
         assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
     assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (0, 1, 1)
@@ -151,7 +152,7 @@ async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corp
     service.execute(added, [other.space_id, corpus.organization_id])
     service.execute("ANALYZE term_statistics")
     async with corpus.transaction() as connection:
-        await indexing.remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
+        await indexing.remove_entries(connection, corpus.organization_id, document_ids=[document_id])
     read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'term_statistics'"
     async with corpus.transaction() as connection:
         assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
@@ -187,7 +188,7 @@ async def test_a_long_document_keeps_nobody_waiting(own_corpus, monkeypatch):
     await own_corpus.rewrite(document_id, "Long", [f"other chunk {number}" for number in range(30)])
     await own_corpus.add("Few but large", ["word " * 10_000] * 3)
     async with own_corpus.transaction() as connection:
-        await indexing.remove_everywhere(connection, own_corpus.organization_id, document_ids=[document_id])
+        await indexing.remove_entries(connection, own_corpus.organization_id, document_ids=[document_id])
     assert threads
     assert loop not in threads
 
@@ -274,7 +275,7 @@ async def test_a_removed_document_never_comes_back(corpus):
     document_id = await corpus.add("Ships", ["one"])
 
     async def remove(connection):
-        await indexing.remove_from_space(
+        await indexing.remove_entries(
             connection, corpus.organization_id, space_id=corpus.space.space_id, document_ids=[document_id]
         )
 
@@ -292,7 +293,7 @@ async def test_a_deleted_space_leaves_nothing(corpus):
     await corpus.want(document_id, space)
     async with corpus.transaction() as connection:
         assert await corpus.write(connection, document_id, "Ships", ["one"], space=space)
-        await indexing.delete_space(connection, corpus.organization_id, space_id=space.space_id)
+        await delete_space(connection, corpus.organization_id, space_id=space.space_id)
     assert len(await corpus.rows(document_id)) == 1
     assert await corpus.total() == 1
     assert await corpus.total(space) == 0
@@ -307,7 +308,7 @@ async def test_a_space_is_deleted_while_its_statistics_are_folded(service, corpu
     async with corpus.transaction() as deleting:
         async with corpus.transaction() as folding:
             await folding.execute(fold, {"space": space.space_id, "term": 1})
-            deletion = indexing.delete_space(deleting, corpus.organization_id, space_id=space.space_id)
+            deletion = delete_space(deleting, corpus.organization_id, space_id=space.space_id)
             deletion = asyncio.create_task(deletion)
             await asyncio.to_thread(wait_blocked, service)
             await folding.execute(fold, {"space": space.space_id, "term": 9})

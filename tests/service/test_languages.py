@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.index.ingestion import indexing
-from service.index.service import remove_everywhere, write_index
+from service.index.service import remove_entries, write_index
 from service.index.terms import TERMS_OF_STEMMINGS
 from tests.harness.documents import ok, upload
 from tests.harness.services import RunningService
@@ -90,5 +90,5 @@ async def test_chunks_are_counted_by_stemming(corpus) -> None:
     assert await write(4, ["一", "1"], "zh") == {}
     assert await write(5, ["jeden"], "sk") == {"simple": 1}
     async with corpus.transaction() as connection:
-        await remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
+        await remove_entries(connection, corpus.organization_id, document_ids=[document_id])
     assert await count() == {}

@@ -11,7 +11,7 @@ from service.domains.oversight.status.queries import read_state
 from service.index import terms
 from service.index.forms import FORMS, RULES
 from service.index.ingestion import queries, renewal
-from service.index.service import ask_current_space
+from service.index.spaces.queries import ask_current_space
 from service.index.terms import read_sparsevec, term_of, weigh_chunks
 from service.platform.batches import Batch
 from service.platform.disk import DiskGuard

@@ -14,7 +14,7 @@ from service.domains.documents.collections.filters import Condition
 from service.domains.search import queries, sql
 from service.domains.search.scoring.sql import AnySelect, Shape
 from service.domains.search.search_query import Scope
-from service.index.service import Space
+from service.index.spaces.queries import Space
 
 CONDITION = (Condition("a", FilterOperator.EQUAL, FieldType.STRING, "b"),)
 SHAPES = [

@@ -42,7 +42,7 @@ from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.domains.search.weighing import weigh_among_readable
-from service.index.service import Space
+from service.index.spaces.queries import Space
 from service.platform.batches import Answer, Batch
 from service.runtime import Runtime
 from service.runtime.standbys.queries import Position

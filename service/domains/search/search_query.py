@@ -14,7 +14,7 @@ from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition
 from service.domains.search.syntax.parsing import FieldClause
 from service.index.codes import as_vector, binary_codes
-from service.index.service import Space
+from service.index.spaces.queries import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
 from service.index.terms import QueryTerms, Sought, as_sparsevec, find_matches, read_query
 from service.platform.errors import BadRequest, FieldError

@@ -49,7 +49,7 @@ from service.domains.search.snippets import Passage, merge_texts, snippet_of
 from service.domains.search.syntax.parsing import ParsedQuery, parse_query
 from service.domains.search.understanding.drawing import find_unused
 from service.domains.search.understanding.service import Filtering, Understood, ask_whether_model, understand
-from service.index.service import Space, ask_catalog
+from service.index.spaces.queries import Space, ask_catalog
 from service.platform.batches import Batch
 from service.platform.errors import BadRequest, FieldError, NotFound
 from service.runtime import Runtime

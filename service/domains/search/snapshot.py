@@ -14,7 +14,7 @@ from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
 from service.domains.search.search_query import WORDS, Hit, SearchQuery, compute
-from service.index.service import Space, ask_current_space
+from service.index.spaces.queries import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.term_keys import FEW_READ, choose_keys

@@ -21,15 +21,8 @@ from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
 from service.index.progress import Half
 from service.index.queries import ROWS_AT_ONCE, IndexEntry, ask_texts
-from service.index.service import (
-    DocumentToIndex,
-    Space,
-    read_embeddings,
-    title_of,
-    write_index,
-    write_vectors,
-    write_words,
-)
+from service.index.service import DocumentToIndex, read_embeddings, title_of, write_index, write_vectors, write_words
+from service.index.spaces.queries import Space
 from service.index.stemming import ENGLISH
 from service.platform import traces
 from service.platform.background import log_trouble

@@ -8,9 +8,11 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.forms import APART, FORMS, RULES
+from service.index.stemming import ENGLISH
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, matches, param, params
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+from service.text.embedding import EmbeddingModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Space:
     space_id: int
     model: str
     dimensions: int
-    language: str = "english"
+    language: str = ENGLISH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,18 +105,11 @@ async def lock_space(connection: Connection, organization_id: UUID, *, space_id:
 
 
 async def insert_space(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    model: str,
-    dimensions: int,
-    language: str,
-    is_catalog: bool = False,
+    connection: Connection, organization_id: UUID, *, model: EmbeddingModel, is_catalog: bool = False
 ) -> int | None:
     """Add a space; None if another transaction has just added the catalog's space."""
-    new = upsert(spaces).values(
-        organization_id=organization_id, model=model, dimensions=dimensions, language=language, is_catalog=is_catalog
-    )
+    named = {"model": model.name, "dimensions": model.dimensions, "language": ENGLISH}
+    new = upsert(spaces).values(organization_id=organization_id, is_catalog=is_catalog, **named)
     statement = new.on_conflict_do_nothing().returning(spaces.c.space_id)
     return (await connection.execute(statement)).scalar_one_or_none()
 

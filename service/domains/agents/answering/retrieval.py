@@ -19,7 +19,7 @@ from service.domains.search.reranking import CANDIDATES, ask_whether, rerank, te
 from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.following import complete_question
 from service.domains.search.understanding.service import Filtering
-from service.index.service import Space
+from service.index.spaces.queries import Space
 from service.platform import traces
 from service.platform.batches import Batch
 from service.runtime import Runtime

@@ -21,7 +21,7 @@ from service.domains.documents.recognition.queries import read_recognition
 from service.domains.documents.stored import queries as stored
 from service.domains.documents.stored.queries import StoredDocument, StoredFile, erase_documents
 from service.index.ingestion.queries import ask_indexing, request_indexing_in_space
-from service.index.service import ensure_catalog_space, remove_everywhere
+from service.index.service import ensure_catalog_space, remove_entries
 from service.permissions.queries import Reader, delete_resources, lock_contained
 from service.permissions.readers import find_grantee
 from service.permissions.rights import role_in, unknown_document, widen
@@ -287,6 +287,6 @@ async def delete_locked(connection: Connection, caller: Caller, *, documents: Ma
     details = {**documents, **{one: {"containerId": str(container_id)} for one, container_id in inside.items()}}
     changes = [Change("document.delete", "document", one, said) for one, said in details.items()]
     await record_all(connection, caller, changes=changes)
-    await remove_everywhere(connection, organization_id, document_ids=details.keys())
+    await remove_entries(connection, organization_id, document_ids=details.keys())
     await erase_documents(connection, organization_id, document_ids=details.keys())
     await delete_resources(connection, organization_id, object_ids=details.keys())

@@ -18,7 +18,8 @@ from service.domains.documents.collections.queries import Membership, StoredColl
 from service.domains.documents.stored.queries import StoredDocument, read_document
 from service.domains.documents.stored.texts import read_text, unpack_text
 from service.index.rebuilds.queries import lock_collection
-from service.index.service import create_space, delete_space, find_catalog, remove_from_space
+from service.index.service import create_space, remove_entries
+from service.index.spaces.queries import delete_space, find_catalog
 from service.permissions.access import Access
 from service.permissions.queries import delete_resources, lock_contained
 from service.permissions.rights import role_in, unknown_document
@@ -160,7 +161,7 @@ async def remove_document(
     inside = await lock_contained(connection, organization_id, container_ids=[document_id])
     document_ids = [document_id, *inside]
     await queries.delete_waiting_chunks(connection, organization_id, document_ids=document_ids, space_id=space_id)
-    removed = await remove_from_space(connection, organization_id, space_id=space_id, document_ids=document_ids)
+    removed = await remove_entries(connection, organization_id, space_id=space_id, document_ids=document_ids)
     of_collection = {"collectionId": str(collection_id)}
     changes = [
         Change(

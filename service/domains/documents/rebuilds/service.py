@@ -16,8 +16,7 @@ from service.index.progress import FAILED_AFTER
 from service.index.rebuilds import queries
 from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
-from service.index.service import find_catalog
-from service.index.spaces.queries import SearchedSpace, lock_space, retire_replacement
+from service.index.spaces.queries import SearchedSpace, find_catalog, lock_space, retire_replacement
 from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden, required
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
