@@ -180,9 +180,7 @@ def _select_chunks(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
     return (
         sa.select(*columns_of(chunks, IndexedChunk, sa.cast(chunks.c.terms, sa.Text).label("terms"), is_inside))
         .where(
-            chunks.c.organization_id == ORGANIZATION,
-            chunks.c.document_id == param(chunks.c.document_id),
-            chunks.c.space_id == param(chunks.c.space_id),
+            matches(chunks, ORGANIZATION, document_id=param(chunks.c.document_id), space_id=param(chunks.c.space_id)),
             chunks.c.chunk_no >= param(chunks.c.chunk_no),
         )
         .order_by(chunks.c.chunk_no)

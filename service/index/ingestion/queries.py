@@ -20,6 +20,7 @@ from service.platform.sql import (
     ORGANIZATION,
     as_arrays,
     columns_of,
+    delete_rows,
     find_row,
     find_rows,
     in_array,
@@ -232,8 +233,8 @@ async def take_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
     """Delete the stored chunks of a batch indexed in this transaction; False when replaced by a newer batch."""
-    this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
-    return (await connection.execute(sa.delete(caller_chunks).where(this))).rowcount == 1
+    key = {"document_id": document_id, "space_id": space_id, "batch_id": batch_id}
+    return await delete_rows(connection, caller_chunks, organization_id, **key) == 1
 
 
 async def lock_caller_chunks(
@@ -308,13 +309,7 @@ async def request_newest_version(
     newest = sa.select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
         sa.update(space_documents)
-        .where(
-            sa.and_(
-                space_documents.c.organization_id == organization_id,
-                space_documents.c.document_id == document_id,
-                space_documents.c.space_id == space_id,
-            )
-        )
+        .where(matches(space_documents, organization_id, document_id=document_id, space_id=space_id))
         .values(version=sa.func.greatest(space_documents.c.version, newest), is_large=select_is_large())
         .returning(space_documents.c.version)
     )

@@ -16,7 +16,18 @@ from service.index.ingestion.backlog.queries import select_is_large
 from service.index.queries import is_pending, shown_version
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches, rows_after
+from service.platform.sql import (
+    as_member,
+    columns_of,
+    count_where,
+    delete_rows,
+    find_row,
+    find_rows,
+    get_row,
+    in_array,
+    matches,
+    rows_after,
+)
 from service.schema.catalog import caller_chunks, collections, documents
 from service.schema.identity import resources
 from service.schema.indexing import INDEX_TABLES, index_rebuilds, space_documents, spaces, term_deltas, term_statistics
@@ -281,31 +292,20 @@ async def have_ended(connection: Connection, *, before: int) -> bool:
 
 
 async def count_unready(
-    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool, only_pending: bool = False
 ) -> Unready:
-    """Count the documents missing from the new space, over all entries; failed documents block unless `forced`."""
-    statement = _select_unready(organization_id, old_id, new_id, forced=forced)
-    return await get_row(connection, statement, Unready)
-
-
-async def count_unready_pending(
-    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
-) -> Unready:
-    """Count like `count_unready`, but read only the entries pending in the new space."""
-    new = space_documents.alias("pending_places")
-    pending = sa.select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
-    # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
-    ids: Any = sa.func.array(pending.scalar_subquery())
-    statement = _select_unready(organization_id, old_id, new_id, forced=forced).where(
-        _old.c.document_id == sa.any_(ids)
-    )
-    return await get_row(connection, statement, Unready)
-
-
-def _select_unready(organization_id: UUID, old_id: int, new_id: int, *, forced: bool) -> sa.Select[*tuple[Any, ...]]:
+    """Count the documents missing from the new space, over all entries, or with `only_pending` over entries pending in
+    the new space. Failed documents block unless `forced`."""
     failed = sa.and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~sa.true()
-    counts = sa.func.count().label("documents"), sa.func.count().filter(~failed).label("blocking")
-    return _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
+    counts = sa.func.count().label("documents"), count_where(~failed, "blocking")
+    statement = _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
+    if only_pending:
+        new = space_documents.alias("pending_places")
+        pending = sa.select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
+        # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
+        ids: Any = sa.func.array(pending.scalar_subquery())
+        statement = statement.where(_old.c.document_id == sa.any_(ids))
+    return await get_row(connection, statement, Unready)
 
 
 def _is_visible(caller: Caller) -> sa.ColumnElement[bool]:
@@ -388,20 +388,17 @@ async def clear_entries(
 ) -> None:
     """Remove these locked documents from a retired space. The space's term statistics are deleted as a whole later."""
     for table in (*INDEX_TABLES[space.dimensions].all, caller_chunks, space_documents):
-        own = sa.and_(
-            matches(table, organization_id, space_id=space.space_id), in_array(table.c.document_id, document_ids)
-        )
-        await connection.execute(sa.delete(table).where(own))
+        given = in_array(table.c.document_id, document_ids)
+        await delete_rows(connection, table, organization_id, given, space_id=space.space_id)
 
 
 async def delete_statistics(connection: Connection, organization_id: UUID, *, space_id: int) -> bool:
     """Delete a retired space's term statistics, locked against folding; False without any."""
     found = 0
     for table in (term_statistics, term_deltas):
-        own = matches(table, organization_id, space_id=space_id)
-        found += (await connection.execute(sa.delete(table).where(own))).rowcount
+        found += await delete_rows(connection, table, organization_id, space_id=space_id)
     return found > 0
 
 
 async def delete_row(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    await connection.execute(sa.delete(spaces).where(matches(spaces, organization_id, space_id=space_id)))
+    await delete_rows(connection, spaces, organization_id, space_id=space_id)

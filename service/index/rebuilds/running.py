@@ -133,7 +133,7 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
         old = await _lock(connection, organization_id, rebuild)
         if old is None:
             return False
-        unready = await queries.count_unready_pending(connection, organization_id, **key)
+        unready = await queries.count_unready(connection, organization_id, **key, only_pending=True)
         if unready.blocking:
             return False
         new_id = rebuild.space_id

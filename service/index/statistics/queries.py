@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.types import TypeEngine
 
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, count_of, in_array, param, params, unnest_rows
+from service.platform.sql import ORGANIZATION, count_of, delete_rows, in_array, param, params, unnest_rows
 from service.schema.indexing import term_deltas, term_statistics
 
 _TERMS: Any = sa.bindparam("param_terms", type_=sa.ARRAY(sa.Integer()))
@@ -110,11 +110,5 @@ async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: i
 async def delete_unused_terms(
     connection: Connection, organization_id: UUID, *, space_id: int, terms: Sequence[int]
 ) -> None:
-    await connection.execute(
-        sa.delete(term_statistics).where(
-            term_statistics.c.organization_id == organization_id,
-            term_statistics.c.space_id == space_id,
-            in_array(term_statistics.c.term, terms),
-            term_statistics.c.frequency == 0,
-        )
-    )
+    given = in_array(term_statistics.c.term, terms)
+    await delete_rows(connection, term_statistics, organization_id, given, space_id=space_id, frequency=0)

@@ -1,7 +1,7 @@
 """SQL of the backlog. A future `claimed_until` is a claim or a pause; a past value starts the wait (oldest first)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ from service.index.ingestion.turns import LARGE_BYTES, Lane
 from service.index.progress import FAILED_AFTER, Half
 from service.index.queries import LACKING, is_pending, lacks_meaning, lacks_words
 from service.index.spaces.queries import is_searched
-from service.platform.sql import in_array, matches
+from service.platform.sql import in_array, matches, rows_of
 from service.schema.catalog import caller_chunks, document_contents, document_versions
 from service.schema.indexing import space_documents, spaces
 
@@ -44,8 +44,8 @@ class Progress:
 
     document_id: UUID
     space_id: int
-    embedded: int
-    expected: int
+    chunks_embedded: int
+    chunks_expected: int
     both: bool
 
 
@@ -144,31 +144,19 @@ async def renew_claims(
 ) -> None:
     """Renew claims on documents without this half, or without either if both are being written, and record progress. A
     locked row is skipped: the locking transaction ends or takes over the work."""
-    columns = {
-        "document_id": (sa.Uuid(), [each.document_id for each in progress]),
-        "space_id": (sa.Integer(), [each.space_id for each in progress]),
-        "embedded": (sa.Integer(), [each.embedded for each in progress]),
-        "expected": (sa.Integer(), [each.expected for each in progress]),
-        "both": (sa.Boolean(), [each.both for each in progress]),
-    }
-    rows = sa.func.unnest(*(sa.literal(values, sa.ARRAY(kind)) for kind, values in columns.values()))
-    told = rows.table_valued(*(sa.column(name, kind) for name, (kind, _) in columns.items())).render_derived(
-        name="told"
-    )
+    counts = space_documents.c.chunks_embedded, space_documents.c.chunks_expected
+    told = rows_of((*_KEYS, *counts, sa.column("both", sa.Boolean())), [asdict(each) for each in progress])
     free = (
-        sa.select(*_KEYS, told.c.embedded, told.c.expected)
+        sa.select(*_KEYS, told.c.chunks_embedded, told.c.chunks_expected)
         .join(told, sa.and_(*(key == told.c[key.name] for key in _KEYS)))
         .where(space_documents.c.organization_id == organization_id)
         .where(sa.case((told.c.both, is_pending()), else_=LACKING[half]()))
         .with_for_update(of=space_documents, skip_locked=True)
         .cte("free")
     )
-    statement = (
-        sa.update(space_documents)
-        .where(*(key == free.c[key.name] for key in _KEYS))
-        .values(claimed_until=sa.func.now() + LEASE, chunks_embedded=free.c.embedded, chunks_expected=free.c.expected)
-    )
-    await connection.execute(statement)
+    renewed = sa.update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
+    known = {count.name: free.c[count.name] for count in counts}
+    await connection.execute(renewed.values(claimed_until=sa.func.now() + LEASE, **known))
 
 
 async def note_failure(
