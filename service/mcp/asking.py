@@ -11,10 +11,10 @@ from starlette.requests import ClientDisconnect
 
 from carrel.wire.agents import Agent, ListAgentsRequest
 from carrel.wire.fields import Label
-from carrel.wire.messages import SEND_AGENT_MESSAGE, CompletedJob, FailedJob, MessageText
+from carrel.wire.messages import SEND_AGENT_MESSAGE, CompletedJob, FailedJob, MessageText, SendAgentMessageResponse
 from service.auth.authorization import authorize
 from service.auth.callers import Caller
-from service.domains.agents.conversations.messages import BegunTurn, begin_turn
+from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading.turns import job_of, see_job
 from service.domains.agents.conversations.streaming import RETRY_SECONDS, wait_until_done
@@ -69,7 +69,7 @@ async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
             begun = await begin_turn(call.runtime, attempt, call.caller, message=message, by_program=False)
     try:
         await wait_until_done(
-            call.runtime, call.request, organization_id=call.caller.organization_id, turn_id=begun.turn_id
+            call.runtime, call.request, organization_id=call.caller.organization_id, turn_id=begun.job_id
         )
     except (Unavailable, ClientDisconnect) as error:
         raise _late(begun) from error
@@ -94,10 +94,10 @@ def _choose(agents: Sequence[Agent]) -> BadRequest:
     return BadRequest(message, code="which_agent", details=[FieldError("agent", "is none of them")])
 
 
-async def _read_answer(call: Call, begun: BegunTurn, agent_id: UUID) -> AgentAnswer:
+async def _read_answer(call: Call, begun: SendAgentMessageResponse, agent_id: UUID) -> AgentAnswer:
     async with reauthenticate(call.request, call.runtime) as (connection, caller):
         authorize(caller, SEND_AGENT_MESSAGE.requires)
-        job = job_of(await see_job(call.runtime, connection, caller, job_id=begun.turn_id))
+        job = job_of(await see_job(call.runtime, connection, caller, job_id=begun.job_id))
         narrowed = await _warn_of_narrowing(connection, caller, agent_id)
     if isinstance(job, FailedJob):
         message = f"The agent didn't answer. {job.error_message} ({job.error_code})"
@@ -127,7 +127,7 @@ async def _warn_of_narrowing(connection: Connection, caller: Caller, agent_id: U
     return [f"{said}. Documents only in those collections are not found."]
 
 
-def _late(begun: BegunTurn) -> Unavailable:
+def _late(begun: SendAgentMessageResponse) -> Unavailable:
     return Unavailable(
         f"The answer is not ready yet. Ask again in a minute, in the conversation {begun.conversation_id}.",
         retry_after=RETRY_SECONDS,

@@ -25,13 +25,13 @@ class Superseded(Exception):  # noqa: N818 - no error: somebody else answers, or
 class Draft:
     """A `Progress` that saves text at most every `PAUSE_SECONDS`; `carried` are documents of earlier replies."""
 
-    def __init__(self, runtime: Runtime, work: Work, *, attempt: int, carried: Sequence[UUID]) -> None:
+    def __init__(self, runtime: Runtime, work: Work, *, carried: Sequence[UUID]) -> None:
         self._runtime = runtime
-        self._work = work
+        self.work = work
         self._text = ""
         self._passages: list[StoredPassage] = []
         self._written_at = float("-inf")
-        self.attempt = attempt
+        self.attempt = work.attempt
         self.carried = [StoredPassage(-number, one, None, None, rests_on=True) for number, one in enumerate(carried, 1)]
 
     async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
@@ -50,7 +50,7 @@ class Draft:
         return self.attempt if text.startswith(self._text) else self.attempt + 1
 
     async def _write(self, text: str, passages: list[StoredPassage]) -> None:
-        organization_id, turn_id = self._work.organization_id, self._work.turn_id
+        organization_id, turn_id = self.work.organization_id, self.work.turn_id
         attempt = self.next_attempt(text)
         async with self._runtime.database.transaction(organization_id) as connection:
             values = {"reply": text, "attempt": attempt}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -47,23 +47,17 @@ MOST_EXCHANGES = 50
 SPARE_SECONDS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class _Started:
-    work: Work
-    draft: Draft
-    assignment: Assignment
-
-
 async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
     """Answer a running turn from the beginning. Connection errors of the database are raised, to put the job back."""
     started = await _start(runtime, organization_id, turn_id)
     if started is None:
         return
+    draft, assignment = started
     try:
-        outcome = await _outcome(runtime, started)
+        outcome = await _outcome(runtime, draft, assignment)
     except Superseded:
         return
-    await _finish(runtime, started, outcome)
+    await _finish(runtime, draft, outcome)
 
 
 ANSWER_TURN = Task("answer_turn", answer_turn)
@@ -78,7 +72,7 @@ async def enqueue_next(
         await runtime.jobs.enqueue(connection, ANSWER_TURN, organization_id=organization_id, turn_id=turn_id)
 
 
-async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Started | None:
+async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> tuple[Draft, Assignment] | None:
     async with runtime.database.transaction(organization_id) as connection:
         await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
         work = await queries.begin_attempt(connection, organization_id, turn_id=turn_id)
@@ -105,7 +99,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
         history=[Exchange(exchange.message, exchange.reply) for exchange in reversed(history)],
         retrieval=AgentRetrieval(**agent.retrieval),
     )
-    return _Started(work, Draft(runtime, work, attempt=work.attempt, carried=carried), assignment)
+    return Draft(runtime, work, carried=carried), assignment
 
 
 async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple[Caller, StoredAgent]:
@@ -118,10 +112,8 @@ async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple
         acting_through=work.origin.acting_through,
         keys=runtime.keys,
     )
-    if caller is None:
-        raise Forbidden(
-            "The person who sent this message is not active any more. Ask an admin.", code="sender_inactive"
-        )
+    gone = Forbidden("The person who sent this message is not active any more. Ask an admin.", code="sender_inactive")
+    caller = required(caller, gone)
     if work.collection_ids is not None:
         caller = replace(caller, collection_ids=frozenset(work.collection_ids))
     return caller, required(await get_deployed_agent(connection, caller, agent_id=work.agent_id), unknown_agent())
@@ -133,11 +125,11 @@ async def _present_sender(runtime: Runtime, work: Work) -> Caller:
     return caller
 
 
-async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
+async def _outcome(runtime: Runtime, draft: Draft, assignment: Assignment) -> Reply | ServiceError:
     try:
         refuse_deadly()
         async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):
-            return await answering.answer(runtime, started.assignment, progress=started.draft)
+            return await answering.answer(runtime, assignment, progress=draft)
     except Superseded:
         raise
     except ServiceError as error:
@@ -148,12 +140,12 @@ async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
         away = isinstance(error, DBAPIError) and isinstance(from_database(error), Unavailable | InsufficientStorage)
         if away or isinstance(error, (DriverError, PoolTimeoutError)):
             raise
-        logger.exception("reply_failed", turn_id=str(started.work.turn_id))
+        logger.exception("reply_failed", turn_id=str(draft.work.turn_id))
         return internal_error()
 
 
-async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceError) -> None:
-    work, draft = started.work, started.draft
+async def _finish(runtime: Runtime, draft: Draft, outcome: Reply | ServiceError) -> None:
+    work = draft.work
     async with runtime.database.transaction(work.organization_id) as connection:
         await queries.lock_conversation_of(connection, work.organization_id, turn_id=work.turn_id)
         try:
@@ -163,7 +155,7 @@ async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceE
         except ServiceError as error:
             await _end(runtime, connection, work, attempt=draft.attempt, error=error)
         else:
-            if await complete_turn(connection, caller, work, draft=draft, reply=outcome):
+            if await complete_turn(connection, caller, draft, reply=outcome):
                 await _enqueue_following(runtime, connection, work)
 
 
@@ -186,30 +178,27 @@ async def expire_turns(runtime: Runtime) -> int:
     """Fail the abandoned turns of every organization; return the number of turns."""
     expired: list[UUID] = []
     patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
+    lost = Unavailable("The service lost this message before it was answered. Send it again.", code="reply_lost")
 
     async def expire(organization_id: UUID) -> None:
         async with runtime.database.transaction(organization_id) as connection:
             before = await runtime.clock.now(connection) - patience
             found = await queries.list_abandoned(connection, organization_id, before=before, limit=AT_ONCE)
         for turn_id in found:
-            await _fail(runtime, organization_id, turn_id)
+            async with runtime.database.transaction(organization_id) as connection:
+                await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+                work = await queries.get_work(connection, organization_id, turn_id=turn_id)
+                if work is not None:
+                    await _end(runtime, connection, work, attempt=work.attempt, error=lost)
         expired.extend(found)
 
     await for_each_organization(await organization_ids(runtime.database), expire)
     return len(expired)
 
 
-async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
-    error = Unavailable("The service lost this message before it was answered. Send it again.", code="reply_lost")
-    async with runtime.database.transaction(organization_id) as connection:
-        await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
-        work = await queries.get_work(connection, organization_id, turn_id=turn_id)
-        if work is not None:
-            await _end(runtime, connection, work, attempt=work.attempt, error=error)
-
-
-async def complete_turn(connection: Connection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
+async def complete_turn(connection: Connection, caller: Caller, draft: Draft, *, reply: Reply) -> bool:
     """Save a reply as its sender, with the conversation locked; return False if another worker has the turn."""
+    work = draft.work
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
     passages = to_stored_passages(reply.passages, resting=resting)

@@ -1,11 +1,11 @@
 """Sending a message adds the turn and its job in a transaction; a repeated Idempotency-Key returns the same turn."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.conversations import CreateConversationRequest, CreateConversationResponse
+from carrel.wire.messages import SendAgentMessageResponse
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
@@ -23,17 +23,9 @@ from service.web.idempotency import REPLAYED
 from service.web.idempotency import Attempt as Request
 
 
-@dataclass(frozen=True, slots=True)
-class BegunTurn:
-    """The turn begun by a message, and the conversation."""
-
-    turn_id: UUID
-    conversation_id: UUID
-
-
 async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
-) -> BegunTurn:
+) -> SendAgentMessageResponse:
     """Add a turn for the caller's message in the request's transaction; a worker answers later. `by_program`: over v0,
     if the agent allows programs. A repeated Idempotency-Key must belong to the same request."""
     connection = request.connection
@@ -52,7 +44,7 @@ async def begin_turn(
         request.response.headers[REPLAYED] = "true"
         return await _repeat(runtime, request, caller, turn_id=UUID(bytes=kept.body))
     begun = await _add(runtime, request, caller, message=message)
-    await request.keep(begun.turn_id.bytes)
+    await request.keep(begun.job_id.bytes)
     return begun
 
 
@@ -81,7 +73,7 @@ def _require_api_access(agent: StoredAgent) -> None:
         )
 
 
-async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> BegunTurn:
+async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> SendAgentMessageResponse:
     connection, conversation_id = request.connection, message.conversation_id
     text = await fill_in(connection, caller, message=message)
     if conversation_id is None:
@@ -103,15 +95,14 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
     await queries.insert_turn(connection, caller, conversation_id=conversation_id, row=row)
     if busy is None:
         await enqueue_next(runtime, connection, caller.organization_id, conversation_id=conversation_id)
-    return BegunTurn(turn_id, conversation_id)
+    return SendAgentMessageResponse(job_id=turn_id, conversation_id=conversation_id)
 
 
-async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> BegunTurn:
+async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> SendAgentMessageResponse:
     connection, organization_id = request.connection, caller.organization_id
-    conversation_id = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
-    if conversation_id is None:  # erased since
-        raise unknown_conversation()
+    found = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+    conversation_id = required(found, unknown_conversation())  # it may be erased since
     busy = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
     if await queries.rerun_turn(connection, organization_id, turn_id=turn_id) and busy is None:
         await enqueue_next(runtime, connection, organization_id, conversation_id=conversation_id)
-    return BegunTurn(turn_id, conversation_id)
+    return SendAgentMessageResponse(job_id=turn_id, conversation_id=conversation_id)

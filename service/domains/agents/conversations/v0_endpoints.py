@@ -18,6 +18,7 @@ from service.domains.agents.conversations.messages import begin_conversation, be
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading.turns import SeenTurn, result_of, see_turn, unknown_conversation
 from service.domains.agents.conversations.streaming import Position, wait_until_done
+from service.platform.errors import required
 from service.runtime import Runtime
 from service.web.dependencies import CallerDep, RuntimeDep, reauthenticate
 from service.web.idempotency import attempt_of
@@ -64,7 +65,7 @@ async def _begin(
             request.agent_id, request.message, request.conversation_id, variables=request.input_variables or ()
         )
         attempt = attempt_of(http, response, caller=caller, connection=connection)
-        return (await begin_turn(runtime, attempt, acting, message=message, by_program=True)).turn_id
+        return (await begin_turn(runtime, attempt, acting, message=message, by_program=True)).job_id
 
 
 async def _look(runtime: Runtime, http: Request, request: wire.SendMessageRequest, *, turn_id: UUID) -> SeenTurn:
@@ -72,7 +73,5 @@ async def _look(runtime: Runtime, http: Request, request: wire.SendMessageReques
     async with reauthenticate(http, runtime) as (connection, again):
         authorize(again, wire.SEND_MESSAGE.requires)
         acting = await acting_for(connection, again, request.user_email)
-        turn = await see_turn(connection, acting, turn_id=turn_id)
-    if turn is None:  # erased since
-        raise unknown_conversation()
-    return turn
+        # It may be erased since.
+        return required(await see_turn(connection, acting, turn_id=turn_id), unknown_conversation())

@@ -31,8 +31,7 @@ async def send_message(
     """Send a message to an agent deployed to the caller; the answer is the job of the reply."""
     existing = request.conversation if isinstance(request.conversation, messages.ExistingConversation) else None
     message = Message(request.agent_id, request.message, existing and existing.conversation_id)
-    begun = await begin_turn(runtime, attempt, caller, message=message, by_program=False)
-    return messages.SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
+    return await begin_turn(runtime, attempt, caller, message=message, by_program=False)
 
 
 @router.operation(messages.FETCH_AGENT_RESPONSE)

@@ -11,7 +11,15 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.messages import Verdict
-from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBucket, RankedQuestions
+from carrel.wire.question_log import (
+    MOST_LOOKED_THROUGH,
+    AdminQuestionLogQueryRequest,
+    AdminQuestionLogRankRequest,
+    AdminQuestionLogSummarizeRequest,
+    Outcome,
+    QuestionsInBucket,
+    RankedQuestions,
+)
 from service.domains.agents.answering.phrases import PHRASES
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, matches, optional_in
 from service.schema.agents import agents
@@ -22,19 +30,8 @@ from service.schema.search import audit_entries, free_texts
 MOST_RANKED = 100
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionFilter:
-    """The filters of a query of the question log. `since` is inclusive, `until` exclusive."""
-
-    agent_id: UUID | None = None
-    group_id: UUID | None = None
-    conversation_id: UUID | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    outcome: Outcome | None = None
-    feedback: Verdict | None = None
-    message_contains: str | None = None
-    ids: Collection[UUID] | None = None
+Filters = AdminQuestionLogQueryRequest | AdminQuestionLogSummarizeRequest | AdminQuestionLogRankRequest
+"""The requests that say which questions are meant. `from_` is inclusive, `to` exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +101,15 @@ async def end_erased(connection: Connection, organization_id: UUID, *, conversat
 
 
 async def list_questions(
-    connection: Connection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None, limit: int
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    filters: AdminQuestionLogQueryRequest,
+    before: Position | None,
+    limit: int,
 ) -> list[StoredQuestion]:
     """List questions before a position, newest first. A search by words covers only the next MOST_LOOKED_THROUGH."""
-    looked_through = limit if filters.message_contains is None else MOST_LOOKED_THROUGH
+    looked_through = limit if filters.query is None else MOST_LOOKED_THROUGH
     page = _newest(organization_id, filters, before).limit(looked_through).subquery("page")
     statement = (
         sa.select(
@@ -127,15 +129,15 @@ async def list_questions(
         .order_by(page.c.at.desc(), page.c.turn_id.desc())
         .limit(limit)
     )
-    if filters.message_contains is not None:
+    if filters.query is not None:
         # Looked up one by one: a join may read the messages of all there are.
         message = sa.select(turns.c.message).where(matches(turns, organization_id, turn_id=page.c.turn_id))
-        statement = statement.where(message.scalar_subquery().icontains(filters.message_contains, autoescape=True))
+        statement = statement.where(message.scalar_subquery().icontains(filters.query, autoescape=True))
     return await find_rows(connection, statement, StoredQuestion)
 
 
 async def find_last_looked_through(
-    connection: Connection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None
+    connection: Connection, organization_id: UUID, *, filters: AdminQuestionLogQueryRequest, before: Position | None
 ) -> Position | None:
     """Find the last question covered by a page of a search by words; None when the search reaches the end."""
     statement = _newest(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
@@ -143,7 +145,7 @@ async def find_last_looked_through(
 
 
 async def count_by_bucket(
-    connection: Connection, organization_id: UUID, *, filters: QuestionFilter, by: tuple[str, str]
+    connection: Connection, organization_id: UUID, *, filters: Filters, by: tuple[str, str]
 ) -> list[QuestionsInBucket]:
     """Count questions by `day` or `week` in a time zone; empty buckets are left out."""
     start = sa.func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
@@ -151,14 +153,12 @@ async def count_by_bucket(
     return await find_rows(connection, statement.group_by(sa.literal_column("from_")), QuestionsInBucket)
 
 
-async def count_askers(connection: Connection, organization_id: UUID, *, filters: QuestionFilter) -> int:
+async def count_askers(connection: Connection, organization_id: UUID, *, filters: Filters) -> int:
     statement = sa.select(_count_askers(questions)).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
 
-async def rank_agents(
-    connection: Connection, organization_id: UUID, *, filters: QuestionFilter
-) -> list[RankedQuestions]:
+async def rank_agents(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[RankedQuestions]:
     statement = (
         sa.select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
         .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
@@ -168,9 +168,7 @@ async def rank_agents(
     return await find_rows(connection, _most(statement), RankedQuestions)
 
 
-async def rank_groups(
-    connection: Connection, organization_id: UUID, *, filters: QuestionFilter
-) -> list[RankedQuestions]:
+async def rank_groups(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[RankedQuestions]:
     counts = _counts(questions)
     askers = (
         sa.select(questions.c.principal_id, *counts)
@@ -209,7 +207,7 @@ def _count_askers(rows: sa.FromClause) -> sa.Label[int]:
     return sa.func.count(rows.c.principal_id.distinct()).label("askers")
 
 
-def _newest(organization_id: UUID, filters: QuestionFilter, before: Position | None) -> sa.Select[Any]:
+def _newest(organization_id: UUID, filters: Filters, before: Position | None) -> sa.Select[Any]:
     order = (questions.c.at, questions.c.turn_id)
     statement = sa.select(questions).where(*_conditions(organization_id, filters))
     if before is not None:
@@ -217,16 +215,19 @@ def _newest(organization_id: UUID, filters: QuestionFilter, before: Position | N
     return statement.order_by(*(one.desc() for one in order))
 
 
-def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[sa.ColumnElement[bool]]:
-    conditions = [questions.c.organization_id == organization_id, optional_in(questions.c.turn_id, filters.ids)]
-    equal = {name: getattr(filters, name) for name in ("agent_id", "conversation_id", "outcome", "feedback")}
+def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElement[bool]]:
+    conditions = [questions.c.organization_id == organization_id]
+    equal: dict[str, object] = {"agent_id": filters.agent_id}
+    if isinstance(filters, AdminQuestionLogQueryRequest):
+        conditions.append(optional_in(questions.c.turn_id, filters.ids))
+        equal |= {name: getattr(filters, name) for name in ("conversation_id", "outcome", "feedback")}
     conditions += [questions.c[name] == getattr(one, "value", one) for name, one in equal.items() if one is not None]
     if filters.group_id is not None:
         conditions.append(questions.c.principal_id.in_(_members_of(organization_id, filters.group_id)))
-    if filters.since is not None:
-        conditions.append(questions.c.at >= filters.since)
-    if filters.until is not None:
-        conditions.append(questions.c.at < filters.until)
+    if filters.from_ is not None:
+        conditions.append(questions.c.at >= filters.from_)
+    if filters.to is not None:
+        conditions.append(questions.c.at < filters.to)
     return conditions
 
 

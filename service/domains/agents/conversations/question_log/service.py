@@ -11,7 +11,7 @@ from carrel.wire import question_log as wire
 from carrel.wire.common import UserPrincipal
 from service.auth.callers import Caller
 from service.domains.agents.conversations.question_log import queries
-from service.domains.agents.conversations.question_log.queries import Position, QuestionFilter, StoredQuestion
+from service.domains.agents.conversations.question_log.queries import Position, StoredQuestion
 from service.domains.agents.conversations.reading.queries import list_turns_of_everybody
 from service.domains.agents.conversations.reading.turns import SeenTurn, see_turns
 from service.schema.conversations import COMPLETED
@@ -25,31 +25,17 @@ async def query_log(
 
     Other replies are withheld. With `query`, a page may be short or empty although more pages follow."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_QUESTION_LOG_QUERY.path, request=request)
-    filters, organization_id = _filters(request), caller.organization_id
+    organization_id = caller.organization_id
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
-    rows = await queries.list_questions(connection, organization_id, filters=filters, before=before, limit=cursor.limit)
+    rows = await queries.list_questions(connection, organization_id, filters=request, before=before, limit=cursor.limit)
     page = cursor.page(rows, position=_position)
-    if filters.message_contains is not None and page.next_page_token is None:
-        last = await queries.find_last_looked_through(connection, organization_id, filters=filters, before=before)
+    if request.query is not None and page.next_page_token is None:
+        last = await queries.find_last_looked_through(connection, organization_id, filters=request, before=before)
         page = page if last is None else cursor.page_until(rows, after=_position(last))
     turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.turn_id for row in page.items])
     seen = {turn.turn_id: turn for turn in await see_turns(connection, caller, rows=turns)}
     return wire.AdminQuestionLogQueryResponse(
         questions=[_question(row, seen.get(row.turn_id)) for row in page.items], next_page_token=page.next_page_token
-    )
-
-
-def _filters(request: wire.AdminQuestionLogQueryRequest) -> QuestionFilter:
-    return QuestionFilter(
-        agent_id=request.agent_id,
-        group_id=request.group_id,
-        conversation_id=request.conversation_id,
-        since=request.from_,
-        until=request.to,
-        outcome=request.outcome,
-        feedback=request.feedback,
-        message_contains=request.query,
-        ids=request.ids,
     )
 
 
@@ -82,16 +68,15 @@ async def summarize(
 ) -> wire.AdminQuestionLogSummarizeResponse:
     """Count questions by day or week: all, unanswered and failed questions, thumbs, and askers."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
-    filters, organization_id = _filters_of_counts(request), caller.organization_id
-    by = request.bucket.value, request.time_zone
-    rows = await queries.count_by_bucket(connection, organization_id, filters=filters, by=by)
+    organization_id, by = caller.organization_id, (request.bucket.value, request.time_zone)
+    rows = await queries.count_by_bucket(connection, organization_id, filters=request, by=by)
     none = wire.QuestionsInBucket(
         from_=starts[0], questions=0, unanswered=0, failed=0, thumbs_up=0, thumbs_down=0, askers=0
     )
     counted = {row.from_: row for row in rows}
     return wire.AdminQuestionLogSummarizeResponse(
         buckets=[counted.get(start) or none.model_copy(update={"from_": start}) for start in starts],
-        askers=await queries.count_askers(connection, organization_id, filters=filters),
+        askers=await queries.count_askers(connection, organization_id, filters=request),
     )
 
 
@@ -102,11 +87,5 @@ async def rank(
     require_span(request.from_, request.to)
     rank_all = queries.rank_agents if request.by is wire.RankedBy.AGENT else queries.rank_groups
     return wire.AdminQuestionLogRankResponse(
-        ranking=await rank_all(connection, caller.organization_id, filters=_filters_of_counts(request))
+        ranking=await rank_all(connection, caller.organization_id, filters=request)
     )
-
-
-def _filters_of_counts(
-    request: wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogRankRequest,
-) -> QuestionFilter:
-    return QuestionFilter(agent_id=request.agent_id, group_id=request.group_id, since=request.from_, until=request.to)
