@@ -5,8 +5,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.agents import AgentDefinition
 from service.auth.callers import acting_for, authenticate
-from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.queries import get_deployed_agent
 from tests.harness.documents import add_to_collection, add_users, create_collection, get_document, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.conversations import Agent, an_agent, at_once, deploy
@@ -29,8 +30,8 @@ def names(deployed: dict) -> tuple[set[str], bool]:
     return {one["name"] for one in deployed["principals"]}, deployed["organizationWide"]
 
 
-def found(service: RunningService, agent: Agent, email: str | None = None, *, key: str = "") -> StoredAgent | None:
-    async def find(connection: AsyncConnection) -> StoredAgent | None:
+def found(service: RunningService, agent: Agent, email: str | None = None, *, key: str = "") -> AgentDefinition | None:
+    async def find(connection: AsyncConnection) -> AgentDefinition | None:
         caller = await authenticate(connection, f"Bearer {key or service.api_key}", keys=service.runtime.keys)
         acting = await acting_for(connection, caller, email)
         return await get_deployed_agent(connection, acting, agent_id=UUID(agent["agentId"]))

@@ -1,7 +1,5 @@
 """Changing, sharing and deleting conversations, and feedback. The audit log has no words: words must be deletable."""
 
-from dataclasses import replace
-
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import conversations as wire
@@ -11,7 +9,7 @@ from service.audit.service import find_author, record, record_feedback
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
-from service.domains.agents.conversations.reading.turns import require_own, to_conversation, unknown_conversation
+from service.domains.agents.conversations.reading.turns import require_own, shorten_title, unknown_conversation
 from service.identity.principals import resolve
 from service.platform.errors import Conflict, NotFound
 
@@ -23,7 +21,7 @@ async def rename_conversation(
     conversation = await require_own(connection, caller, request.conversation_id)
     title = request.title.strip()
     await queries.set_title(connection, caller, conversation_id=request.conversation_id, title=title)
-    return wire.RenameConversationResponse(**dict(to_conversation(replace(conversation, beginning=title))))
+    return wire.RenameConversationResponse(**dict(shorten_title(conversation.model_copy(update={"title": title}))))
 
 
 async def share_conversation(
@@ -51,7 +49,7 @@ async def share_conversation(
         details = {"conversationId": str(conversation_id), **changes}
         await record(connection, caller, "conversation.share", "agent", agent_id, details=details)
     shared = await require_own(connection, caller, conversation_id)
-    return wire.ShareConversationResponse(**dict(to_conversation(shared)))
+    return wire.ShareConversationResponse(**dict(shorten_title(shared)))
 
 
 async def delete_conversation(

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.agents import AgentRetrieval
+from carrel.wire.agents import AgentDefinition
 from service.audit.service import Change, record_later
 from service.auth.callers import Caller, reload_caller
 from service.domains.agents import answering
@@ -22,7 +22,7 @@ from service.domains.agents.answering.models import Citation, Passage
 from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.drafts import Draft, Superseded, to_stored_passages
 from service.domains.agents.conversations.models import Work
-from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.queries import get_deployed_agent
 from service.domains.agents.definitions.service import unknown_agent
 from service.identity.queries import organization_ids
 from service.platform.background import for_each_organization
@@ -97,12 +97,12 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> tupl
         model=agent.model,
         collection_ids=agent.collection_ids,
         history=[Exchange(exchange.message, exchange.reply) for exchange in reversed(history)],
-        retrieval=AgentRetrieval(**agent.retrieval),
+        retrieval=agent.retrieval,
     )
     return Draft(runtime, work, carried=carried), assignment
 
 
-async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple[Caller, StoredAgent]:
+async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple[Caller, AgentDefinition]:
     """Return the message's sender with current rights, and the agent; raise the reason not to answer."""
     caller = await reload_caller(
         connection,

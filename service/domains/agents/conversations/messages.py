@@ -4,6 +4,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire.agents import AgentDefinition
 from carrel.wire.conversations import CreateConversationRequest, CreateConversationResponse
 from carrel.wire.messages import SendAgentMessageResponse
 from service.auth.authorization import authorize_message
@@ -12,7 +13,7 @@ from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.jobs import enqueue_next
 from service.domains.agents.conversations.models import Message, fill_in
 from service.domains.agents.conversations.reading.turns import unknown_conversation
-from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.queries import get_deployed_agent
 from service.domains.agents.definitions.service import unknown_agent
 from service.platform.errors import Forbidden, required
 from service.platform.identifiers import uuid7
@@ -60,12 +61,12 @@ async def begin_conversation(
     return CreateConversationResponse(conversation_id=conversation_id)
 
 
-async def _require_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> StoredAgent:
+async def _require_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> AgentDefinition:
     authorize_message(caller, agent_id)
     return required(await get_deployed_agent(connection, caller, agent_id=agent_id), unknown_agent())
 
 
-def _require_api_access(agent: StoredAgent) -> None:
+def _require_api_access(agent: AgentDefinition) -> None:
     if not agent.api_access_enabled:
         raise Forbidden(
             "API access is off for this agent. Ask an admin to turn it on, or message it as a person on /api/v1.",

@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Label, Select, Uuid, delete, exists, func, literal, select, update
+from sqlalchemy import ARRAY, Label, Select, Text, Uuid, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire.agents import AgentDefinition
 from service.auth.callers import Caller
 from service.permissions.queries import is_deployed
 from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
@@ -18,24 +19,6 @@ from service.schema.catalog import collections
 from service.schema.identity import principals, resources
 
 MOST_VERSIONS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class StoredAgent:
-    """An existing agent. `model` None means the service's default; `collection_ids` keep their order."""
-
-    agent_id: UUID
-    name: str
-    description: str
-    instructions: str
-    model: str | None
-    api_access_enabled: bool
-    retrieval: Mapping[str, bool]
-    starter_questions: Sequence[str] | None
-    answers_searches: bool
-    created_at: datetime
-    updated_at: datetime
-    collection_ids: Sequence[UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +42,25 @@ def select_collection_ids(organization_id: UUID) -> Label[Any]:
 
 
 def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    return select(*columns_of(agents, StoredAgent, select_collection_ids(organization_id))).where(
-        agents.c.organization_id == organization_id, agents.c.deleted_at.is_(None)
-    )
+    starters = func.coalesce(agents.c.starter_questions, literal([], ARRAY(Text()))).label("starter_questions")
+    columns = columns_of(agents, AgentDefinition, select_collection_ids(organization_id), starters)
+    return select(*columns).where(agents.c.organization_id == organization_id, agents.c.deleted_at.is_(None))
 
 
-async def get_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
+async def get_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentDefinition | None:
     """Return an agent without a check of rights; None when it doesn't exist or is deleted."""
     statement = _agents(organization_id).where(agents.c.agent_id == agent_id)
-    return await find_row(connection, statement, StoredAgent)
+    return await find_row(connection, statement, AgentDefinition)
 
 
-async def get_deployed_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
+async def get_deployed_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> AgentDefinition | None:
     """Return an agent deployed to the caller; None when the agent isn't deployed, doesn't exist or is deleted."""
     statement = (
         _agents(caller.organization_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)
         .where(*is_deployed(caller), agents.c.agent_id == agent_id)
     )
-    return await find_row(connection, statement, StoredAgent)
+    return await find_row(connection, statement, AgentDefinition)
 
 
 async def list_agents(
@@ -88,13 +71,13 @@ async def list_agents(
     ids: Collection[UUID] | None,
     after: UUID,
     limit: int,
-) -> list[StoredAgent]:
+) -> list[AgentDefinition]:
     """List agents by id, regardless of deployment; limited to `ids` if given."""
     page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
     statement = page.where(optional_in(agents.c.agent_id, ids))
     if name_contains:
         statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
-    return await find_rows(connection, statement, StoredAgent)
+    return await find_rows(connection, statement, AgentDefinition)
 
 
 async def insert_agent(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:

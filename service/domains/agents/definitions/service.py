@@ -1,11 +1,10 @@
 """Rules of agents. An agent retrieves only documents readable by the sender, so an admin may add any collection."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import agents as wire
@@ -16,7 +15,6 @@ from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.agents.answering.providers import model_names
 from service.domains.agents.definitions import queries
-from service.domains.agents.definitions.queries import StoredAgent
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import lock_organization
 from service.permissions.access import Access, roles_by_id
@@ -38,7 +36,7 @@ def unknown_agent() -> NotFound:
     )
 
 
-async def require_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
+async def require_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> wire.AgentDefinition:
     """Return an agent of the organization, for admins; NotFound when it doesn't exist or is deleted."""
     return required(await queries.get_agent(connection, organization_id, agent_id=agent_id), unknown_agent())
 
@@ -51,7 +49,7 @@ async def create_agent(
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
     agent_id = uuid7()
-    row = {"agent_id": agent_id, **_select_row(request)} | {"model": request.model}
+    row = {"agent_id": agent_id, **_select_row(request)}
     if not await queries.insert_agent(connection, caller, row=row):
         raise _name_taken()
     await queries.set_collections(
@@ -65,9 +63,8 @@ async def create_agent(
         resource_id=str(agent_id),
         access=Access(owner_id=None),
     )
-    agent = await require_agent(connection, caller.organization_id, agent_id=agent_id)
-    await record(connection, caller, "agent.create", "agent", agent_id, details=_settings(agent))
-    made = _definition(agent)
+    made = await require_agent(connection, caller.organization_id, agent_id=agent_id)
+    await record(connection, caller, "agent.create", "agent", agent_id, details=_settings(made))
     await _keep_version(connection, caller, made)
     return wire.AdminAgentsCreateResponse(**dict(made))
 
@@ -79,29 +76,27 @@ async def update_agent(
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
-    shown = _definition(before)
-    await refuse_stale(connection, caller, request.version, shown, target_id=request.agent_id)
+    await refuse_stale(connection, caller, request.version, before, target_id=request.agent_id)
     await _lock_collections(connection, caller, request.collection_ids or ())
-    given = _select_row(request)
+    given = request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
     if "model" in request.model_fields_set:
         given["model"] = request.model
     if request.collection_ids is not None:
         given["collection_ids"] = sorted(set(request.collection_ids))
-    after = replace(before, **given)
+    after = wire.AgentDefinition.model_validate(dict(before) | given)
     if after == before:
-        return wire.AdminAgentsUpdateResponse(**dict(shown))
+        return wire.AdminAgentsUpdateResponse(**dict(before))
     # No other agent can take it: the organization is locked.
     if await queries.is_name_taken(connection, caller.organization_id, name=after.name, but=after.agent_id):
         raise _name_taken()
-    row = {name: getattr(after, name) for name in _ROW}
-    await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=row)
+    await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=_select_row(after))
     await queries.set_collections(
         connection, caller.organization_id, agent_id=after.agent_id, collection_ids=after.collection_ids
     )
-    now = _definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id))
-    change = change_between("agent.update", "agent", now.agent_id, shown, now, details=_settings(after))
+    now = await require_agent(connection, caller.organization_id, agent_id=after.agent_id)
+    change = change_between("agent.update", "agent", now.agent_id, before, now, details=_settings(after))
     await record_all(connection, caller, changes=[change])
-    await _keep_version(connection, caller, now, before=shown)
+    await _keep_version(connection, caller, now, before=before)
     return wire.AdminAgentsUpdateResponse(**dict(now))
 
 
@@ -120,9 +115,7 @@ async def list_agents(
     )
     page = cursor.page(found, position=lambda agent: [str(agent.agent_id)])
     return wire.AdminAgentsListResponse(
-        agents=[_definition(agent) for agent in page.items],
-        models=list(model_names(runtime.settings)),
-        next_page_token=page.next_page_token,
+        agents=page.items, models=list(model_names(runtime.settings)), next_page_token=page.next_page_token
     )
 
 
@@ -188,19 +181,19 @@ async def _lock_collections(connection: Connection, caller: Caller, collection_i
         )
 
 
-def _select_row(request: wire.AdminAgentsCreateRequest | wire.AdminAgentsUpdateRequest) -> dict[str, Any]:
-    row = request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
-    return row | {"starter_questions": row["starter_questions"] or None} if "starter_questions" in row else row
+def _select_row(settings: wire.AdminAgentsCreateRequest | wire.AgentDefinition) -> dict[str, Any]:
+    row = settings.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
+    return row | {"model": settings.model, "starter_questions": settings.starter_questions or None}
 
 
-def _settings(agent: StoredAgent) -> dict[str, Any]:
+def _settings(agent: wire.AgentDefinition) -> dict[str, Any]:
     """Return an agent's settings for the audit log, without any free text."""
     return {
         "model": agent.model,
         "apiAccessEnabled": agent.api_access_enabled,
         "answersSearches": agent.answers_searches,
         "collectionIds": [str(collection_id) for collection_id in agent.collection_ids],
-        "retrieval": {to_camel(name): value for name, value in agent.retrieval.items()},
+        "retrieval": agent.retrieval.model_dump(exclude_none=True),
     }
 
 
@@ -224,11 +217,6 @@ async def _keep_version(
 
 def _dump(agent: wire.AgentSettings) -> dict[str, Any]:
     return agent.model_dump(mode="json", by_alias=False, include={*agent.edited})
-
-
-def _definition(agent: StoredAgent) -> wire.AgentDefinition:
-    members = {"retrieval": wire.AgentRetrieval(**agent.retrieval), "starter_questions": agent.starter_questions or []}
-    return wire.AgentDefinition.model_validate(asdict(agent) | members)
 
 
 async def deploy_agent(

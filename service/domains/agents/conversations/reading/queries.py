@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType
+from carrel.wire.conversations import Conversation
 from carrel.wire.messages import Verdict
 from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
@@ -62,23 +63,7 @@ class Source:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConversation:
-    """A conversation with its title or the `beginning` of the first message, and the number of turns (`length`)."""
-
-    conversation_id: UUID
-    agent_id: UUID
-    agent_name: str
-    beginning: str | None
-    length: int
-    created_at: datetime
-    updated_at: datetime
-    shared_by: str | None
-    shared_with: Sequence[str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ListedConversation(StoredConversation):
+class ListedConversation(Conversation):
     """A conversation in a list, ordered by when it was `touched`."""
 
     touched: datetime
@@ -208,12 +193,12 @@ async def find_conversation(
     conversation_id: UUID,
     agent_ids: Collection[UUID] | None,
     or_shared: bool = False,
-) -> StoredConversation | None:
+) -> Conversation | None:
     """Find a conversation of the caller; with `or_shared` also a conversation shared with the caller."""
     own = is_own(caller, agent_ids)
     visible = own | is_shared_with(caller, agent_ids) if or_shared else own
     statement = _conversations(caller, visible).where(conversations.c.conversation_id == conversation_id)
-    return await find_row(connection, statement, StoredConversation)
+    return await find_row(connection, statement, Conversation)
 
 
 async def list_conversations(
@@ -301,8 +286,8 @@ def _conversations(caller: Caller, visible: ColumnElement[bool]) -> Select[*tupl
             conversations.c.created_at,
             conversations.c.updated_at,
             agents.c.name.label("agent_name"),
-            func.coalesce(conversations.c.title, first).label("beginning"),
-            length.label("length"),
+            func.coalesce(conversations.c.title, first).label("title"),
+            length.label("message_count"),
             sharer.correlate(conversations).scalar_subquery().label("shared_by"),
             readers.correlate(conversations).scalar_subquery().label("shared_with"),
         )

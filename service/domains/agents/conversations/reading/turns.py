@@ -1,7 +1,7 @@
 """Turns and reply jobs as the sender may see them now, with sources or withheld; and a person's conversations."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -213,7 +213,7 @@ async def list_conversations(
     began = cursor.after[0] if cursor.after else rows[0].touched.isoformat() if rows else ""
     page = cursor.page(rows, position=lambda row: [began, row.touched.isoformat(), str(row.conversation_id)])
     return wire.ListConversationsResponse(
-        conversations=[to_conversation(row) for row in page.items], next_page_token=page.next_page_token
+        conversations=[shorten_title(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
@@ -235,7 +235,7 @@ async def get_conversation(
     )
     page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
     return wire.GetConversationResponse(
-        conversation=to_conversation(conversation),
+        conversation=shorten_title(conversation),
         messages=[_message(turn, is_own=is_own) for turn in await see_turns(connection, caller, rows=page.items)],
         next_page_token=page.next_page_token,
     )
@@ -243,7 +243,7 @@ async def get_conversation(
 
 async def require_own(
     connection: Connection, caller: Caller, conversation_id: UUID, *, or_shared: bool = False
-) -> queries.StoredConversation:
+) -> wire.Conversation:
     """Return the caller's conversation with an agent open to the caller; NotFound for any other."""
     allowed = messageable_agents(caller)
     conversation = await queries.find_conversation(
@@ -266,11 +266,10 @@ def _read_position(cursor: Cursor) -> WalkPosition | None:
     return WalkPosition(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
 
 
-def to_conversation(row: queries.StoredConversation) -> wire.Conversation:
-    line = " ".join((row.beginning or "").split())
+def shorten_title(conversation: wire.Conversation) -> wire.Conversation:
+    line = " ".join(conversation.title.split())
     title = line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
-    more = {"title": title, "message_count": row.length}
-    return wire.Conversation.model_validate(asdict(row) | more)
+    return conversation.model_copy(update={"title": title})
 
 
 def _message(turn: SeenTurn, *, is_own: bool) -> wire.ConversationMessage:
