@@ -14,7 +14,7 @@ from service.domains.access.lookups import queries
 from service.domains.access.resources.queries import find_name
 from service.identity.queries import PrincipalSummary, list_principals
 from service.permissions.access import RANKED
-from service.permissions.queries import Resource
+from service.permissions.queries import ClassReader, Resource, list_readers
 from service.permissions.readers import find_referenced_principal
 from service.permissions.service import require_resource
 
@@ -74,16 +74,14 @@ async def explain(
     organization_id = caller.organization_id
     resource = await require_resource(connection, organization_id, request.resource)
     principal = await find_referenced_principal(connection, organization_id, request.principal, field="principal")
-    access_class = resource.access_class
-    paths = await _paths(connection, organization_id, principal=principal, access_class=access_class)
+    readers = await list_readers(connection, organization_id, access_classes=[resource.access_class])
+    paths = await _paths(connection, organization_id, principal=principal, readers=readers)
     first = list(islice(paths, MOST_PATHS + 1))
     shown = first[:MOST_PATHS]
     missing = None
     if not shown:
-        wide = await queries.list_roles(
-            connection, organization_id, access_class=access_class, grantees=[organization_id]
-        )
-        missing = _describe_missing(principal, organization_wide=bool(wide))
+        is_wide = any(reader.principal_id == organization_id for reader in readers)
+        missing = _describe_missing(principal, organization_wide=is_wide)
     return wire.ExplainAuthorizationResponse(
         authorized=bool(shown),
         paths=await _describe_paths(connection, organization_id, paths=shown, resource=resource),
@@ -93,7 +91,7 @@ async def explain(
 
 
 async def _paths(
-    connection: Connection, organization_id: UUID, *, principal: PrincipalSummary, access_class: int
+    connection: Connection, organization_id: UUID, *, principal: PrincipalSummary, readers: Sequence[ClassReader]
 ) -> Iterator[_Path]:
     """Yield every shortest path from a principal to each role, shortest first. An inactive principal has none."""
     if not principal.active:
@@ -103,17 +101,17 @@ async def _paths(
         return await queries.list_groups_around(connection, organization_id, members=members)
 
     levels = await levels_above(principal.principal_id, around)
-    steps = await queries.list_steps_down(connection, organization_id, levels=levels, most=MOST_PATHS + 1)
-    below: dict[UUID, list[UUID]] = {}
-    for step in steps:
-        below.setdefault(step.group_id, []).append(step.member_id)
+    below = await queries.list_steps_down(connection, organization_id, levels=levels, most=MOST_PATHS + 1)
     if principal.kind == "user":
         # Everyone in the organization is like a group that each user, and nobody else, is a direct member of.
         levels[organization_id] = 1
         below[organization_id] = [principal.principal_id]
-    roles = await queries.list_roles(connection, organization_id, access_class=access_class, grantees=levels)
-    nearest = sorted(roles, key=lambda row: (levels[row.principal_id], RANKED.index(row.role), row.principal_id))
-    return (_Path(chain, row.role) for row in nearest for chain in chains_to(row.principal_id, below))
+    held = [
+        (levels[one.principal_id], RANKED.index(Role(one.role)), one.principal_id)
+        for one in readers
+        if one.principal_id in levels
+    ]
+    return (_Path(chain, RANKED[rank]) for _, rank, holder_id in sorted(held) for chain in chains_to(holder_id, below))
 
 
 async def _describe_paths(

@@ -97,12 +97,5 @@ async def read_deployed_names(
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}
-    reader = _Person(organization_id, person.principals)
-    rows = await list_deployed_agents(connection, reader, among_ids=agent_ids, after=NIL, limit=len(agent_ids))
+    rows = await list_deployed_agents(connection, person, among_ids=agent_ids, after=NIL, limit=len(agent_ids))
     return {row.agent_id: row.name for row in rows}
-
-
-@dataclass(frozen=True)
-class _Person:
-    organization_id: UUID
-    principals: tuple[UUID, ...]

@@ -4,34 +4,19 @@ read from indexes. For many, the list is walked first, and an unfilled page is t
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.access import AccessThrough, HolderType
+from carrel.wire.common import ResourceIdentifier, ResourceType
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
 from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
-from service.schema.identity import (
-    api_keys,
-    class_readers,
-    group_members,
-    principals,
-    resources,
-    service_account_tokens,
-)
+from service.schema.identity import api_keys, group_members, principals, resources, service_account_tokens
 from service.schema.signin import oauth_access_tokens, oauth_clients
-
-
-@dataclass(frozen=True, slots=True)
-class ReadableResource:
-    """A resource readable by a principal."""
-
-    object_id: UUID
-    resource_type: ResourceType
-    resource_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +40,7 @@ _AFTER = param(resources.c.object_id, "after")
 _LIMIT = sa.bindparam("param_limit", type_=sa.Integer())
 
 Bound: TypeAlias = sa.ColumnElement[UUID]
+Key = TypeVar("Key")
 
 
 def _readable_resources(
@@ -132,10 +118,15 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 
 async def list_readable_resources(
     connection: Connection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
-) -> list[ReadableResource]:
+) -> list[tuple[UUID, ResourceIdentifier]]:
+    """List the resources that the caller may read, each after the id of its object."""
     parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
-    return await find_rows(connection, statement, ReadableResource, parameters | reader_parameters(caller))
+    return await find_rows(connection, statement, _to_readable, parameters | reader_parameters(caller))
+
+
+def _to_readable(*, object_id: UUID, **columns: Any) -> tuple[UUID, ResourceIdentifier]:
+    return object_id, ResourceIdentifier(**columns)
 
 
 async def find_subject(connection: Connection, organization_id: UUID, *, email: str) -> UUID | None:
@@ -243,17 +234,6 @@ async def list_effective_principals(
     return await find_rows(connection, _EFFECTIVE_PRINCIPALS, EffectivePrincipal, parameters)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A principal with a role of its own, and so the source of a reader's role."""
-
-    reader_id: UUID
-    principal_id: UUID
-    kind: str
-    name: str
-    role: Role
-
-
 # `around` are the readers, the organization of the people among them, and the groups that any of these is in.
 _WAYS = sa.text("""
 WITH RECURSIVE around (reader_id, principal_id) AS (
@@ -274,16 +254,25 @@ held AS (
     WHERE r.organization_id = :organization_id AND r.access_class = :access_class
       AND p.organization_id = :organization_id
 )
-SELECT reader_id, principal_id, kind, name, role FROM held WHERE place <= :most ORDER BY reader_id, place
+SELECT reader_id AS of, principal_id, kind, name, role FROM held WHERE place <= :most ORDER BY reader_id, place
 """).bindparams(sa.bindparam("readers", type_=sa.ARRAY(sa.Uuid)))
 
 
 async def list_ways(
     connection: Connection, organization_id: UUID, *, access_class: int, readers: Collection[UUID], most: int
-) -> list[Way]:
+) -> list[tuple[UUID, AccessThrough]]:
     """List the principals through which each reader has a role in a class: the reader first, at most `most` each."""
     parameters = {"organization_id": organization_id, "access_class": access_class, "most": most}
-    return await find_rows(connection, _WAYS, Way, parameters | {"readers": list(readers)})
+    return await find_rows(connection, _WAYS, to_through, parameters | {"readers": list(readers)})
+
+
+def to_through(*, of: Key, kind: str, **columns: Any) -> tuple[Key, AccessThrough]:
+    """Make a principal with a role of its own, after the key of the reader or class whose role comes from it."""
+    return of, AccessThrough(principal_type=holder_type_of(kind), **columns)
+
+
+def holder_type_of(kind: str) -> HolderType:
+    return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
 
 
 async def get_credential(connection: Connection, caller: Caller) -> tuple[str, datetime | None]:
@@ -306,22 +295,6 @@ async def get_credential(connection: Connection, caller: Caller) -> tuple[str, d
     return name, expires_at
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRole:
-    """A role held by a principal directly."""
-
-    principal_id: UUID
-    role: Role
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A group and a direct member of it."""
-
-    group_id: UUID
-    member_id: UUID
-
-
 async def list_groups_around(
     connection: Connection, organization_id: UUID, *, members: Collection[UUID]
 ) -> Collection[UUID]:
@@ -333,20 +306,10 @@ async def list_groups_around(
     return (await connection.execute(statement)).scalars().all()
 
 
-async def list_roles(
-    connection: Connection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
-) -> list[HeldRole]:
-    statement = sa.select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
-        matches(class_readers, organization_id, access_class=access_class),
-        in_array(class_readers.c.principal_id, grantees),
-    )
-    return await find_rows(connection, statement, HeldRole)
-
-
 async def list_steps_down(
     connection: Connection, organization_id: UUID, *, levels: Mapping[UUID, int], most: int
-) -> list[Step]:
-    """List each group's members on the level below, in order, up to a limit."""
+) -> dict[UUID, list[UUID]]:
+    """Return each group's members on the level below, in order, up to a limit."""
     ids, numbers = sa.literal(list(levels), sa.ARRAY(sa.Uuid)), sa.literal(list(levels.values()), sa.ARRAY(sa.Integer))
     below = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="below")
     above = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")
@@ -364,4 +327,7 @@ async def list_steps_down(
         .where(steps.c.place <= most)
         .order_by(steps.c.group_id, steps.c.member_id)
     )
-    return await find_rows(connection, statement, Step)
+    found: dict[UUID, list[UUID]] = {}
+    for step in await connection.execute(statement):
+        found.setdefault(step.group_id, []).append(step.member_id)
+    return found

@@ -6,8 +6,8 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import permissions as wire
-from carrel.wire.access import AccessThrough, HolderType
-from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceReference, Role, UserPrincipal
+from carrel.wire.access import AccessThrough
+from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceReference, UserPrincipal
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
@@ -33,17 +33,14 @@ async def list_authorized_principals(
     through: dict[str, list[AccessThrough]] | None = None
     if request.with_through:
         through = {str(row.principal_id): [] for row in page.items}
-        for way in await queries.list_ways(
+        for reader_id, way in await queries.list_ways(
             connection,
             caller.organization_id,
             access_class=resource.access_class,
             readers=[row.principal_id for row in page.items],
             most=MOST_THROUGH,
         ):
-            holder = holder_type_of(way.kind)
-            through[str(way.reader_id)].append(
-                AccessThrough(principal_id=way.principal_id, principal_type=holder, name=way.name, role=Role(way.role))
-            )
+            through[str(reader_id)].append(way)
     return wire.ListAuthorizedPrincipalsForResourceResponse(
         principals=[_principal(row) for row in page.items], next_page_token=page.next_page_token, through=through
     )
@@ -56,17 +53,10 @@ async def list_authorized_resources(
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
     resource_type = request.resource_type
     rows = await queries.list_readable_resources(connection, caller, resource_type=resource_type, **cursor.window)
-    page = cursor.page(rows, position=lambda row: [str(row.object_id)])
+    page = cursor.page(rows, position=lambda row: [str(row[0])])
     return wire.ListAuthorizedResourcesResponse(
-        resources=[
-            ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type) for row in page.items
-        ],
-        next_page_token=page.next_page_token,
+        resources=[resource for _, resource in page.items], next_page_token=page.next_page_token
     )
-
-
-def holder_type_of(kind: str) -> HolderType:
-    return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
 
 
 def _principal(row: queries.EffectivePrincipal) -> Principal:

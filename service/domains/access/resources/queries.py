@@ -9,11 +9,12 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.access import GroupPerson, ResourceCount
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.access import AccessHolder, AccessThrough, GroupPerson, ResourceCount
+from carrel.wire.common import ResourceType
 from service.auth.queries import Grantee
-from service.domains.access.lookups.queries import resources_in
+from service.domains.access.lookups.queries import holder_type_of, resources_in, to_through
 from service.permissions.queries import open_classes, owned_classes, readable_classes
+from service.platform import base64url
 from service.platform.sql import as_member, columns_of, find_rows, in_array, matches, params
 from service.schema.agents import agents
 from service.schema.catalog import collections, documents
@@ -39,17 +40,6 @@ class SortedResource(FoundResource):
     """A resource in a list by name; `sort_key` and the object's id give the position."""
 
     sort_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Through:
-    """A reader, a group of the reader, or everyone, with the role held directly in the access class of `digest`."""
-
-    digest: bytes
-    principal_id: UUID
-    kind: str
-    name: str
-    role: Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +125,7 @@ async def list_resources_by_name(
 
 async def list_through(
     connection: Connection, organization_id: UUID, *, grantee: Grantee, digests: Collection[bytes], most: int
-) -> list[Through]:
+) -> list[tuple[bytes, AccessThrough]]:
     """List the memberships of a principal with a role in each class: the principal first, at most `most` each."""
     order = (
         principals.c.principal_id != grantee.principal_id,
@@ -145,7 +135,7 @@ async def list_through(
     place = sa.func.row_number().over(partition_by=access_classes.c.access_class, order_by=order)
     held = (
         sa.select(
-            access_classes.c.digest,
+            access_classes.c.digest.label("of"),
             principals.c.principal_id,
             principals.c.kind,
             principals.c.name,
@@ -163,12 +153,9 @@ async def list_through(
         )
         .subquery("held")
     )
-    statement = (
-        sa.select(*columns_of(held, Through, as_member(held.c.role, Role)))
-        .where(held.c.place <= most)
-        .order_by(held.c.digest, held.c.place)
-    )
-    return await find_rows(connection, statement, Through)
+    columns = (held.c[name] for name in ("of", "principal_id", "kind", "name", "role"))
+    statement = sa.select(*columns).where(held.c.place <= most).order_by(held.c.of, held.c.place)
+    return await find_rows(connection, statement, to_through)
 
 
 async def find_name(connection: Connection, organization_id: UUID, *, object_id: UUID) -> str | None:
@@ -255,16 +242,6 @@ def _name() -> sa.Label[str | None]:
     return sa.func.coalesce(*(table.c.name for table in _NAMED.values())).label("name")
 
 
-@dataclass(frozen=True, slots=True)
-class ClassGrantee:
-    """A principal with a role in the access class of `digest`."""
-
-    digest: bytes
-    principal_id: UUID
-    kind: str
-    role: str
-
-
 # The first condition is one that the index can begin at; the second knows the holders of one class apart.
 _HOLDERS = sa.text("""
 SELECT c.digest, r.principal_id, p.kind, r.role
@@ -282,7 +259,7 @@ LIMIT :limit
 
 async def list_grantees(
     connection: Connection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
-) -> list[ClassGrantee]:
+) -> list[tuple[bytes, AccessHolder]]:
     """List access classes' grantees by digest, principal and role, without inactive people and deleted accounts."""
     digest, principal_id, role = after
     parameters = {
@@ -292,7 +269,12 @@ async def list_grantees(
         "role": role,
         "limit": limit,
     }
-    return await find_rows(connection, _HOLDERS, ClassGrantee, parameters)
+    return await find_rows(connection, _HOLDERS, _to_holder, parameters)
+
+
+def _to_holder(*, digest: bytes, kind: str, **columns: Any) -> tuple[bytes, AccessHolder]:
+    holder = AccessHolder(access_class=base64url.encode(digest), principal_type=holder_type_of(kind), **columns)
+    return digest, holder
 
 
 # Group by group, so that a page reads the groups it shows and the one that it ends in, not all there are.

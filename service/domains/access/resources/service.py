@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import access as wire
-from carrel.wire.common import PrincipalReference, Role
+from carrel.wire.common import PrincipalReference
 from service.auth.callers import Caller
 from service.auth.queries import Grantee
-from service.domains.access.lookups.service import MOST_THROUGH, holder_type_of
+from service.domains.access.lookups.service import MOST_THROUGH
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
 from service.permissions.readers import find_grantee, find_referenced_principal
@@ -63,13 +63,10 @@ async def _find_through(
     connection: Connection, grantee: Grantee, *, digests: Collection[bytes]
 ) -> Mapping[bytes, Sequence[wire.AccessThrough]]:
     found: dict[bytes, list[wire.AccessThrough]] = {}
-    for row in await queries.list_through(
+    for digest, one in await queries.list_through(
         connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
     ):
-        one = wire.AccessThrough(
-            principal_id=row.principal_id, principal_type=holder_type_of(row.kind), name=row.name, role=row.role
-        )
-        found.setdefault(row.digest, []).append(one)
+        found.setdefault(digest, []).append(one)
     return found
 
 
@@ -168,18 +165,9 @@ async def list_grantees(
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
     after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
     rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)
-    page = cursor.page(rows, position=lambda row: [row.digest.hex(), str(row.principal_id), row.role])
+    page = cursor.page(rows, position=lambda row: [row[0].hex(), str(row[1].principal_id), row[1].role])
     return wire.AdminAccessListHoldersResponse(
-        holders=[
-            wire.AccessHolder(
-                access_class=base64url.encode(row.digest),
-                principal_id=row.principal_id,
-                principal_type=holder_type_of(row.kind),
-                role=Role(row.role),
-            )
-            for row in page.items
-        ],
-        next_page_token=page.next_page_token,
+        holders=[holder for _, holder in page.items], next_page_token=page.next_page_token
     )
 
 
