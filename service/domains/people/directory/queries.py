@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import UserFilters
+from carrel.wire.common import SecondFactor
 from service.platform.sql import columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
 from service.schema.identity import group_members, principals
 from service.schema.search import audit_entries
@@ -29,18 +30,6 @@ class ListedUser:
     has_password: bool
     last_signed_in_at: datetime | None
     invited_until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class SecondFactor:
-    """A second factor of a user; a passkey has a name."""
-
-    principal_id: UUID
-    kind: str
-    name: str | None
-    synced: bool | None
-    created_at: datetime
-    last_used_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +63,20 @@ async def list_users(
 
 async def list_second_factors(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> list[SecondFactor]:
+) -> list[tuple[UUID, SecondFactor]]:
+    kind = sa.func.upper(second_factors.c.kind).label("kind")
+    columns = columns_of(second_factors, SecondFactor, kind, passkeys.c.name, passkeys.c.synced)
     statement = (
-        sa.select(*columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced))
+        sa.select(second_factors.c.principal_id, *columns)
         .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
         .where(matches(second_factors, organization_id), in_array(second_factors.c.principal_id, principal_ids))
         .order_by(second_factors.c.factor_id)
     )
-    return await find_rows(connection, statement, SecondFactor)
+    return await find_rows(connection, statement, _to_second_factor)
+
+
+def _to_second_factor(*, principal_id: UUID, **columns: Any) -> tuple[UUID, SecondFactor]:
+    return principal_id, SecondFactor(**columns)
 
 
 async def count_users(connection: Connection, organization_id: UUID, *, filters: UserFilters) -> int:

@@ -64,8 +64,8 @@ async def list_users(
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     ids = [row.principal_id for row in page.items]
     factors = defaultdict[UUID, list[SecondFactor]](list)
-    for one in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
-        factors[one.principal_id].append(SecondFactor.model_validate(asdict(one) | {"kind": one.kind.upper()}))
+    for user_id, factor in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
+        factors[user_id].append(factor)
     users = [_listed_user(row, factors[row.principal_id]) for row in page.items]
     return wire.AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
 
