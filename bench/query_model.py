@@ -19,10 +19,11 @@ from typing import Any
 from pydantic_ai.models import Model
 
 from bench.report import report
+from carrel.wire.search import DrawnFilter
 from service.domains.search.understanding import by_model
 from service.domains.search.understanding.by_model import NotReadError, StatedCondition, read_by_model
 from service.domains.search.understanding.checking import check_conditions, keys_to_find
-from service.domains.search.understanding.drawing import DrawnCondition, Values
+from service.domains.search.understanding.drawing import Values
 from service.domains.search.understanding.folding import fold
 from service.platform.settings import Settings
 from service.text.language_models import LanguageModels
@@ -38,7 +39,7 @@ class Measured:
     seconds: list[float] = field(default_factory=list[float])
     wrong: list[str] = field(default_factory=list[str])
 
-    def add(self, question: str, expected: Sequence[Sequence[str]], applied: Sequence[DrawnCondition]) -> None:
+    def add(self, question: str, expected: Sequence[Sequence[str]], applied: Sequence[DrawnFilter]) -> None:
         """Count a question's conditions."""
         got = [[each.field, each.operator.value, each.value] for each in applied]
         right = sum(each in expected for each in got)

@@ -223,8 +223,7 @@ def _select_states(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
         .outerjoin(vectors, sa.and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
         .outerjoin(pages, sa.and_(of_page, pages.c.organization_id == ORGANIZATION))
         .where(
-            chunks.c.organization_id == ORGANIZATION,
-            chunks.c.space_id == param(chunks.c.space_id),
+            matches(chunks, ORGANIZATION, space_id=param(chunks.c.space_id)),
             chunks.c.document_id == sa.any_(sa.bindparam("param_document_ids", type_=sa.ARRAY(sa.Uuid))),
         )
         .order_by(chunks.c.document_id, chunks.c.chunk_no)
@@ -240,9 +239,9 @@ def ask_states(
 
 @cache
 def _select_texts(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
-    chunks = INDEX_TABLES[dimensions].chunks.c
-    key = chunks.document_id == param(chunks.document_id), chunks.space_id == param(chunks.space_id)
-    return sa.select(chunks.text).where(chunks.organization_id == ORGANIZATION, *key).order_by(chunks.chunk_no)
+    chunks = INDEX_TABLES[dimensions].chunks
+    this = matches(chunks, ORGANIZATION, document_id=param(chunks.c.document_id), space_id=param(chunks.c.space_id))
+    return sa.select(chunks.c.text).where(this).order_by(chunks.c.chunk_no)
 
 
 def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, str]]:
@@ -264,16 +263,14 @@ def _select_embeddings(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
     chunks, vectors = tables.chunks, tables.vectors
     embedding = sa.func.coalesce(chunks.c.embedding, vectors.c.embedding)
     hashes: Any = sa.bindparam("param_hashes", type_=sa.ARRAY(sa.LargeBinary))
-    is_of_model = sa.and_(spaces.c.organization_id == ORGANIZATION, spaces.c.model == param(spaces.c.model))
-    of_model = sa.select(spaces.c.space_id).where(is_of_model)
+    of_model = sa.select(spaces.c.space_id).where(matches(spaces, ORGANIZATION, model=param(spaces.c.model)))
     return (
         sa.select(chunks.c.text_hash, sa.func.halfvec_send(embedding, type_=sa.LargeBinary).label("sent"))
         .ext(distinct_on(chunks.c.text_hash))
         .outerjoin(vectors, sa.and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
         .where(
             embedding.is_not(None),
-            chunks.c.organization_id == ORGANIZATION,
-            chunks.c.document_id == param(chunks.c.document_id),
+            matches(chunks, ORGANIZATION, document_id=param(chunks.c.document_id)),
             chunks.c.space_id.in_(of_model),
             chunks.c.text_hash == sa.any_(hashes),
         )
@@ -324,9 +321,8 @@ def _upsert_rows(table: sa.Table, rows: sa.TableValuedAlias, *, key: str) -> Ins
 
 
 def _update_entries(given: sa.TableValuedAlias) -> sa.Update:
-    entry = space_documents.c
-    is_given = entry.document_id == given.c.document_id, entry.space_id == param(entry.space_id)
-    return sa.update(space_documents).where(entry.organization_id == ORGANIZATION, *is_given)
+    own = {"document_id": given.c.document_id, "space_id": param(space_documents.c.space_id)}
+    return sa.update(space_documents).where(matches(space_documents, ORGANIZATION, **own))
 
 
 @cache
@@ -340,8 +336,8 @@ def _build_words(dimensions: int) -> sa.Update:
     }
     removed = [
         sa.delete(table)
-        .where(table.c.organization_id == ORGANIZATION, table.c.space_id == param(table.c.space_id))
-        .where(table.c.document_id == given.c.document_id, is_of_chunk)
+        .where(is_of_chunk)
+        .where(matches(table, ORGANIZATION, space_id=param(table.c.space_id), document_id=given.c.document_id))
         .cte(f"removed_{table.name}")
         for table, is_of_chunk in numbers.items()
     ]
@@ -513,8 +509,8 @@ def _build_removal(dimensions: int) -> sa.Delete:
     given = unnest_rows("entries", _OF_ENTRIES)
 
     def delete_from(table: sa.Table) -> sa.Delete:
-        is_given = table.c.document_id == given.c.document_id, table.c.space_id == given.c.space_id
-        return sa.delete(table).where(table.c.organization_id == ORGANIZATION, *is_given)
+        own = matches(table, ORGANIZATION, document_id=given.c.document_id, space_id=given.c.space_id)
+        return sa.delete(table).where(own)
 
     chunks = tables.chunks
     terms, stemming = (

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -42,7 +42,6 @@ FOLDED_AT_ONCE = 20_000
 FEW_CHUNKS = 16
 FEW_CHARACTERS = 20_000
 
-Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
@@ -103,7 +102,7 @@ async def write_words(
     Replaced chunks lose their vectors. Skipped: unchanged chunks, undesired versions, replaced spaces, and locked
     documents among several. The transaction is READ COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
-    weighed = await _compute(texts, _weigh, documents, default=space.language)
+    weighed = await _compute(texts, partial(_weigh, documents, default=space.language))
     locked = await queries.lock_to_write(
         connection,
         organization_id,
@@ -275,13 +274,10 @@ async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
     return folded.deltas
 
 
-async def _compute(
-    texts: Sequence[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
-) -> Result:
+async def _compute(texts: Sequence[str], work: Callable[[], Result]) -> Result:
     """Call `work` with the texts: directly if short, else in a thread, to keep the event loop free."""
-    if len(texts) <= FEW_CHUNKS and sum(map(len, texts)) <= FEW_CHARACTERS:
-        return work(*args, **options)
-    return await asyncio.to_thread(work, *args, **options)
+    is_short = len(texts) <= FEW_CHUNKS and sum(map(len, texts)) <= FEW_CHARACTERS
+    return work() if is_short else await asyncio.to_thread(work)
 
 
 def _is_unchanged(before: IndexedChunk, chunk: Chunk, terms: Mapping[int, float]) -> bool:

@@ -72,7 +72,7 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     query = " ".join(words)
     asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), model=MODEL)
     space_id = corpus.space.space_id
-    frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
+    frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.reading.terms])
     weights = weigh_query(query, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
     keys, few = (
         choose_keys(weights, space_id=space_id, frequencies=frequencies, most=each) for each in (most, most // 4)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from carrel.wire.field_values import expectation, read_value
-from carrel.wire.search import FilterOperator
+from carrel.wire.search import DrawnFilter, FilterOperator
 from service.domains.documents.collections.service import check_metadata
-from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
+from service.domains.search.understanding.drawing import draw_conditions, find_unused, keys_of
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query
 from tests.harness.cases import cases
@@ -115,7 +115,9 @@ def test_a_field_is_meant_only_by_its_name_or_as_the_documents_own_time(question
 
 @pytest.mark.parametrize(("question", "drawn", "unused"), cases("times_and_amounts_that_no_condition_takes_are_told"))
 def test_times_and_amounts_that_no_condition_takes_are_told(question: str, drawn: list[str], unused: list[str]) -> None:
-    conditions = [DrawnCondition("field", FilterOperator.EQUAL, "value", words) for words in drawn]
+    conditions = [
+        DrawnFilter(field="field", operator=FilterOperator.EQUAL, value="value", words=words) for words in drawn
+    ]
     assert find_unused(question, conditions) == unused
     for asked, kind in {"What cost more than 1500?": "DOUBLE", "Offers delivered since March 2025": "DATETIME"}.items():
         assert find_unused(asked, [], {"field": kind}) == [" ".join(asked.strip("?").split()[2:])]

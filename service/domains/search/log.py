@@ -8,7 +8,14 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.oversight import ADMIN_SEARCH_LOG_QUERY, AdminSearchLogQueryRequest, AdminSearchLogQueryResponse
+from carrel.wire.oversight import (
+    ADMIN_SEARCH_LOG_QUERY,
+    AdminSearchLogQueryRequest,
+    AdminSearchLogQueryResponse,
+    AdminSearchLogSummarizeRequest,
+    AdminSearchLogSummarizeResponse,
+    SearchesInBucket,
+)
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
@@ -19,7 +26,7 @@ from service.platform.database import DONT_WAIT_FOR_DISK, leave_out_when_full
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
 from service.runtime import Runtime
-from service.web.pagination import Cursor
+from service.web.pagination import Cursor, bucket_starts
 
 
 @dataclass(slots=True)
@@ -65,7 +72,10 @@ class SearchLog:
 
     def _ask(self, batch: Batch, hits: Sequence[Hit]) -> Batch:
         document_ids = [hit.document_id for hit in hits]
+        batch.tell(DONT_WAIT_FOR_DISK)
         entry = {
+            "organization_id": self.caller.organization_id,
+            "query": self.query,
             "search_id": self.search_id,
             "principal_id": self.caller.principal_id,
             "origin": self.caller.origin,
@@ -76,8 +86,7 @@ class SearchLog:
             "result_count": len(document_ids),
             "document_ids": list(dict.fromkeys(document_ids)),
         }
-        batch.tell(DONT_WAIT_FOR_DISK)
-        queries.log_search(batch, self.caller.organization_id, row=entry, query=self.query)
+        batch.ask(queries.log_search(), dict, entry)
         return batch
 
 
@@ -92,3 +101,15 @@ async def query_log(
     )
     page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
     return AdminSearchLogQueryResponse(searches=page.items, next_page_token=page.next_page_token)
+
+
+async def summarize(
+    connection: Connection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
+) -> AdminSearchLogSummarizeResponse:
+    """Count searches by day or week: all, searches without results, and searches with thumbs up or down."""
+    starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
+    rows = await queries.count_searches(connection, caller.organization_id, request)
+    found = {row.from_: row for row in rows}
+    none = SearchesInBucket(from_=request.from_, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)
+    buckets = [found.get(start) or none.model_copy(update={"from_": start}) for start in starts]
+    return AdminSearchLogSummarizeResponse(buckets=buckets)

@@ -34,16 +34,13 @@ class Narrowing:
     notes: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
-NO_NARROWING = Narrowing()
-
-
 async def find_narrowing(
     connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
 ) -> Narrowing:
     """Find the documents in scope selected by a query's clauses, in two messages."""
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
-        return NO_NARROWING
+        return Narrowing()
     terms = await compute(texts, lambda: {text: _terms_of_words(text, search_query) for text in texts})
     counted, found = Batch(), Batch()
     every = {term for words in terms.values() for word in words for term in word}
@@ -76,13 +73,13 @@ async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[Fiel
         number: queries.ask_whether_met(asked, scope, each) for number, each in enumerate(fields) if not each.excludes
     }
     await asked.run(connection)
-    return [number for number, answer in answers.items() if not answer.rows[0].is_met]
+    return [number for number, answer in answers.items() if not answer.rows[0]["is_met"]]
 
 
 def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...]]:
     """Return the terms of each indexed part of a text: a word in any form, a phrase as written."""
     if not is_phrase(text):
-        return [tuple(part) for part in replace(search_query, text=text).alternatives]
+        return [tuple(part) for part in replace(search_query, text=text).reading.alternatives()]
     return [part for word in split_query(text) for part in terms_of(word.text, search_query.stemmings) if part]
 
 

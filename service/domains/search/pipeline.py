@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carrel.wire.reranking import AppliedReranking
-from carrel.wire.search import AppliedOptions, AppliedSyntax, MatchedBy, SearchMode
+from carrel.wire.search import AppliedOptions, AppliedSyntax, DrawnFilter, MatchedBy, SearchMode
 from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition
 from service.domains.search.log import SearchLog
@@ -39,7 +39,6 @@ from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.spelling import ALL_MATCHED, Checked, check_words, replace_words, words_within
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
-from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.domains.search.weighing import weigh_among_readable
 from service.index.spaces.queries import Space
@@ -104,7 +103,7 @@ class Found(Generic[Row]):
     ranking: Ranking = NOTHING_RANKED
     rows: Mapping[Hit, Row] = field(default_factory=dict[Hit, Row])
     queries: Sequence[SearchQuery] = ()
-    drawn: Sequence[DrawnCondition] | None = None
+    drawn: Sequence[DrawnFilter] | None = None
     dropped: bool = False
     reranking: AppliedReranking | None = None
     syntax: AppliedSyntax | None = None
@@ -127,7 +126,7 @@ class Found(Generic[Row]):
         """Return the query's words in a hit's title and passage, and whether the meaning is close."""
         row, [query, *_] = self.rows[hit], self.queries
         terms = query.terms_within(row.name, row.text)
-        return MatchedBy(words=words_within(query.by_word, terms), meaning=hit in self.ranking.near)
+        return MatchedBy(words=words_within(query.reading.by_word, terms), meaning=hit in self.ranking.near)
 
     def texts(self) -> list[str]:
         return [row.text for row in (*self.rows.values(), *self.passages)]
@@ -144,7 +143,11 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
         find_hits = partial(find, plan, plan.space, log)
         found = await runtime.standbys.read(runtime.database, plan.position, find_hits)
     if plan.reranks:
-        found = await _rerank(plan, found)
+        # By the scores of a model, and so with no transaction open any more.
+        best = {hit: found.rows[hit] for hit in found.ranking.hits[: plan.candidates] if hit in found.rows}
+        texts = {hit: text_of(row.name, row.text) for hit, row in best.items()}
+        order, reranking = await rerank(runtime.reranker, " ".join(plan.texts), texts)
+        found = replace(found, ranking=found.ranking.put_first(order), reranking=reranking)
     if plan.arrange is not None:
         found = await asyncio.to_thread(plan.arrange, found)
     if log is not None:
@@ -165,7 +168,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
             ranked = await _rank(plan, read, ())
         last, checked = Batch(), ALL_MATCHED
         contents = ranked.ask_contents(plan, last)
-        if plan.checks_words and read.search_query.words:
+        if plan.checks_words and read.search_query.reading.words:
             await last.run(read.connection)
             last, checked = Batch(), await _check_words(plan, ranked, contents.rows)
             if checked.corrections:
@@ -188,7 +191,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
     syntax = plan.parsed.say_applied(ranking.notes, unmet)
     found = Found(ranking, rows, ranked.read.search_queries, drawn, dropped, syntax=syntax, checked=checked)
     if left_out is not None:
-        found = replace(found, without_meaning=left_out.rows[0].documents)
+        found = replace(found, without_meaning=left_out.rows[0]["documents"])
     return found if passages is None else replace(found, passages=passages.rows)
 
 
@@ -225,7 +228,7 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
 def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
     """Put titles with all words first, before longer texts, if the query may be a name: several words, or a digit."""
     query = ranked.read.search_query
-    if not 1 < len(query.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
+    if not 1 < len(query.reading.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
         return ranked.ranking
     named = {row.hit for row in rows if not _find_missing(query, [row.name], set())}
     return ranked.ranking.put_first([hit for hit in ranked.ranking.hits if hit in named] if named else [])
@@ -234,8 +237,8 @@ def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
     """Return the query's words missing from the texts and from the terms already `seen`, with their terms."""
     seen.update(query.terms_within(*texts))
-    found = set(words_within(query.by_word, seen))
-    return {word: parts for word, parts in query.by_word.items() if word not in found}
+    found = set(words_within(query.reading.by_word, seen))
+    return {word: parts for word, parts in query.reading.by_word.items() if word not in found}
 
 
 async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) -> _Ranked:
@@ -262,7 +265,7 @@ async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
     ]
 
 
-async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]) -> _Ranked:
+async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -> _Ranked:
     fields: Mapping[str, str] = plan.filtering.fields if plan.filtering else {}
     scope = Scope(
         caller=plan.caller,
@@ -282,11 +285,3 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
 async def _rank_in(plan: Plan[Row], read: Snapshot, scope: Scope) -> Ranking:
     rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
     return plan.cut(merge_rankings(rankings))
-
-
-async def _rerank(plan: Plan[Row], found: Found[Row]) -> Found[Row]:
-    """Reorder the best hits with the reranking model's scores; no transaction is open any more."""
-    hits = found.ranking.hits[: plan.candidates]
-    texts = {hit: text_of(found.rows[hit].name, found.rows[hit].text) for hit in hits if hit in found.rows}
-    order, reranking = await rerank(plan.runtime.reranker, " ".join(plan.texts), texts)
-    return replace(found, ranking=found.ranking.put_first(order), reranking=reranking)

@@ -1,6 +1,6 @@
 """Run a search's statements in a REPEATABLE READ snapshot; every condition is in the legs, before ordering or LIMIT."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -71,18 +71,6 @@ class Candidate(NamedTuple):
 class _Nearness(NamedTuple):
     number: int
     dense: float | None
-
-
-class Met(NamedTuple):
-    """Whether a document fits a query."""
-
-    is_met: bool
-
-
-class ReadableDocument(NamedTuple):
-    """A document readable by the caller."""
-
-    document_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,10 +288,10 @@ def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -
     return batch.ask(sql.readable_passages(shape_of(scope)), FoundPassage, parameters)
 
 
-def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[Met]:
-    """Check in a batch whether the caller may read any document with this field."""
+def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[dict[str, bool]]:
+    """Check in a batch whether the caller may read any document with this field (`is_met`)."""
     statement = any_with_field((clause.name, clause.excludes), is_narrowed=scope.caller.collection_ids is not None)
-    return batch.ask(statement, Met, _parameters_of(replace(scope, fields=(clause,))))
+    return batch.ask(statement, dict[str, bool], _parameters_of(replace(scope, fields=(clause,))))
 
 
 def ask_counts(batch: Batch, scope: Scope, *, groups: Sequence[Sequence[int]], most: int) -> Answer[Frequency]:
@@ -314,24 +302,18 @@ def ask_counts(batch: Batch, scope: Scope, *, groups: Sequence[Sequence[int]], m
     )
 
 
-class Count(NamedTuple):
-    """A number of documents."""
-
-    documents: int
-
-
-def ask_without_meaning(batch: Batch, scope: Scope, *, most: int) -> Answer[Count]:
-    """Count in a batch the documents in scope, up to `most`, with only words indexed so far."""
+def ask_without_meaning(batch: Batch, scope: Scope, *, most: int) -> Answer[dict[str, int]]:
+    """Count in a batch the `documents` in scope, up to `most`, with only words indexed so far."""
     statement = sql.documents_without_meaning(shape_of(scope))
-    return batch.ask(statement, Count, _parameters_of(scope) | {"most": most})
+    return batch.ask(statement, dict[str, int], _parameters_of(scope) | {"most": most})
 
 
-def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:
-    """Read in a batch which documents the caller may read now."""
+def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[dict[str, UUID]]:
+    """Read in a batch the `document_id` of each document that the caller may read now."""
     reader = reader_parameters(caller, is_narrowing=True)
     parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader}
     statement = sql.readable_documents(is_narrowed=caller.collection_ids is not None)
-    return batch.ask(statement, ReadableDocument, parameters)
+    return batch.ask(statement, dict[str, UUID], parameters)
 
 
 def ask_found_chunks(
@@ -352,7 +334,7 @@ async def read_texts(
 
 
 @lru_cache(1)
-def _log() -> AnySelect:
+def log_search() -> AnySelect:
     """Log a search; the query's words (`query`) are stored separately, where they can be erased."""
     values = {
         column.key: bindparam(column.key, type_=column.type)
@@ -365,11 +347,6 @@ def _log() -> AnySelect:
     words = select(logged.c.search_id, ORGANIZATION, bindparam("query", type_=Text()))
     kept = insert(free_texts).from_select(["subject_id", "organization_id", "text"], words)
     return select(kept.returning(free_texts.c.subject_id).cte("kept").c.subject_id)
-
-
-def log_search(batch: Batch, organization_id: UUID, *, row: Mapping[str, object], query: str) -> None:
-    """Log a principal's search; the query's words are stored separately, where they can be erased."""
-    batch.ask(_log(), dict, {**row, "organization_id": organization_id, "query": query})
 
 
 # Of a search from before thumbs were kept, the newest feedback is the only thumb.

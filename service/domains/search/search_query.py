@@ -1,7 +1,7 @@
 """A prepared search: the query, scope and hits, made before the search's snapshot is opened."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
@@ -16,7 +16,7 @@ from service.domains.search.syntax.parsing import FieldClause
 from service.index.codes import as_vector, binary_codes
 from service.index.spaces.queries import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
-from service.index.terms import QueryTerms, Sought, as_sparsevec, find_matches, read_query
+from service.index.terms import QueryTerms, as_sparsevec, find_matches, read_query
 from service.platform.errors import BadRequest, FieldError
 from service.text.embedding import EmbeddingModel
 
@@ -86,48 +86,22 @@ class SearchQuery:
     frequencies: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
-    def _read(self) -> QueryTerms:
+    def reading(self) -> QueryTerms:
+        """The words of the text, and the words and further forms to search for and to mark."""
         return read_query(self.text, self.stemmings, has_old_forms=self.has_old_forms)
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        return self._read.words
-
-    @property
-    def by_word(self) -> Mapping[str, Sequence[frozenset[int]]]:
-        """The words with the terms of each part; a text with a part in any form has at least one of its terms."""
-        return self._read.by_word
-
-    @property
-    def alternatives(self) -> set[frozenset[int]]:
-        return self._read.alternatives()
-
-    @property
-    def sought(self) -> tuple[Sought, ...]:
-        """The words and further forms in the index."""
-        return self._read.sought
-
-    @property
-    def term_set(self) -> frozenset[int]:
-        return self._read.terms
-
-    @property
-    def marked(self) -> frozenset[int]:
-        """The terms to mark in a text."""
-        return self._read.marked
-
     def terms_within(self, *texts: str) -> set[int]:
-        found = (find_matches(text, self.marked, self.stemmings) for text in texts)
+        found = (find_matches(text, self.reading.marked, self.stemmings) for text in texts)
         return {term for matches in found for match in matches for term in match.terms}
 
     @property
     def looks_for_words(self) -> bool:
-        return self.mode is not SearchMode.SEMANTIC and bool(self.words)
+        return self.mode is not SearchMode.SEMANTIC and bool(self.reading.words)
 
     def with_weights(self, weights: Mapping[int, float], *, known: Collection[int] | None = None) -> "SearchQuery":
         """Return the query with weights for the terms; `known` terms may be in chunks (None: all). The full score uses
         all weights, so the score reveals no existing terms."""
-        own = {each.terms for each in self.sought if each.is_own}
+        own = {each.terms for each in self.reading.sought if each.is_own}
         full_score = HALF * sum(max(weights.get(term, 0.0) for term in terms) for terms in own)
         kept = {term: weight for term, weight in weights.items() if known is None or term in known}
         return replace(self, terms=as_sparsevec(kept), full_score=full_score or 1.0)

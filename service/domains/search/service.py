@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from math import sqrt
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -19,7 +18,6 @@ from carrel.wire.search import (
     AppliedOptions,
     CatalogSearchResult,
     CollectionSearchResult,
-    DrawnFilter,
     FoundChunk,
     ResultOrder,
     SearchDocumentCatalogRequest,
@@ -168,14 +166,22 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
     if not found.rows:
         return []
     shown, [query] = found.best(limit), found.queries
-    mark = partial(snippet_of, terms=query.marked, stemmings=query.stemmings)
+    mark = partial(snippet_of, terms=query.reading.marked, stemmings=query.stemmings)
     scores, relevance = found.ranking.scores_of(found.ranking.hits), found.ranking.relevance_of(shown)
     passages: dict[UUID, list[queries.FoundPassage]] = {}
     for passage in found.passages:
         passages.setdefault(passage.document_id, []).append(passage)
     return [
-        _to_document(
-            row := found.rows[hit],
+        CatalogSearchResult(
+            document_id=row.document_id,
+            document_name=row.name,
+            document_external_id=row.external_id,
+            document_external_url=row.external_url,
+            document_version=row.version,
+            resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
+            custom_metadata=row.custom_metadata,
+            updated_at=row.updated_at,
+            parent_document_id=row.container_id,
             score=scores[hit],
             relevance=relevance[hit],
             matched=found.matched_by(hit),
@@ -187,7 +193,7 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
             ],
             similar=[_to_name(found.rows[other]) for other in found.similar.get(hit, ())],
         )
-        for hit in shown
+        for hit, row in ((hit, found.rows[hit]) for hit in shown)
     ]
 
 
@@ -199,21 +205,6 @@ def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callabl
 
 def _to_name(row: queries.FoundDocument) -> NamedDocument:
     return NamedDocument(document_id=row.document_id, document_name=row.name, document_external_id=row.external_id)
-
-
-def _to_document(row: queries.FoundDocument, **found: Any) -> CatalogSearchResult:
-    return CatalogSearchResult(
-        document_id=row.document_id,
-        document_name=row.name,
-        document_external_id=row.external_id,
-        document_external_url=row.external_url,
-        document_version=row.version,
-        resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
-        custom_metadata=row.custom_metadata,
-        updated_at=row.updated_at,
-        parent_document_id=row.container_id,
-        **found,
-    )
 
 
 _UNUSED = (
@@ -275,7 +266,7 @@ async def search_collection(
     return SearchDocumentCollectionResponse(
         search_id=log.search_id,
         results=await compute(found.texts(), group),
-        search_terms_used=list(dict.fromkeys(word for each in found.queries for word in each.words)),
+        search_terms_used=list(dict.fromkeys(word for each in found.queries for word in each.reading.words)),
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value) for each in (*filters, *drawn)
         ],
@@ -300,15 +291,11 @@ def _say_applied(
     if questions:
         extraction = AppliedExtraction(questions=questions, by_model=by_model, note=None if by_model else note)
     if found.drawn is not None:
-        filters = [
-            DrawnFilter(field=each.field, operator=each.operator, value=each.value, words=each.words)
-            for each in found.drawn
-        ]
         # Of several questions no conditions are drawn, whatever they state.
         unused = find_unused(questions[0] if questions else query, found.drawn, fields) if len(questions) <= 1 else []
         if unused:
             note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])
-        filtering = AppliedFiltering(filters=filters, dropped=found.dropped, by_model=by_model, note=note)
+        filtering = AppliedFiltering(filters=list(found.drawn), dropped=found.dropped, by_model=by_model, note=note)
     return found.say_applied().model_copy(update={"filtering": filtering, "extraction": extraction})
 
 
@@ -328,17 +315,16 @@ def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: 
         )
         by_document.setdefault(row.document_id, []).append(chunk)
     documents = {row.document_id: row for row in found.rows.values()}
-    return [_to_result(documents[document_id], chunks, merged=merged) for document_id, chunks in by_document.items()]
-
-
-def _to_result(document: queries.FoundChunk, chunks: list[FoundChunk], *, merged: bool) -> CollectionSearchResult:
-    return CollectionSearchResult(
-        document_id=document.document_id,
-        document_name=document.name,
-        document_external_id=document.external_id,
-        document_url=document.external_url,
-        document_version=document.version,
-        document_metadata=document.custom_metadata,
-        chunks=chunks,
-        merged_contents=merge_texts({chunk.chunk_index: chunk.text for chunk in chunks}) if merged else None,
-    )
+    return [
+        CollectionSearchResult(
+            document_id=document.document_id,
+            document_name=document.name,
+            document_external_id=document.external_id,
+            document_url=document.external_url,
+            document_version=document.version,
+            document_metadata=document.custom_metadata,
+            chunks=chunks,
+            merged_contents=merge_texts({chunk.chunk_index: chunk.text for chunk in chunks}) if merged else None,
+        )
+        for document, chunks in ((documents[document_id], chunks) for document_id, chunks in by_document.items())
+    ]

@@ -60,7 +60,7 @@ class Snapshot:
         batch = Batch()
         answer = queries.ask_readable_documents(batch, caller, document_ids={row.document_id for row in found})
         await self.source.primary.read(caller.organization_id, batch)
-        readable = {row.document_id for row in answer.rows}
+        readable = {row["document_id"] for row in answer.rows}
         return {row.hit: row for row in found if row.document_id in readable}
 
 
@@ -101,7 +101,7 @@ async def _ask_statistics(
         return None
     terms = [TOTAL_TERM, *TERMS_OF_STEMMINGS.values()]
     if search_query.by_frequency:
-        terms += await compute([search_query.text], lambda: sorted(search_query.term_set))
+        terms += await compute([search_query.text], lambda: sorted(search_query.reading.terms))
     return ask_frequencies(batch, organization_id, space_id=space.space_id, terms=terms)
 
 
@@ -122,7 +122,7 @@ async def _weigh(
         search_query = replace(search_query, weight_of_words=await asyncio.to_thread(weigh) if is_slow else weigh())
     if not search_query.by_frequency:
         return await compute([search_query.text], _weigh_alike, search_query)
-    if further := await compute([search_query.text], lambda: sorted(search_query.term_set - asked.term_set)):
+    if further := await compute([search_query.text], lambda: sorted(search_query.reading.terms - asked.reading.terms)):
         batch = Batch()
         others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
         await batch.run(connection)
@@ -132,7 +132,7 @@ async def _weigh(
 
 def _weigh_alike(search_query: SearchQuery) -> SearchQuery:
     shares = dict[int, float]()
-    for each in search_query.sought:
+    for each in search_query.reading.sought:
         shares |= {term: max(each.share, shares.get(term, 0.0)) for term in each.terms}
     return search_query.with_weights(shares)
 

@@ -26,10 +26,10 @@ from service.domains.search.scoring.sql import (
     with_vectors,
 )
 from service.domains.search.search_query import WHOLE
-from service.domains.search.syntax.queries import name_matches, select_with_fields, time_of_change
+from service.domains.search.syntax.queries import is_readable, name_matches, select_with_fields, time_of_change
 from service.index.queries import lacks_meaning, shown_version
 from service.permissions.queries import readable_by_parameters, within_parameters
-from service.platform.sql import as_member, count_of
+from service.platform.sql import as_member, count_of, matches
 from service.schema.catalog import documents
 from service.schema.identity import resources
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
@@ -105,20 +105,15 @@ def _is_passage(columns: Any) -> sa.ColumnElement[bool]:
 @lru_cache(SHAPES)
 def _fitting(shape: Shape) -> sa.CTE:
     """Build the CTE of fitting documents, because reading metadata for each chunk costs more than a score."""
-    return _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
-
-
-def _select_matching(shape: Shape) -> sa.Select[UUID]:
     source = space_documents if shape.by_chunk else documents
-    statement = sa.select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
-    if shape.by_chunk:
-        statement = statement.where(space_documents.c.space_id == SPACE)
+    space = {"space_id": SPACE} if shape.by_chunk else {}
+    fitting = sa.select(source.c.document_id).where(matches(source, ORGANIZATION, **space))
     if shape.fields:
-        statement = statement.where(
-            source.c.document_id.in_(select_with_fields(shape.fields, is_narrowed=shape.is_narrowed))
-        )
+        with_fields = select_with_fields(shape.fields, is_narrowed=shape.is_narrowed)
+        fitting = fitting.where(source.c.document_id.in_(with_fields))
     held = source.c.custom_metadata
-    return statement.where(*(fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
+    conditions = (fits(held, each, number=number) for number, each in enumerate(shape.conditions))
+    return fitting.where(*conditions).cte("fitting").prefix_with("MATERIALIZED")
 
 
 @lru_cache(SHAPES)
@@ -386,25 +381,24 @@ def scores_near(shape: Shape) -> AnySelect:
     return _select_vectors(hit, shape).with_only_columns(hit.c.number, dense).group_by(hit.c.number)
 
 
-def _worth(chunks: sa.Table, negative: sa.ColumnElement[float]) -> sa.ColumnElement[float]:
-    """Build a passage's negative score, halved for a nearly empty passage."""
-    return negative * sa.case((sa.func.pg_column_size(chunks.c.text) < NEARLY_EMPTY, 0.5), else_=1.0)
+def _worth(chunks: sa.Table, shape: Shape) -> sa.ColumnElement[float]:
+    """Build a passage's negative score, by the two scores' shares, halved for a nearly empty passage."""
+    lexical = sa.bindparam("lexical_share", type_=sa.Float()) * lexical_score(chunks.c.terms, shape)
+    dense = sa.bindparam("dense_share", type_=sa.Float()) * sa.func.coalesce(dense_score(shape), UNKNOWN)
+    return (lexical + dense) * sa.case((sa.func.pg_column_size(chunks.c.text) < NEARLY_EMPTY, 0.5), else_=1.0)
 
 
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
     """Build the statement of documents (`ids`) with resource and best chunk, by the two scores' shares."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    shares = {name: sa.bindparam(name, type_=sa.Float()) for name in ("lexical_share", "dense_share")}
-    lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
-    dense = shares["dense_share"] * sa.func.coalesce(dense_score(shape), UNKNOWN)
     ids = sa.any_(array_of("ids", sa.Uuid()))
     preferred = (sa.not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
         with_vectors(sa.select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place), shape)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
-        .order_by(chunks.c.document_id, *preferred, _worth(chunks, lexical + dense), chunks.c.chunk_no)
+        .order_by(chunks.c.document_id, *preferred, _worth(chunks, shape), chunks.c.chunk_no)
         .subquery("best")
     )
     columns = (
@@ -424,11 +418,9 @@ def found_documents(shape: Shape) -> AnySelect:
         .join(resources, resources.c.object_id == documents.c.document_id)
         .join(space_documents, space_documents.c.document_id == documents.c.document_id)
         .where(
-            documents.c.organization_id == ORGANIZATION,
-            resources.c.organization_id == ORGANIZATION,
-            space_documents.c.organization_id == ORGANIZATION,
-            space_documents.c.space_id == SPACE,
-            documents.c.document_id == ids,
+            matches(documents, ORGANIZATION, document_id=ids),
+            matches(resources, ORGANIZATION),
+            matches(space_documents, ORGANIZATION, space_id=SPACE),
         )
         .subquery("found")
     )
@@ -441,13 +433,8 @@ def found_documents(shape: Shape) -> AnySelect:
 def further_passages(shape: Shape) -> AnySelect:
     """Build the statement of documents' (`ids`) passages by the two scores' shares, the best `most` of each."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    lexical = sa.bindparam("lexical_share", type_=sa.Float()) * lexical_score(chunks.c.terms, shape)
-    dense = sa.bindparam("dense_share", type_=sa.Float()) * sa.func.coalesce(dense_score(shape), UNKNOWN)
-    place = (
-        sa.func.row_number()
-        .over(partition_by=chunks.c.document_id, order_by=_worth(chunks, lexical + dense))
-        .label("no")
-    )
+    best_first = sa.func.row_number().over(partition_by=chunks.c.document_id, order_by=_worth(chunks, shape))
+    place = best_first.label("no")
     ids = sa.any_(array_of("ids", sa.Uuid()))
     ranked = (
         with_vectors(sa.select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place), shape)
@@ -501,12 +488,8 @@ def documents_without_meaning(shape: Shape) -> AnySelect:
 
 @lru_cache(2)
 def readable_documents(*, is_narrowed: bool) -> AnySelect:
-    statement = sa.select(resources.c.object_id.label("document_id")).where(
-        resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == sa.any_(array_of("ids", sa.Uuid())),
-        resources.c.access_class.in_(readable_by_parameters()),
-    )
-    return statement.where(resources.c.object_id.in_(within_parameters())) if is_narrowed else statement
+    given = matches(resources, ORGANIZATION, object_id=sa.any_(array_of("ids", sa.Uuid())))
+    return sa.select(resources.c.object_id.label("document_id")).where(given, is_readable(is_narrowed=is_narrowed))
 
 
 @lru_cache(SHAPES)
@@ -523,10 +506,8 @@ def found_chunks(shape: Shape) -> AnySelect:
         )
         .join(space_documents, space_documents.c.document_id == documents.c.document_id)
         .where(
-            documents.c.organization_id == ORGANIZATION,
-            space_documents.c.organization_id == ORGANIZATION,
-            space_documents.c.space_id == SPACE,
-            documents.c.document_id == sa.any_(array_of("ids", sa.Uuid())),
+            matches(documents, ORGANIZATION, document_id=sa.any_(array_of("ids", sa.Uuid()))),
+            matches(space_documents, ORGANIZATION, space_id=SPACE),
         )
         .subquery("entries")
     )

@@ -19,7 +19,7 @@ async def weigh_among_readable(read: Snapshot, caller: Caller) -> Snapshot:
     if read.is_distributed:
         return read
     scope = Scope(caller, read.space, by_chunk=True)
-    groups = [sorted({each.terms for each in query.sought}) for query in read.search_queries]
+    groups = [sorted({each.terms for each in query.reading.sought}) for query in read.search_queries]
     batch = Batch()
     answers = [queries.ask_counts(batch, scope, groups=each, most=LOOKED_AT) for each in groups]
     await batch.run(read.connection)

@@ -153,25 +153,21 @@ class IndexingDeps:
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
     """Index a document in these spaces, in order, during a turn; None after a failure, which is recorded."""
     with traces.begin("index document", {"carrel.document_id": str(work.document_id)}):
-        return await _index_in_spaces(work, space_ids)
-
-
-async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
-    try:
-        async with work.deps.turns.take(work.turn):
-            return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, the work stays wanted and is tried again
-        if is_database_full(error):
-            # No fault of the document's: taken up again when its claim has run out and there is room.
-            logger.warning("indexing_waits_for_room", document_id=str(work.document_id))
+        try:
+            async with work.deps.turns.take(work.turn):
+                return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the work stays wanted and is tried again
+            if is_database_full(error):
+                # No fault of the document's: taken up again when its claim has run out and there is room.
+                logger.warning("indexing_waits_for_room", document_id=str(work.document_id))
+                return None
+            traces.fail()
+            log_trouble("indexing_failed", error, document_id=str(work.document_id))
+            reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
+            failed: dict[str, Any] = {"document_id": work.document_id, "half": None if work.both else work.deps.half}
+            async with work.deps.database.transaction(work.organization_id) as connection:
+                await note_failure(connection, work.organization_id, **failed, space_ids=space_ids, error=reason)
             return None
-        traces.fail()
-        log_trouble("indexing_failed", error, document_id=str(work.document_id))
-        reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
-        failed: dict[str, Any] = {"document_id": work.document_id, "half": None if work.both else work.deps.half}
-        async with work.deps.database.transaction(work.organization_id) as connection:
-            await note_failure(connection, work.organization_id, **failed, space_ids=space_ids, error=reason)
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +291,11 @@ class Work:
     ) -> tuple[NDArray[np.float32], int]:
         """Return the chunks' vectors in order, and the number of embedded texts. Known or equal texts are reused."""
         texts = {chunk.hash: chunk.dense_text for chunk in chunks}
-        vectors = await self._read_known_vectors(work, list(texts)) if work.indexed_before else {}
+        vectors = dict[bytes, NDArray[np.float32]]()
+        if work.indexed_before:
+            of_model: dict[str, Any] = {"model": work.model, "dimensions": work.dimensions, "hashes": list(texts)}
+            place = self.deps.database, self.organization_id
+            vectors = await read_embeddings(*place, document_id=self.document_id, **of_model)
         missing = [digest for digest in texts if digest not in vectors]
         self.expected, self.embedded = len(texts), len(texts) - len(missing)
         if len(missing) > SLICE and self.turn.lane is Lane.SMALL:
@@ -310,13 +310,6 @@ class Work:
             self.deps.pace.count(len(part))
         found = [vectors[chunk.hash] for chunk in chunks]
         return np.stack(found) if found else np.zeros((0, work.dimensions), np.float32), len(missing)
-
-    async def _read_known_vectors(
-        self, work: IndexingWork, hashes: Sequence[bytes]
-    ) -> dict[bytes, NDArray[np.float32]]:
-        of_model: dict[str, Any] = {"model": work.model, "dimensions": work.dimensions, "hashes": hashes}
-        place = self.deps.database, self.organization_id
-        return await read_embeddings(*place, document_id=self.document_id, **of_model)
 
 
 def _read_text(

@@ -34,6 +34,9 @@ from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 # A document that is called by its title is found by the name of its file, too.
 NAME = sa.case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name")
 TITLE = sa.func.coalesce(sa.func.nullif(document_contents.c.title, ""), documents.c.name).label("title")
+_IS_OF_CONTENTS = sa.and_(
+    *(document_versions.c[name] == document_contents.c[name] for name in ("document_id", "version"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +256,6 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
     others = space_documents.alias()
     before = sa.select(others.c.space_id).where(others.c.document_id == entry.document_id, others.c.chunk_count > 0)
     batch = sa.and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
-    version = sa.and_(
-        document_versions.c.document_id == contents.document_id, document_versions.c.version == contents.version
-    )
     is_cut = sa.or_(lacks_words(), entry.version < contents.version, sa.bindparam("param_is_whole", type_=sa.Boolean()))
     return (
         sa.select(
@@ -281,7 +281,7 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
         .join(spaces, spaces.c.space_id == entry.space_id)
         .join(documents, documents.c.document_id == entry.document_id)
         .join(document_contents, contents.document_id == entry.document_id)
-        .join(document_versions, version)
+        .join(document_versions, _IS_OF_CONTENTS)
         .outerjoin(caller_chunks, batch)
         .where(
             entry.organization_id == ORGANIZATION,
@@ -345,11 +345,7 @@ def _select_old(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
         .join(space_documents, is_old())
         .join(documents, documents.c.document_id == entry.document_id)
         .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
-        .outerjoin(
-            document_versions,
-            (document_versions.c.document_id == document_contents.c.document_id)
-            & (document_versions.c.version == document_contents.c.version),
-        )
+        .outerjoin(document_versions, _IS_OF_CONTENTS)
         .where(entry.organization_id == organization_id)
     )
 

@@ -44,16 +44,11 @@ def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms
 
 
 OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": sa.Integer(), "delta": sa.Integer()}
-
-
-def _insert_deltas() -> sa.Insert:
-    rows = unnest_rows("deltas", OF_DELTAS)
-    space_id = param(term_deltas.c.space_id)
-    values = sa.select(ORGANIZATION, space_id, sa.cast(rows.c.term, sa.Integer), sa.cast(rows.c.delta, sa.Integer))
-    return sa.insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
-
-
-ADD_DELTAS = _insert_deltas()
+_deltas = unnest_rows("deltas", OF_DELTAS)
+_values = (sa.cast(_deltas.c[name], each) for name, each in OF_DELTAS.items())
+ADD_DELTAS = sa.insert(term_deltas).from_select(
+    ["organization_id", "space_id", *OF_DELTAS], sa.select(ORGANIZATION, param(term_deltas.c.space_id), *_values)
+)
 
 
 def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:

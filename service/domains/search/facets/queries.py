@@ -3,17 +3,23 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Text, Uuid, and_, any_, func, literal_column, select
+from sqlalchemy import ARRAY, Text, Uuid, any_, func, literal_column, select
 
 from service.auth.callers import Caller
 from service.domains.search.scoring.sql import ORGANIZATION, AnySelect
 from service.domains.search.sql import array_of
-from service.domains.search.syntax.queries import ending_of_file, time_of_change
-from service.permissions.queries import readable_by_parameters, reader_parameters, within_parameters
+from service.domains.search.syntax.queries import (
+    ending_of_file,
+    is_newest_version,
+    is_readable,
+    is_visible_collection,
+    time_of_change,
+)
+from service.permissions.queries import reader_parameters
 from service.platform.batches import Answer, Batch
+from service.platform.sql import matches
 from service.schema.catalog import collections, document_versions, documents
 from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents
@@ -40,21 +46,11 @@ def ask_facets(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) 
 
 @lru_cache(2)
 def _select_facets(*, is_narrowed: bool) -> AnySelect:
-    version = document_versions.c
-    readable = select(resources.c.object_id).where(
-        resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
-    )
-    narrowed_to: Any = array_of("narrowed_to", Uuid())
     names = (
         select(func.array_agg(collections.c.name))
         .join(space_documents, space_documents.c.space_id == collections.c.space_id)
-        .where(
-            space_documents.c.organization_id == ORGANIZATION,
-            space_documents.c.document_id == documents.c.document_id,
-            collections.c.organization_id == ORGANIZATION,
-            collections.c.collection_id.in_(readable),
-            *((collections.c.collection_id == any_(narrowed_to),) if is_narrowed else ()),
-        )
+        .where(matches(space_documents, ORGANIZATION, document_id=documents.c.document_id))
+        .where(is_visible_collection(is_narrowed=is_narrowed))
         .scalar_subquery()
     )
     return (
@@ -68,17 +64,11 @@ def _select_facets(*, is_narrowed: bool) -> AnySelect:
         )
         .join(resources, resources.c.object_id == documents.c.document_id)
         .join(principals, principals.c.principal_id == documents.c.owner_id)
-        .join(
-            document_versions,
-            and_(version.document_id == documents.c.document_id, version.version == documents.c.version),
-        )
+        .join(document_versions, is_newest_version())
         .where(
-            documents.c.organization_id == ORGANIZATION,
-            resources.c.organization_id == ORGANIZATION,
-            principals.c.organization_id == ORGANIZATION,
-            version.organization_id == ORGANIZATION,
-            documents.c.document_id == any_(array_of("ids", Uuid())),
-            resources.c.access_class.in_(readable_by_parameters()),
-            *((documents.c.document_id.in_(within_parameters()),) if is_narrowed else ()),
+            matches(documents, ORGANIZATION, document_id=any_(array_of("ids", Uuid()))),
+            matches(resources, ORGANIZATION),
+            matches(principals, ORGANIZATION),
+            is_readable(is_narrowed=is_narrowed),
         )
     )

@@ -3,15 +3,23 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from sqlalchemy import delete, func, or_, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.own_searches import RecentSearch, SavedSearch
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.auth.queries import is_by_hand
-from service.platform.sql import as_member, columns_of, find_rows, matches
+from service.platform.sql import (
+    as_member,
+    columns_of,
+    count_rows,
+    delete_rows,
+    find_rows,
+    insert_new,
+    matches,
+    optional,
+)
 from service.schema.identity import principals
 from service.schema.search import free_texts, saved_searches, searches
 
@@ -60,16 +68,12 @@ async def lock_saved(connection: Connection, organization_id: UUID, *, principal
 async def count_saved_beside(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
 ) -> int:
-    statement = select(func.count()).where(
-        matches(saved_searches, organization_id, principal_id=principal_id),
-        saved_searches.c.saved_search_id != saved_search_id,
-    )
-    return (await connection.execute(statement)).scalar_one()
+    own = matches(saved_searches, organization_id, principal_id=principal_id)
+    return await count_rows(connection, own, saved_searches.c.saved_search_id != saved_search_id)
 
 
 async def insert_saved(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    statement = insert(saved_searches).values({**row, "organization_id": organization_id})
-    await connection.execute(statement.on_conflict_do_nothing())
+    await insert_new(connection, saved_searches, {**row, "organization_id": organization_id})
 
 
 async def list_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
@@ -93,7 +97,5 @@ async def delete_saved(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
     """Delete a principal's saved search, or without an id all of them; return the number deleted."""
-    statement = delete(saved_searches).where(matches(saved_searches, organization_id, principal_id=principal_id))
-    if saved_search_id is not None:
-        statement = statement.where(saved_searches.c.saved_search_id == saved_search_id)
-    return (await connection.execute(statement)).rowcount
+    chosen = optional(saved_searches.c.saved_search_id, saved_search_id)
+    return await delete_rows(connection, saved_searches, organization_id, chosen, principal_id=principal_id)

@@ -13,6 +13,7 @@ from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
 from service.index.tokenization import has_unspaced
 from service.permissions.queries import readable_by_parameters, within_parameters
+from service.platform.sql import matches
 from service.schema.catalog import collections, document_versions, documents
 from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents
@@ -86,13 +87,26 @@ def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> sa
 @lru_cache(64)
 def any_with_field(field: FieldShape, *, is_narrowed: bool) -> sa.Select[bool]:
     fitting = select_with_fields((field,), is_narrowed=is_narrowed)
-    readable = [
-        resources.c.organization_id == ORGANIZATION,
-        resources.c.access_class.in_(readable_by_parameters()),
-        *((resources.c.object_id.in_(within_parameters()),) if is_narrowed else ()),
-    ]
+    readable = matches(resources, ORGANIZATION), is_readable(is_narrowed=is_narrowed)
     found = sa.select(resources.c.object_id).where(*readable, resources.c.object_id.in_(fitting))
     return sa.select(found.exists().label("is_met"))
+
+
+def is_readable(*, is_narrowed: bool) -> sa.ColumnElement[bool]:
+    """Build the condition for a resource that the reader may read, inside the caller's collections if narrowed."""
+    readable = resources.c.access_class.in_(readable_by_parameters())
+    return sa.and_(readable, resources.c.object_id.in_(within_parameters())) if is_narrowed else readable
+
+
+def is_visible_collection(*, is_narrowed: bool) -> sa.ColumnElement[bool]:
+    """Build the condition for a collection visible to the reader."""
+    narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
+    visible = sa.select(resources.c.object_id).where(matches(resources, ORGANIZATION), is_readable(is_narrowed=False))
+    return sa.and_(
+        matches(collections, ORGANIZATION),
+        collections.c.collection_id.in_(visible),
+        *((collections.c.collection_id == sa.any_(narrowed_to),) if is_narrowed else ()),
+    )
 
 
 def _text(name: str, number: int) -> sa.ColumnElement[str]:
@@ -111,20 +125,17 @@ def name_matches(pattern: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 def _has_type(number: int) -> sa.ColumnElement[bool]:
     """Compare the resource's type, the ending of the file's name, and its media type."""
-    value, version = _text("text", number), document_versions.c
+    value = _text("text", number)
     endings: Any = sa.bindparam(f"endings_{number}", type_=sa.ARRAY(sa.Text()))
-    media_type = sa.func.lower(version.media_type)
+    media_type = sa.func.lower(document_versions.c.media_type)
     of_file = sa.exists().where(
-        version.organization_id == ORGANIZATION,
-        version.document_id == documents.c.document_id,
-        version.version == documents.c.version,
+        is_newest_version(),
         sa.or_(
             ending_of_file() == sa.any_(endings), media_type == value, sa.func.split_part(media_type, "/", 1) == value
         ),
     )
     of_resource = sa.exists().where(
-        resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == documents.c.document_id,
+        matches(resources, ORGANIZATION, object_id=documents.c.document_id),
         sa.func.lower(resources.c.resource_type) == value,
     )
     return sa.or_(of_file, of_resource)
@@ -147,23 +158,14 @@ def _has_owner(number: int) -> sa.ColumnElement[bool]:
 
 def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
     """Compare names, also former, of collections visible to the reader, and the folders of the document's path."""
-    narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
-    readable = sa.select(resources.c.object_id).where(
-        resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
-    )
     name: Any = sa.func.unnest(sa.func.array_prepend(collections.c.name, collections.c.former_names)).column_valued(
         "any_name"
     )
     inside = (
         sa.select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
-        .where(
-            space_documents.c.organization_id == ORGANIZATION,
-            collections.c.organization_id == ORGANIZATION,
-            collections.c.collection_id.in_(readable),
-            sa.exists(sa.select(name).where(_matches(name, number))),
-            *((collections.c.collection_id == sa.any_(narrowed_to),) if is_narrowed else ()),
-        )
+        .where(matches(space_documents, ORGANIZATION), is_visible_collection(is_narrowed=is_narrowed))
+        .where(sa.exists(sa.select(name).where(_matches(name, number))))
     )
     folder = sa.func.lower(documents.c.external_id)
     of_folder = sa.func.strpos("/" + folder, "/" + _text("text", number) + "/") > 0
@@ -173,6 +175,12 @@ def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
 def time_of_change() -> sa.ColumnElement[datetime]:
     """Build the time of a document's last change by the source, or else by Carrel."""
     return sa.func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
+
+
+def is_newest_version() -> sa.ColumnElement[bool]:
+    """Build the condition for the newest version of a document."""
+    own = {"document_id": documents.c.document_id, "version": documents.c.version}
+    return matches(document_versions, ORGANIZATION, **own)
 
 
 def ending_of_file() -> sa.ColumnElement[str]:

@@ -17,9 +17,17 @@ _OPERATORS = {
 _BY_WORDS = {words: operator for operator, all_words in _OPERATORS.items() for words in all_words}
 _TIMES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "millions": 1e6, "billion": 1e9}
 
-# What is measured, and how much of it each unit is.
-_UNITS: dict[str, tuple[str, float]] = {
-    name: (measure, factor)
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUnit:
+    """A measured quantity, and its amount per unit."""
+
+    measure: str
+    factor: float
+
+
+_UNITS = {
+    name: MeasuredUnit(measure, factor)
     for measure, units in {
         "size": {"b": 1, "byte": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
         "length": {"mm": 1e-3, "cm": 1e-2, "m": 1, "metre": 1, "meter": 1, "km": 1e3, "kilometre": 1e3},
@@ -41,19 +49,8 @@ COMPARED = (
 """Pattern of a comparison with a number, in a line of folded words."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredUnit:
-    """A measured quantity, and its amount per unit."""
-
-    measure: str
-    factor: float
-
-
 def unit_of(word: str | None) -> MeasuredUnit | None:
-    if word is None:
-        return None
-    found = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
-    return MeasuredUnit(*found) if found else None
+    return (_UNITS.get(word) or _UNITS.get(word.removesuffix("s"))) if word else None
 
 
 def read_bounds(match: re.Match[str], *, times: float, whole: bool) -> list[tuple[FilterOperator, str]] | None:

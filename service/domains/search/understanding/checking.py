@@ -9,14 +9,13 @@ from pydantic import BaseModel, Field
 
 from carrel.wire.collections import FieldType
 from carrel.wire.field_values import fits
-from carrel.wire.search import FilterOperator
+from carrel.wire.search import DrawnFilter, FilterOperator
 from service.domains.search.understanding.amounts import COMPARED, UNIT
 from service.domains.search.understanding.drawing import (
     AFTER,
     MADE,
     NOT,
     Bounds,
-    DrawnCondition,
     Match,
     Values,
     any_keys,
@@ -79,7 +78,7 @@ class StatedCondition(BaseModel):
 
 def check_conditions(
     stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values, today: date
-) -> list[DrawnCondition]:
+) -> list[DrawnFilter]:
     """Return the rules' conditions, and the model's on other fields, but none of the model's alternatives."""
     words = words_of(query)
     asked = read_query(query, fields)

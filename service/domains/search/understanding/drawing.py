@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from carrel.wire.collections import FieldType
 from carrel.wire.field_values import fits
-from carrel.wire.search import FilterOperator
+from carrel.wire.search import DrawnFilter, FilterOperator
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
@@ -76,15 +76,6 @@ Values = Mapping[str, Collection[tuple[str, str]]]
 Bounds = Sequence[tuple[FilterOperator, str]]
 
 
-class DrawnCondition(NamedTuple):
-    """A condition, with the question's words for it."""
-
-    field: str
-    operator: FilterOperator
-    value: str
-    words: str
-
-
 class Match(NamedTuple):
     """A field's bounds, and their position in the line."""
 
@@ -94,7 +85,7 @@ class Match(NamedTuple):
     end: int
 
 
-def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[DrawnCondition]:
+def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[DrawnFilter]:
     """Return the conditions stated in a question, without doubtful fields; `values` are known values of `keys_of`."""
     return keep_agreeing(asked.words, find_stated(asked, today=today, values=values))
 
@@ -137,7 +128,7 @@ def any_keys(question: str) -> list[str]:
     return [key for key in dict.fromkeys(texts) if key][:MOST_KEYS]
 
 
-def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mapping[str, str] | None = None) -> list[str]:
+def find_unused(question: str, drawn: Collection[DrawnFilter], fields: Mapping[str, str] | None = None) -> list[str]:
     """Return a question's times and amounts without a condition: about documents, or about any suitable field."""
     asked = QueryText(words_of(question), ())
     if len(question) > LONGEST_QUESTION or asked.words.is_foreign:
@@ -340,7 +331,7 @@ def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | 
     return _Stated(field, bool(denials), first, end)
 
 
-def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition]:
+def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnFilter]:
     """Return the conditions of matches; none for a field stated twice or with alternatives."""
     by_field: dict[str, list[Match]] = {}
     ordered = sorted(matches, key=lambda each: each.start)
@@ -357,7 +348,7 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
         return []
     chosen = sorted((each for found in by_field.values() for each in found), key=lambda each: each.start)
     return [
-        DrawnCondition(match.field, operator, value, words.original(match.start, match.end))
+        DrawnFilter(field=match.field, operator=operator, value=value, words=words.original(match.start, match.end))
         for match in chosen
         for operator, value in match.bounds
     ]

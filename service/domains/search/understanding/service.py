@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.collections import FieldType
-from carrel.wire.search import CollectionSearchOptions, FilterOperator
+from carrel.wire.search import CollectionSearchOptions, DrawnFilter, FilterOperator
 from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition, parse_as
 from service.domains.documents.collections.queries import StoredCollection
@@ -21,7 +21,7 @@ from service.domains.search.understanding.checking import (
     check_questions,
     keys_to_find,
 )
-from service.domains.search.understanding.drawing import DrawnCondition, Values, draw_conditions, keys_of
+from service.domains.search.understanding.drawing import Values, draw_conditions, keys_of
 from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.queries import ask_values
@@ -47,7 +47,7 @@ class Understood:
     `questions` empty if the query is searched for as it is. `note` reports the parts left to the rules."""
 
     questions: Sequence[str] = ()
-    conditions: Sequence[DrawnCondition] | None = None
+    conditions: Sequence[DrawnFilter] | None = None
     note: str | None = None
 
     @property
@@ -62,7 +62,7 @@ class Filtering:
 
     question: str
     fields: Mapping[str, str]
-    conditions: Sequence[DrawnCondition] | None = None
+    conditions: Sequence[DrawnFilter] | None = None
 
 
 def ask_whether_model(batch: Batch, runtime: Runtime, organization_id: UUID) -> Callable[[], bool]:
@@ -117,7 +117,7 @@ def _load_by_model() -> None:
     import_module("service.domains.search.understanding.by_model")
 
 
-def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
+def _said(each: DrawnFilter | StatedCondition) -> tuple[str, str, str]:
     """Return a condition in a normal form: "not true" is "false"."""
     value = fold(each.value)
     if each.operator is FilterOperator.NOT_EQUAL and value == "true":
@@ -125,7 +125,7 @@ def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
     return each.field, each.operator, value
 
 
-async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *, clock: Clock) -> list[DrawnCondition]:
+async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *, clock: Clock) -> list[DrawnFilter]:
     """Return the conditions of a query, from values readable by the caller; none for several questions."""
     if len(read.search_queries) > 1:
         return []
@@ -154,11 +154,7 @@ async def _find_values(
     return values
 
 
-def conditions_of(drawn: Iterable[DrawnCondition], fields: Mapping[str, str]) -> tuple[Condition, ...]:
-    conditions: list[Condition] = []
-    for each in drawn:
-        kind = FieldType(fields[each.field])
-        value = parse_as(kind, each.value)
-        if value is not None:
-            conditions.append(Condition(each.field, each.operator, kind, value))
-    return tuple(conditions)
+def conditions_of(drawn: Iterable[DrawnFilter], fields: Mapping[str, str]) -> tuple[Condition, ...]:
+    typed = ((each, FieldType(fields[each.field])) for each in drawn)
+    parsed = ((each, kind, parse_as(kind, each.value)) for each, kind in typed)
+    return tuple(Condition(each.field, each.operator, kind, value) for each, kind, value in parsed if value is not None)
