@@ -263,7 +263,7 @@ def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService
         service.runtime.background.spawn(indexer.index_now(organization_id, claimed))
 
     service.run(begin())
-    until(lambda: any(each.expected for told in indexer.embedding.progress().values() for each in told))
+    until(lambda: any(each.chunks_expected for told in indexer.embedding.progress().values() for each in told))
     service.execute("UPDATE space_documents SET claimed_until = now()")
     service.run(renew(indexer.embedding))
     assert service.execute("SELECT claimed_until > now(), chunks_expected FROM space_documents") == [(True, 1)]
@@ -274,7 +274,7 @@ def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(
     service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(service, "log", FERRY)
-    until(lambda: any(each.expected for [each] in service.runtime.indexer.embedding.progress().values()))
+    until(lambda: any(each.chunks_expected for [each] in service.runtime.indexer.embedding.progress().values()))
     monkeypatch.setattr(gate, "refuses", True)
     # As requested by another process, which has no room for it.
     service.execute("UPDATE space_documents SET version = 2, claimed_until = now()")
