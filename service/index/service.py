@@ -206,17 +206,6 @@ class _Weighed:
         hashes = {number: self.document.chunks[number].hash for number in self.written}
         return {number: text_hash for number, text_hash in hashes.items() if text_hash in known}
 
-    def row(self, number: int) -> ChunkRow:
-        chunk = self.document.chunks[number]
-        return ChunkRow(
-            chunk_no=number,
-            chunk_id=uuid7(),
-            text=chunk.text,
-            text_hash=chunk.hash,
-            terms=as_sparsevec(self.terms[number]),
-            place=chunk.place,
-        )
-
 
 def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weighed]:
     stemmed = partial(stemming_of, default=default)
@@ -243,7 +232,10 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> WordsChange:
         chunk_count=len(document.chunks),
         language=document.language,
         is_followed=document.is_followed,
-        rows=[weighed.row(number) for number in written],
+        rows=[
+            ChunkRow(number, uuid7(), chunk.text, chunk.hash, as_sparsevec(terms[number]), chunk.place)
+            for number, chunk in ((number, document.chunks[number]) for number in written)
+        ],
         vectors=weighed.vectors,
         deltas=deltas,
     )

@@ -43,6 +43,8 @@ from service.schema.search import free_texts, searches
 # so that one long document on the very subject leaves room for others.
 BEST_PAGES = 5000
 BEST_DOCUMENTS = 2000
+# Feedback from the first results (Rocchio, 1971): the question moves this far towards the mean of so many of them.
+FEEDBACK_WEIGHT, FEEDBACK_EXAMPLES = 0.4, 3
 
 
 class ExactScores(NamedTuple):
@@ -249,17 +251,11 @@ def _order_by_rank(ranks: Iterable[int | None]) -> list[int]:
 
 
 async def score_near(
-    connection: Connection,
-    scope: Scope,
-    search_query: SearchQuery,
-    *,
-    hits: Sequence[Hit],
-    examples: Sequence[Hit],
-    weight: float,
+    connection: Connection, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit], examples: Sequence[Hit]
 ) -> dict[int, float]:
-    """Return cosines of hits with vectors, by their place in `hits`, to the question vector plus `weight` times the
-    mean vector of `examples`."""
-    weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
+    """Return cosines of hits with vectors, by their place in `hits`, to the question vector moved towards the mean
+    vector of `examples`."""
+    weights = "[" + ",".join([repr(FEEDBACK_WEIGHT)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
     answer = batch.ask(sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
@@ -417,7 +413,6 @@ async def count_searches(
 ) -> list[SearchesInBucket]:
     """Count searches by day or week; empty buckets are left out."""
     start = func.date_trunc(request.bucket.value, searches.c.at, request.time_zone).label("from_")
-
     statement = (
         select(
             start,

@@ -8,12 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.search import SearchMode
 from service.domains.search import queries
 from service.domains.search.fusion import BARE_SHARE, Legs, Scores, fuse, fusion_of, scale_of, smooth_scores
-from service.domains.search.queries import ChunkWeights, ExactScores
+from service.domains.search.queries import FEEDBACK_EXAMPLES, ChunkWeights, ExactScores
 from service.domains.search.search_query import WORDS, Hit, Scope, SearchQuery
-
-# Feedback from the first results (Rocchio, 1971): the question moves this far towards the mean of so many of them.
-FEEDBACK_WEIGHT = 0.4
-FEEDBACK_EXAMPLES = 3
 
 # Cosines of texts that have nothing, and of texts that have all in common with a question, for the model here. From
 # `LEAST_NEAR`, if it isn't less than half the best, a text is called close in meaning.
@@ -155,9 +151,7 @@ async def _search_again(
         return list(first)
     examples = [Hit(exact[hit].hit.document_id, exact[hit].nearest_chunk) for hit in known[:FEEDBACK_EXAMPLES]]
     hits = [exact[hit].hit for hit in known]
-    found = await queries.score_near(
-        connection, scope, search_query, hits=hits, examples=examples, weight=FEEDBACK_WEIGHT
-    )
+    found = await queries.score_near(connection, scope, search_query, hits=hits, examples=examples)
     near = {known[place]: cosine for place, cosine in found.items()}
     mean = scale_of([near[hit] for hit in legs.dense if hit in near]).mean
     scores = {hit: Scores(each.scores.lexical, near.get(hit, mean)) for hit, each in enumerate(exact)}
