@@ -57,10 +57,6 @@ def all_collections() -> dict[str, str]:
     )
 
 
-def _as_resource(agent: AgentDefinition) -> Resource:
-    return Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
-
-
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
     """Return the people, of the first `MOST_LOOKED_AT`, who may search none of an agent's collections."""
     if not agent.collection_ids:
@@ -198,7 +194,8 @@ def show_deployment(agent: AgentDefinition) -> None:
         "Deploying an agent opens no document: it answers each person from what that person may read in its "
         "collections, and may search there."
     )
-    show_access(_as_resource(agent), warn=partial(_warn_without_sources, agent))
+    resource = Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
+    show_access(resource, warn=partial(_warn_without_sources, agent))
 
 
 def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:

@@ -32,7 +32,7 @@ from app.ui.passages import PassageLocation, label, link_html, mark_of_quote, pa
 from app.ui.tables import forget, pages_of, show_each
 from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 from carrel.wire.agents import Agent
-from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
+from carrel.wire.conversations import Conversation, ConversationMessage, GetConversationResponse, MessageStatus
 from carrel.wire.messages import SendAgentMessageResponse, Verdict
 from carrel.wire.places import describe_place
 from carrel.wire.replies import ReferencedSource
@@ -153,14 +153,6 @@ class ChatLocation:
 
 
 @dataclass(frozen=True)
-class Transcript:
-    """A conversation with all its messages, oldest first."""
-
-    conversation: Conversation
-    messages: list[ConversationMessage]
-
-
-@dataclass(frozen=True)
 class Outgoing:
     """A message to send. The key guarantees a single answer, however often the message is sent."""
 
@@ -195,12 +187,13 @@ def my_agents() -> list[Agent]:
     return sorted(person_client().agents.list(), key=lambda agent: agent.name.lower())
 
 
-def read(conversation: str) -> Transcript | None:
+def read(conversation: str) -> GetConversationResponse | None:
+    """Return a conversation with all its messages, oldest first."""
     try:
         pages = list(person_client().conversations.get(conversation, page_size=_AT_ONCE).pages())
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
         return None
-    return Transcript(pages[0].conversation, [message for page in pages for message in page.messages])
+    return pages[0].model_copy(update={"messages": [message for page in pages for message in page.messages]})
 
 
 Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
@@ -229,25 +222,22 @@ class ReplyReader:
 
     def _follow(self) -> None:
         try:
-            self._read()
+            for event in self._events(self.message_id):
+                match event:
+                    case TextDelta():
+                        self.text += event.text
+                    case Restarted():
+                        self.text = ""
+                    case Reply():
+                        self.text = event.text
+                if self.left:
+                    return
         except ReplyError:
             pass  # the conversation says why
         except CarrelError as error:
             self.problem = error
         finally:
             self.ended = True
-
-    def _read(self) -> None:
-        for event in self._events(self.message_id):
-            match event:
-                case TextDelta():
-                    self.text += event.text
-                case Restarted():
-                    self.text = ""
-                case Reply():
-                    self.text = event.text
-            if self.left:
-                return
 
 
 LOOK_SECONDS = 0.25

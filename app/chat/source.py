@@ -15,6 +15,7 @@ from app.search.preview import passage_html, read_around
 from app.ui.errors import error_boundary
 from app.ui.preview import WAITING
 from app.ui.tables import draw_component
+from carrel.wire.conversations import GetConversationResponse
 from carrel.wire.replies import ReferencedSource
 from carrel.wire.search import TextSpan
 
@@ -66,7 +67,7 @@ def _read(place: conversations.ChatLocation, chosen: str) -> str:
     return f"<h2>{isolate(source.name)}</h2>{passage}{link}"
 
 
-def _find(transcript: conversations.Transcript, chosen: str) -> ReferencedSource | None:
+def _find(transcript: GetConversationResponse, chosen: str) -> ReferencedSource | None:
     for message in transcript.messages:
         for number, source in enumerate(message.referenced_sources, 1):
             if conversations.anchor_of(message.message_id, number) == chosen:

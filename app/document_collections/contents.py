@@ -1,6 +1,7 @@
 """The documents of collections: add, index, change and remove documents and fields."""
 
 import html
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,15 +41,6 @@ EXAMPLES: Mapping[FieldType, str] = {
 
 def type_in_words(kind: FieldType) -> str:
     return next(words for words, known in TYPES.items() if known is kind)
-
-
-def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
-    """Return the typed fields from names and type labels. Raises ValueError with the problem."""
-    fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
-    names = [field.name for field in fields]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"Two fields have the same name: {', '.join(twice)}.")
-    return fields
 
 
 MOST_LOOKED_THROUGH = 10_000
@@ -99,7 +91,8 @@ def find_stale(collection_id: UUID) -> Stale:
 
 def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> Iterator[Done]:
     index = api.client().document_collections.reindex_document_in_collection
-    return _one_by_one(documents, lambda one: index(document_id=one, document_collection_id=collection_id))
+    for document_id, name in documents:
+        yield _try(document_id, name, partial(index, document_collection_id=collection_id))
 
 
 def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
@@ -124,17 +117,15 @@ def add(
         else:
             fields = {**present.get(document_id, {}), **metadata}
             send = partial(put, document_collection_id=collection_id, custom_metadata=fields)
-            yield from _one_by_one([(document_id, name)], lambda one, send=send: send(document_id=one))
+            yield _try(document_id, name, send)
 
 
-def _one_by_one(documents: Iterable[tuple[UUID, str]], change: Callable[[UUID], object]) -> Iterator[Done]:
-    for document_id, name in documents:
-        try:
-            change(document_id)
-        except carrel.CarrelError as error:
-            yield Done(document_id, name, line_of(error))
-        else:
-            yield Done(document_id, name)
+def _try(document_id: UUID, name: str, change: Callable[..., object]) -> Done:
+    try:
+        change(document_id=document_id)
+    except carrel.CarrelError as error:
+        return Done(document_id, name, line_of(error))
+    return Done(document_id, name)
 
 
 INSIDE = "inside"
@@ -183,8 +174,11 @@ def ask_for_fields(key: str) -> None:
 
 def read_fields(key: str) -> list[SchemaField]:
     """Return the typed fields. Raises ValueError with a sentence about the problem."""
-    names = {number: name for number in range(MOST_FIELDS) if (name := _name(key, number))}
-    return schema_of((name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names.items())
+    written = {number: name for number in range(MOST_FIELDS) if (name := _name(key, number))}
+    if twice := sorted(name for name, count in Counter(written.values()).items() if count > 1):
+        raise ValueError(f"Two fields have the same name: {', '.join(twice)}.")
+    kinds = {number: TYPES[str(st.session_state[f"{key}.{number}.type"])] for number in written}
+    return [SchemaField(name=name, type=kinds[number]) for number, name in written.items()]
 
 
 def ask_for_values(collection: DocumentCollection, key: str) -> dict[str, str] | None:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Any, Protocol, cast
+from typing import Any
 from uuid import UUID
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 import carrel
 from app import api
@@ -27,20 +28,6 @@ from flows.operations.formatting import capitalize, count_text
 
 MOST_FILES = 20
 """Most files in a manual upload; more need a run."""
-
-
-class ChosenFile(Protocol):
-    """A file dropped on a page."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def file_id(self) -> str:
-        """The unique id of a dropped file. A file dropped twice has two ids."""
-        ...
-
-    def getvalue(self) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -65,7 +52,7 @@ class Outcome:
 
 
 def load(
-    files: Iterable[ChosenFile],
+    files: Iterable[UploadedFile],
     *,
     access: Mapping[str, Any],
     collection_id: UUID | None,
@@ -85,7 +72,7 @@ def load(
         yield file.file_id, outcome
 
 
-def _load_file(file: ChosenFile, *, access: Mapping[str, Any], read_pictures: bool | None) -> Outcome:
+def _load_file(file: UploadedFile, *, access: Mapping[str, Any], read_pictures: bool | None) -> Outcome:
     name = file.name[:1000]
     try:
         loaded = api.client().catalog.upload_file(
@@ -140,10 +127,9 @@ def offer_upload(list_key: str) -> None:
         _show_outcomes()
 
 
-def _choose() -> list[ChosenFile]:
+def _choose() -> list[UploadedFile]:
     key = f"load.files.{st.session_state.get(_BATCH, 0)}"
-    dropped = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=key)
-    files = cast("list[ChosenFile]", dropped or [])
+    files = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=key)
     if leftovers := [file.name for file in files if is_leftover(file.name)]:
         show_note(f"Left out, since programs leave them behind: {', '.join(leftovers)}.")
         files = [file for file in files if file.name not in leftovers]

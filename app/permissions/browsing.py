@@ -20,10 +20,10 @@ from app.ui.filters import part_of, text_filter
 from app.ui.notices import look_at, show_empty
 from app.ui.progress import offer_export
 from app.ui.tables import ItemsPage, Source, pages_of, show_pages, time_cell
-from carrel import Carrel, NotFoundError, Pager
-from carrel.wire.access import AccessThrough, HolderType, ResourceOrder
+from carrel import NotFoundError, Pager
+from carrel.wire.access import AccessThrough, AdminAccessCountResourcesResponse, HolderType, ResourceOrder
 from carrel.wire.common import Principal as Reader
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.common import Role
 from carrel.wire.file_names import safe_name
 from carrel.wire.oversight import AuditEntry
 
@@ -34,35 +34,23 @@ MOST_SORTED = 20_000
 """Most resources listed by name; longer lists have no useful order."""
 
 
-@dataclass(frozen=True)
-class Counts:
-    """The number of resources of each type."""
-
-    by_type: Mapping[ResourceType, int]
-
-    @property
-    def total(self) -> int:
-        return sum(self.by_type.values())
-
-    def of(self, kind: str) -> int:
-        """Return the number of a kind, from all sources."""
-        return sum(count for resource_type, count in self.by_type.items() if kind_of(resource_type) == kind)
+Counts = AdminAccessCountResourcesResponse
 
 
-def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
-    other = without.reference if without else None
-    found = client.admin.access.count_resources(readable_by=who.reference, not_readable_by=other, query=query or None)
-    return Counts({one.resource_type: one.count for one in found.counts})
+def count_kind(counts: Counts, kind: str) -> int:
+    """Return the number of a kind, from all sources."""
+    return sum(one.count for one in counts.counts if kind_of(one.resource_type) == kind)
 
 
 def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> list[tuple[str, ...]]:
     """Return a row for each kind: both, only the first, only the second."""
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
-    return [
-        (name, *(f"{number:,}" for number in (both, only_first.of(kind), only_second.of(kind))))
-        for kind, name in names.items()
-        if (both := first.of(kind) - only_first.of(kind)) or first.of(kind) or second.of(kind)
-    ]
+    rows: list[tuple[str, ...]] = []
+    for kind, name in names.items():
+        one, two, left, right = (count_kind(each, kind) for each in (first, second, only_first, only_second))
+        if one - left or one or two:
+            rows.append((name, *(f"{number:,}" for number in (one - left, left, right))))
+    return rows
 
 
 NAMED_THROUGH = 3
@@ -238,8 +226,7 @@ def _changed_resources() -> Sequence[Change]:
     access = api.client().admin.access
     listed = show_errors(lambda: list(access.list_resources(object_ids=list(latest), page_size=LATEST)))
     there = {str(one.object_id): Resource.of(one) for one in listed}
-    names = names_for(list(latest.values()))
-    return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
+    return _changes(there, latest)
 
 
 def _changed_principals() -> Sequence[Change]:
@@ -253,6 +240,10 @@ def _changed_principals() -> Sequence[Change]:
         for holder in _holders(entry):
             latest.setdefault(holder, entry)
     there = _principals(list(latest)[:LATEST])
+    return _changes(there, latest)
+
+
+def _changes(there: Mapping[str, Principal | Resource], latest: Mapping[str, AuditEntry]) -> Sequence[Change]:
     names = names_for(list(latest.values()))
     return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
 

@@ -17,7 +17,7 @@ from app.ui.dialogs import confirm, is_open, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.passages import label
 from carrel.wire.agents import Agent
-from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
+from carrel.wire.conversations import Conversation, ConversationMessage, GetConversationResponse, MessageStatus
 from flows.operations.formatting import count_text, list_text
 
 SHOWN = 20
@@ -102,7 +102,7 @@ def _show_unsent(place: conversations.ChatLocation) -> None:
 
 
 def _show_transcript(
-    transcript: conversations.Transcript, place: conversations.ChatLocation, *, can_continue: bool
+    transcript: GetConversationResponse, place: conversations.ChatLocation, *, can_continue: bool
 ) -> None:
     hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
@@ -131,7 +131,7 @@ def get_reply_reader(message: ConversationMessage) -> conversations.ReplyReader:
     return current
 
 
-def forget_sent(transcript: conversations.Transcript) -> None:
+def forget_sent(transcript: GetConversationResponse) -> None:
     """Forget the last message after the answer, to allow an equal message."""
     sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     running = {one.message_id for one in transcript.messages if one.status is MessageStatus.RUNNING}

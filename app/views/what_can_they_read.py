@@ -67,13 +67,15 @@ def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def counts(who: Principal, without: Principal | None = None, query: str = "") -> browsing.Counts:
-    return browsing.count_resources(api.client(), who, without=without, query=query)
+    other = without.reference if without else None
+    count = api.client().admin.access.count_resources
+    return count(readable_by=who.reference, not_readable_by=other, query=query or None)
 
 
 def _show_counts(found: browsing.Counts) -> None:
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     for column, kind in zip(st.columns(len(browsing.SHOWN)), browsing.SHOWN, strict=True):
-        column.metric(names[kind], f"{found.of(kind):,}", border=True)
+        column.metric(names[kind], f"{browsing.count_kind(found, kind):,}", border=True)
 
 
 def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
@@ -114,7 +116,7 @@ def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
 
 def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     found = show_errors(lambda: counts(who, without))
-    counted = {kind: count for kind, count in found.by_type.items() if count}
+    counted = {one.resource_type: one.count for one in found.counts if one.count}
     kinds = {"": "Everything"} | {kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in counted.items()}
     with filter_line("type"):
         query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
@@ -141,7 +143,8 @@ def _show_reach(who: Principal) -> None:
     whose, without = show_comparison(who, second) if second is not None else (who, None)
     question = _ask_filters(whose, without)
     found = show_errors(lambda: counts(question.who, question.without, question.query))
-    shown = sum(found.by_type.get(one, 0) for one in question.types) if question.types else found.total
+    of_types = (one.count for one in found.counts if one.resource_type in question.types)
+    shown = sum(of_types) if question.types else found.total
     order = ResourceOrder.NAME if shown <= browsing.MOST_SORTED else ResourceOrder.ID
     notices.show_text(f"{count_text(shown, 'thing')}. Choose one to see why." if shown else "")
     if order is ResourceOrder.ID:
