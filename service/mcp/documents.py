@@ -10,7 +10,7 @@ from mcp_types import ListResourcesResult, ReadResourceResult, Resource, Resourc
 from pydantic import Field
 
 from carrel.wire import search as wire
-from carrel.wire.catalog import GET_DOCUMENT, LIST_DOCUMENTS, Document, ListDocumentsRequest
+from carrel.wire.catalog import GET_DOCUMENT, LIST_DOCUMENTS, ListDocumentsRequest
 from carrel.wire.fields import SearchQuery
 from service.domains.documents.catalog.documents import list_documents
 from service.domains.documents.stored.queries import StoredText
@@ -187,7 +187,17 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
     call.require(LIST_DOCUMENTS)
     request = ListDocumentsRequest(page_size=PAGE_SIZE, page_token=cursor)
     page = await call.read(lambda connection: list_documents(connection, call.reader, request=request))
-    return ListResourcesResult(resources=[_resource(one) for one in page.documents], next_cursor=page.next_page_token)
+    resources = [
+        Resource(
+            uri=uri_of(one.document_id),
+            name=one.document_name,
+            title=one.document_name,
+            description=one.document_external_url,
+            mime_type=MEDIA_TYPE,
+        )
+        for one in page.documents
+    ]
+    return ListResourcesResult(resources=resources, next_cursor=page.next_page_token)
 
 
 async def read(call: Call, *, uri: str) -> ReadResourceResult:
@@ -198,16 +208,6 @@ async def read(call: Call, *, uri: str) -> ReadResourceResult:
         text += f"\n\n[The text continues. To read on, call `fetch` with start={next_start}.]"
     return ReadResourceResult(
         contents=[TextResourceContents(uri=uri_of(document.document_id), mime_type=MEDIA_TYPE, text=text)]
-    )
-
-
-def _resource(document: Document) -> Resource:
-    return Resource(
-        uri=uri_of(document.document_id),
-        name=document.document_name,
-        title=document.document_name,
-        description=document.document_external_url,
-        mime_type=MEDIA_TYPE,
     )
 
 

@@ -82,7 +82,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> tupl
         try:
             caller, agent = await _sender(runtime, connection, work)
         except ServiceError as error:
-            await _end(runtime, connection, work, attempt=work.attempt, error=error)
+            await _fail(runtime, connection, work, attempt=work.attempt, error=error)
             return None
         history = await queries.list_history(
             connection, caller, conversation_id=work.conversation_id, before=work.turn_no, limit=MOST_EXCHANGES
@@ -153,19 +153,9 @@ async def _finish(runtime: Runtime, draft: Draft, outcome: Reply | ServiceError)
                 raise outcome
             caller, _ = await _sender(runtime, connection, work)
         except ServiceError as error:
-            await _end(runtime, connection, work, attempt=draft.attempt, error=error)
+            await _fail(runtime, connection, work, attempt=draft.attempt, error=error)
         else:
-            if await complete_turn(connection, caller, draft, reply=outcome):
-                await _enqueue_following(runtime, connection, work)
-
-
-async def _end(runtime: Runtime, connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> None:
-    if await fail_turn(connection, work, attempt=attempt, error=error):
-        await _enqueue_following(runtime, connection, work)
-
-
-async def _enqueue_following(runtime: Runtime, connection: Connection, work: Work) -> None:
-    await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)
+            await _complete(runtime, connection, caller, draft, reply=outcome)
 
 
 EVERY_SECONDS = 60
@@ -189,15 +179,15 @@ async def expire_turns(runtime: Runtime) -> int:
                 await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
                 work = await queries.get_work(connection, organization_id, turn_id=turn_id)
                 if work is not None:
-                    await _end(runtime, connection, work, attempt=work.attempt, error=lost)
+                    await _fail(runtime, connection, work, attempt=work.attempt, error=lost)
         expired.extend(found)
 
     await for_each_organization(await organization_ids(runtime.database), expire)
     return len(expired)
 
 
-async def complete_turn(connection: Connection, caller: Caller, draft: Draft, *, reply: Reply) -> bool:
-    """Save a reply as its sender, with the conversation locked; return False if another worker has the turn."""
+async def _complete(runtime: Runtime, connection: Connection, caller: Caller, draft: Draft, *, reply: Reply) -> None:
+    """Save a reply as its sender, with the conversation locked, unless another worker has the turn."""
     work = draft.work
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
@@ -212,12 +202,11 @@ async def complete_turn(connection: Connection, caller: Caller, draft: Draft, *,
         "warnings": list(reply.warnings),
         "model": reply.model,
     }
-    if not await _end_turn(connection, work, attempt=draft.attempt, values=values, passages=passages):
-        return False
-    documents = [str(one) for one in dict.fromkeys(reply.passages[number].document_id for number in cited)]
-    withheld = await queries.is_withheld(connection, caller, turn_id=work.turn_id)
-    await _record_end(connection, work, status=WITHHELD if withheld else COMPLETED, documentIds=documents)
-    return True
+    if await _end_turn(connection, work, attempt=draft.attempt, values=values, passages=passages):
+        documents = [str(one) for one in dict.fromkeys(reply.passages[number].document_id for number in cited)]
+        withheld = await queries.is_withheld(connection, caller, turn_id=work.turn_id)
+        status = WITHHELD if withheld else COMPLETED
+        await _record_end(runtime, connection, work, status=status, documentIds=documents)
 
 
 def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
@@ -232,8 +221,8 @@ def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
     }
 
 
-async def fail_turn(connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> bool:
-    """Save a turn's error, with the conversation locked. Return False if the turn has passed to another worker."""
+async def _fail(runtime: Runtime, connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> None:
+    """Save a turn's error, with the conversation locked, unless another worker has the turn."""
     retry_after = error.headers.get("Retry-After")
     values = {
         "status": queries.FAILED,
@@ -242,10 +231,8 @@ async def fail_turn(connection: Connection, work: Work, *, attempt: int, error: 
         "error_message": error.message,
         "retry_after": None if retry_after is None else int(retry_after),
     }
-    if not await _end_turn(connection, work, attempt=attempt, values=values, passages=()):
-        return False
-    await _record_end(connection, work, status=FAILED, code=error.code)
-    return True
+    if await _end_turn(connection, work, attempt=attempt, values=values, passages=()):
+        await _record_end(runtime, connection, work, status=FAILED, code=error.code)
 
 
 async def _end_turn(
@@ -263,8 +250,10 @@ async def _end_turn(
     return True
 
 
-async def _record_end(connection: Connection, work: Work, **details: object) -> None:
+async def _record_end(runtime: Runtime, connection: Connection, work: Work, **details: object) -> None:
+    """Record the end of a turn in the audit log, and enqueue the conversation's next turn."""
     place = {"agentId": str(work.agent_id), "conversationId": str(work.conversation_id), "messageId": str(work.turn_id)}
     change = Change("agent.message", "agent", work.agent_id, {**place, **details})
     entry_id = await record_later(connection, work.organization_id, origin=work.origin, change=change)
     await queries.note_entry(connection, work.organization_id, turn_id=work.turn_id, audit_log_id=entry_id)
+    await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)

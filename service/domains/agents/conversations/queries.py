@@ -14,7 +14,7 @@ from service.auth.callers import Caller
 from service.domains.agents.conversations.models import Work
 from service.domains.agents.conversations.question_log.queries import end_erased, log_turn
 from service.domains.agents.conversations.reading.queries import is_own, is_withheld_from
-from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
+from service.platform.sql import columns_of, delete_rows, find_row, find_rows, in_array, matches, optional_in, rows_of
 from service.schema.conversations import (
     COMPLETED,
     FAILED,
@@ -247,8 +247,7 @@ async def list_documents_under(
 async def replace_passages(
     connection: Connection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
 ) -> None:
-    gone = sa.delete(turn_passages).where(matches(turn_passages, organization_id, turn_id=turn_id))
-    await connection.execute(gone)
+    await delete_rows(connection, turn_passages, organization_id, turn_id=turn_id)
     if not passages:
         return
     columns = [turn_passages.c[name] for name in ("passage_no", "document_id", "text", "place", "rests_on")]
@@ -374,12 +373,11 @@ async def replace_readers(
 
 async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
     # They are locked, as where a turn is added or ended: the conversation first, or the two wait for each other.
-    words = sa.delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
-    count = (await connection.execute(words)).rowcount
+    are_in = in_array(turns.c.conversation_id, conversation_ids)
+    count = await delete_rows(connection, turns, organization_id, are_in)
     await end_erased(connection, organization_id, conversation_ids=conversation_ids)
     for table in (conversation_readers, conversations):
-        own = (table.c.organization_id == organization_id) & in_array(table.c.conversation_id, conversation_ids)
-        await connection.execute(sa.delete(table).where(own))
+        await delete_rows(connection, table, organization_id, in_array(table.c.conversation_id, conversation_ids))
     return max(count, len(conversation_ids))  # those without a message count as well: 0 means that nothing was left
 
 

@@ -47,20 +47,16 @@ async def wait_until_done(runtime: Runtime, request: Request, *, organization_id
         if is_stopping(request):
             stops_at = min(stops_at, time.monotonic() + STOPPING_SECONDS)
         if time.monotonic() >= min(deadline, stops_at):
-            raise _late()
+            raise Unavailable(
+                "The reply isn't there yet; it is still being made. Send the same request with the same "
+                "Idempotency-Key to wait for it, or look for it in the conversation.",
+                retry_after=RETRY_SECONDS,
+                code="reply_delayed",
+            )
         if await request.is_disconnected():
             raise ClientDisconnect
         await asyncio.sleep(pause)
         pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE_SECONDS)
-
-
-def _late() -> Unavailable:
-    return Unavailable(
-        "The reply isn't there yet; it is still being made. Send the same request with the same Idempotency-Key to "
-        "wait for it, or look for it in the conversation.",
-        retry_after=RETRY_SECONDS,
-        code="reply_delayed",
-    )
 
 
 MEDIA_TYPE = "text/event-stream"

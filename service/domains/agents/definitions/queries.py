@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Label, Select, Text, Uuid, delete, exists, func, literal, select, update
+from sqlalchemy import ARRAY, Label, Select, Text, Uuid, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.agents import AgentDefinition
 from service.auth.callers import Caller
 from service.permissions.queries import is_deployed
-from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
+from service.platform.sql import columns_of, delete_rows, find_row, find_rows, in_array, matches, optional_in, rows_of
 from service.schema.agents import agent_collections, agent_versions, agents
 from service.schema.catalog import collections
 from service.schema.identity import principals, resources
@@ -140,11 +140,8 @@ async def set_collections(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
 ) -> None:
     """Replace an agent's collections; the new collections are locked."""
-    gone = delete(agent_collections).where(
-        matches(agent_collections, organization_id, agent_id=agent_id),
-        ~in_array(agent_collections.c.collection_id, collection_ids),
-    )
-    await connection.execute(gone)
+    is_gone = ~in_array(agent_collections.c.collection_id, collection_ids)
+    await delete_rows(connection, agent_collections, organization_id, is_gone, agent_id=agent_id)
     columns = [agent_collections.c[name] for name in ("agent_id", "collection_id", "organization_id")]
     rows = [
         {"agent_id": agent_id, "collection_id": collection_id, "organization_id": organization_id}
@@ -160,11 +157,8 @@ async def insert_versions(
     """Add an agent's newest versions, and delete the oldest above the limit."""
     about = {"organization_id": organization_id, "agent_id": agent_id}
     await connection.execute(insert(agent_versions), [{**about, **row} for row in rows])
-    oldest = rows[-1]["version_no"] - MOST_VERSIONS
-    old = delete(agent_versions).where(
-        matches(agent_versions, organization_id, agent_id=agent_id), agent_versions.c.version_no <= oldest
-    )
-    await connection.execute(old)
+    is_old = agent_versions.c.version_no <= rows[-1]["version_no"] - MOST_VERSIONS
+    await delete_rows(connection, agent_versions, organization_id, is_old, agent_id=agent_id)
 
 
 async def list_versions(
@@ -187,6 +181,4 @@ async def delete_versions(
     connection: Connection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
 ) -> int:
     about = {"agent_id": agent_id} if saved_by is None else {"saved_by": saved_by}
-    return (
-        await connection.execute(delete(agent_versions).where(matches(agent_versions, organization_id, **about)))
-    ).rowcount
+    return await delete_rows(connection, agent_versions, organization_id, **about)
