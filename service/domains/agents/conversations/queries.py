@@ -59,20 +59,9 @@ class JudgedTurn:
 
 async def lock_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> bool:
     """Lock the caller's conversation; False if unknown. Adding or ending a turn locks first, to keep the order."""
-    statement = (
-        sa.select(conversations.c.conversation_id)
-        .where(
-            matches(
-                conversations,
-                caller.organization_id,
-                conversation_id=conversation_id,
-                principal_id=caller.principal_id,
-                agent_id=agent_id,
-            )
-        )
-        .with_for_update(key_share=True)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    key = {"conversation_id": conversation_id, "principal_id": caller.principal_id, "agent_id": agent_id}
+    own = sa.select(conversations.c.conversation_id).where(matches(conversations, caller.organization_id, **key))
+    return (await connection.execute(own.with_for_update(key_share=True))).one_or_none() is not None
 
 
 async def lock_conversation_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
