@@ -313,10 +313,11 @@ async def _end_access(connection: Connection, caller: Caller, person: Principal)
     """Deactivate a user, and end all memberships and all ways to sign in or act as the user."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False, password_hash=None)
+    # A person's own upload locks resources first, and then the person.
+    unshared = await end_shares(connection, organization_id, owner_ids=[person_id])
     left = await end_access(connection, organization_id, principal_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])
     await require_active_admin(connection, organization_id)
-    unshared = await end_shares(connection, organization_id, owner_ids=[person_id])
     ended = wire.EndedAccess(
         api_key_count=len(left.api_key_ids),
         browser_session_count=left.browser_sessions,
