@@ -149,7 +149,7 @@ def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | Non
         *map(_of_standby, status.standbys or ()),
         *(_of_archive(archive, at) for archive in (status.archive,) if archive),
         *(_of_reranking(endpoint) for endpoint in (status.reranking,) if endpoint),
-        *(_of_quarantine(quarantine, status) for quarantine in (status.quarantine,) if quarantine),
+        *(_of_loading(quarantine, status) for quarantine in (status.quarantine,) if quarantine),
         *(_of_alerts(count) for count in (status.open_alert_count,) if count is not None),
         *(_of_disk(storage) for storage in status.storage),
     ]
@@ -323,7 +323,7 @@ def of_work() -> list[Finding]:
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 
-def _of_quarantine(quarantine: oversight.QuarantineState, status: oversight.AdminStatusGetResponse) -> Finding:
+def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminStatusGetResponse) -> Finding:
     count, sources = quarantine.item_count, quarantine.sources[:_NAMED_SOURCES]
     runs = f"The last run of {count_text(status.failed_run_count or 0, 'source or job', 'sources or jobs')} failed."
     if not count and status.failed_run_count:

@@ -83,7 +83,7 @@ class Screen:
         self._err.print(Text("\n".join(map(printable, text.splitlines()))), soft_wrap=True)
 
     def confirm(self, question: str) -> bool:
-        """Ask for confirmation; Enter or the end of input means no."""
+        """Ask for confirmation unless it was given beforehand; Enter or the end of input means no."""
         try:
             return self._agrees or Confirm.ask(question, console=self._err, default=False)
         except EOFError:

@@ -237,10 +237,10 @@ def show_consents(client: OAuthClient | None = None) -> None:
             action=partial(_withdraw, chosen, chosen.email),
         )
     if client is not None and not nobody:
-        _offer_withdrawal(client)
+        _offer_withdrawal_for_all(client)
 
 
-def _offer_withdrawal(client: OAuthClient) -> None:
+def _offer_withdrawal_for_all(client: OAuthClient) -> None:
     if st.button("Withdraw all", key="consents.withdraw", icon=":material/link_off:"):
         confirm(
             "Withdraw it for everybody?",

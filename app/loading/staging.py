@@ -49,7 +49,7 @@ def plain_name(name: str) -> str:
 
 
 def find_repeated_names(names: Iterable[str]) -> list[str]:
-    """Return names shared by several files, compared as file systems do, except leftovers of programs."""
+    """Return, case-folded, the names shared by several files, except leftovers of programs."""
     plain = (plain_name(name) for name in names if not is_leftover(name))
     counts = Counter(normalize("NFC", name).casefold() for name in plain)
     return sorted(name for name, count in counts.items() if count > 1)

@@ -43,7 +43,7 @@ def count_kind(counts: Counts, kind: str) -> int:
 
 
 def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> list[tuple[str, ...]]:
-    """Return a row for each kind: both, only the first, only the second."""
+    """Return a row for each kind that either has: both, only the first, only the second."""
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     rows: list[tuple[str, ...]] = []
     for kind, name in names.items():

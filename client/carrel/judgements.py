@@ -106,7 +106,7 @@ def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
 
 
 def read_cases(data: bytes | str) -> list[JudgedQuestion]:
-    """Read cases; omitted values stay in the set. Raises JudgementsError with the problems of all lines."""
+    """Read a case per question; empty, false or omitted values stay in the set. Raises JudgementsError."""
     return [
         JudgedQuestion(
             question=query,

@@ -319,7 +319,7 @@ async def list_principals(
 
 
 def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]) -> sa.Select[*tuple[Any, ...]]:
-    """Build a look-up by a key (`param`) that also finds the organization and name, and enters the organization."""
+    """Look up by a key, bound as sql.param(key), with the organization's id and name, and enter the organization."""
     table, name = key.table, organizations.c.name.label("organization_name")
     return (
         sa.select(*sql.columns_of(table, kind, name, *others), sql.set_organization(table.c.organization_id))

@@ -74,7 +74,7 @@ class NewestPrimary:
         places.sort(key=lambda place: place != self._place)
         while True:
             connection = dialect.connect(*arguments, **{**parameters, **_join(places)})
-            timeline, place = _ask(connection), _find(places, connection)
+            timeline, place = _ask_timeline(connection), _find(places, connection)
             if self._accepts(timeline):
                 break
             connection.close()
@@ -93,7 +93,7 @@ class NewestPrimary:
         for place in places:
             try:
                 connection = dialect.connect(**{**parameters, **_join([place])})
-                timeline = _ask(connection)
+                timeline = _ask_timeline(connection)
             except psycopg.OperationalError:
                 continue
             connection.close()
@@ -129,7 +129,8 @@ def _join(places: list[_Place]) -> dict[str, str]:
     return {"host": hosts, "port": ports} if hosts else {}
 
 
-def _ask(connection: DBAPIConnection) -> int | None:
+def _ask_timeline(connection: DBAPIConnection) -> int | None:
+    """Return the timeline, None from a standby. Leaves autocommit on, and closes the connection after an error."""
     adapted = cast("Any", connection)
     try:
         # Else the question would open a transaction.

@@ -166,7 +166,7 @@ def index_tables(dimensions: int) -> IndexTables:
         # Where the chunk stands in its document; NULL where that isn't known.
         sa.Column("place", ModelJson(PassagePlace)),
         sa.PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
-        _of_document_in_space(f"chunks_{dimensions}"),
+        _to_space_document(f"chunks_{dimensions}"),
         sa.Index(f"ix_chunks_{dimensions}_class", "organization_id", "space_id", "access_class"),
         sa.Index(
             f"ix_chunks_{dimensions}_terms",
@@ -185,7 +185,7 @@ def index_tables(dimensions: int) -> IndexTables:
         sa.Column("chunk_no", sa.Integer, nullable=False),
         sa.Column("embedding", HALFVEC(dimensions), nullable=False),
         sa.PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
-        _of_document_in_space(f"vectors_{dimensions}"),
+        _to_space_document(f"vectors_{dimensions}"),
         sa.Index(f"ix_vectors_{dimensions}_class", "organization_id", "space_id", "access_class"),
     )
     codes = [sa.Column(f"c{number}", BIT(dimensions)) for number in range(1, CHUNKS_PER_PAGE + 1)]
@@ -199,7 +199,7 @@ def index_tables(dimensions: int) -> IndexTables:
         sa.Column("page_no", sa.Integer, nullable=False),
         *codes,
         sa.PrimaryKeyConstraint("document_id", "space_id", "page_no"),
-        _of_document_in_space(f"code_pages_{dimensions}"),
+        _to_space_document(f"code_pages_{dimensions}"),
         sa.Index(
             f"ix_code_pages_{dimensions}_class",
             "organization_id",
@@ -211,7 +211,7 @@ def index_tables(dimensions: int) -> IndexTables:
     return IndexTables(chunks=chunks, vectors=vectors, code_pages=code_pages)
 
 
-def _of_document_in_space(table: str) -> sa.ForeignKeyConstraint:
+def _to_space_document(table: str) -> sa.ForeignKeyConstraint:
     columns = ["document_id", "space_id"]
     return sa.ForeignKeyConstraint(
         columns, [f"space_documents.{column}" for column in columns], name=f"fk_{table}_space_document"

@@ -123,6 +123,7 @@ class Reranker:
         await self._client.aclose()
 
     async def _try(self, query: str, texts: Sequence[str]) -> tuple[Outcome, dict[int, float]]:
+        """Ask the endpoint once, with query and texts cut; rest it after a time-out or a failure that passes."""
         try:
             async with asyncio.timeout(self._limit):
                 return Outcome.ANSWERED, await self._ask(query[:LONGEST_QUERY], [text[:LONGEST_TEXT] for text in texts])

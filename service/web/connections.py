@@ -132,7 +132,7 @@ class Connections:
             del self._networks[origin]
 
     def note_waiting(self, connection: Closable) -> None:
-        """Record a connection without a request in progress: closing is allowed."""
+        """Record a connection without a request in progress: it may be closed to make room."""
         if connection not in self._all.waiting and connection not in self._evicted:
             self.note_answering(connection)
             for group in self._groups(connection):

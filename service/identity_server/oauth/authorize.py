@@ -154,6 +154,7 @@ async def _apply_decision(
 async def _allow(
     visit: Visit, asked: AuthorizationRequest, *, sent: Mapping[str, Sequence[str]], person: SignedIn
 ) -> Response:
+    """Keep the consent and redirect with a code; refuse without scopes; ask again for unusable collections."""
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))

@@ -129,18 +129,18 @@ async def find_client_name(
 ) -> str | None:
     """Return the name of the client behind a person's family of tokens; None if it no longer exists."""
     of_client = oauth_token_families.c.client_id == oauth_clients.c.client_id
-    whose = _living_family(organization_id, family_id, principal_id)
+    whose = _unrevoked_family(organization_id, family_id, principal_id)
     return (await connection.execute(select(oauth_clients.c.name).where(of_client, whose))).scalar_one_or_none()
 
 
 async def confirm_family(
     connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
 ) -> None:
-    statement = update(oauth_token_families).where(_living_family(organization_id, family_id, principal_id))
+    statement = update(oauth_token_families).where(_unrevoked_family(organization_id, family_id, principal_id))
     await connection.execute(statement.values(confirmed_at=now))
 
 
-def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
+def _unrevoked_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
     return and_(
         sql.matches(oauth_token_families, organization_id, family_id=family_id, principal_id=principal_id),
         oauth_token_families.c.revoked_at.is_(None),

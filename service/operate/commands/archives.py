@@ -283,12 +283,12 @@ def _mark_folder(settings: Settings) -> Generator[FileStore]:
     try:
         _refuse_filled_folder(settings)
         if service.is_marked(settings.data_dir):
-            _empty(settings)
+            _remove_data(settings)
         service.set_mark(settings.data_dir)
         try:
             yield open_files(settings)
         except BaseException:
-            _empty(settings)
+            _remove_data(settings)
             service.remove_mark(settings.data_dir)
             raise
         service.remove_mark(settings.data_dir)
@@ -332,7 +332,8 @@ def _refuse_filled_folder(settings: Settings) -> None:
         )
 
 
-def _empty(settings: Settings) -> None:
+def _remove_data(settings: Settings) -> None:
+    """Remove the database, its standby, and the files and secret key on this disk."""
     service.remove_standby(settings.data_dir)
     remove_cluster(settings.data_dir)
     if settings.files_url is None:

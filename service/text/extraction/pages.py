@@ -42,8 +42,8 @@ class RenderedPage(NamedTuple):
 
 
 def render_page(path: Path, *, media_type: str, page: int, pixels: int) -> RenderedPage:
-    """Return a page of a PDF or picture, from 1, at most 2000 pixels wide and high. Raises Unreadable for too many
-    pixels or a damaged file, and the libraries' own errors."""
+    """Return a page (from 1) as a JPEG of at most 2000 pixels a side, empty if it is missing, and the count of pages.
+    Raises Unreadable for a picture of more than `pixels` or a damaged file, and the libraries' own errors."""
     shown, count = _render_shown(path, page) if media_type == _PDF else _decode_frame(path, page, pixels=pixels)
     if shown is None:
         return RenderedPage(b"", count)
