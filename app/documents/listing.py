@@ -1,7 +1,6 @@
 """The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
@@ -107,8 +106,9 @@ def show_folders(wanted: Wanted) -> None:
     steps = [("All folders", ""), *((name, "/".join(here[: depth + 1])) for depth, name in enumerate(here))]
     if here:
         st.html(f'<p class="carrel-facts">{" / ".join(_link(*step) for step in steps)}</p>')
-    ask = partial(api.client().catalog.list_folders, **wanted.filters())
-    listed = pages_of(lambda at: ask(**at), about=wanted, size=MOST_FOLDERS)
+    listed = pages_of(
+        lambda at: api.client().catalog.list_folders(**wanted.filters(), **at), about=wanted, size=MOST_FOLDERS
+    )
     with st.container(horizontal=True, gap="small"):
         heading = st.empty()
         show_each(FOLDERS, listed, each=_show_folder, empty=lambda: None)
@@ -142,9 +142,13 @@ def exported(one: Document) -> Sequence[str]:
 
 def offer_list_export(arguments: Mapping[str, Any]) -> None:
     """Show a button for a CSV of the whole list, in its order."""
-    pages = api.client().catalog.list_documents(**arguments, page_size=1000).pages()
-    rows = (map(exported, page.documents) for page in pages)
-    offer_export("documents.csv", EXPORTED, rows, about=tuple(map(str, arguments.items())), label="Export list as CSV")
+
+    def rows() -> Iterator[Iterable[Sequence[str]]]:
+        for page in api.client().catalog.list_documents(**arguments, page_size=1000).pages():
+            yield map(exported, page.documents)
+
+    about = tuple(map(str, arguments.items()))
+    offer_export("documents.csv", EXPORTED, rows(), about=about, label="Export list as CSV")
 
 
 def tell_undoing(documents: Sequence[Document]) -> str:

@@ -61,7 +61,7 @@ def readers_of(document: GetDocumentResponse) -> str:
 
 def names_of_readers(document: GetDocumentResponse) -> list[str]:
     page = next(api.client().admin.grants.list(document.resource).pages())
-    names = ["Everybody in the organization"] if page.organization_wide else []
+    names = ["Everyone in the organization"] if page.organization_wide else []
     holders = [grant.principal for grant in page.grants]
     names += [f"{one.name} (group)" if one.type == "group" else one.name for one in holders]
     return [f"{document.owner.name} (owner)", *names, *(["more"] if page.next_page_token else [])]

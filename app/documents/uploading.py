@@ -95,7 +95,7 @@ def _load_file(file: UploadedFile, *, access: Mapping[str, Any], read_pictures: 
     return Outcome(name, loaded.document_id, waits=waits, rest=capitalize(rest))
 
 
-ONLY_ME, GROUPS, EVERYBODY = "Only me", "My groups", "Everybody in the organization"
+ONLY_ME, GROUPS, EVERYBODY = "Only me", "My groups", "Everyone in the organization"
 _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
 
@@ -163,7 +163,7 @@ def _choose_readers() -> dict[str, Any]:
 def _choose_collection() -> DocumentCollection | None:
     with suppress(carrel.CarrelError):  # the list below says what is wrong
         if api.editable_collections():
-            return contents.choose_collection("Also add them to a collection", "load.collection", none="No")
+            return contents.choose_collection("Add to collection", "load.collection", none="No")
     return None
 
 

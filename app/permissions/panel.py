@@ -29,7 +29,7 @@ from flows.operations.formatting import count_text, list_text
 READERS, REACH, CHANGE, ADDED, CHANGED = "readers", "reach", "change", "grants.added", "grants.changed"
 NEWER, HAD = "grants.newer", "grants.had"
 OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
-EVERYBODY = "Everybody in the organization"
+EVERYBODY = "Everyone in the organization"
 Warn = Callable[[Iterable[Principal]], None]
 
 

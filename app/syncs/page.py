@@ -43,7 +43,7 @@ def _filter_of(text: str) -> dict[str, Any]:
 Save = Callable[[str, Mapping[str, Any]], object]
 """What takes a form's address, empty if none was written, and its config as the service has it."""
 
-EVERYBODY = "Everybody in the organization"
+EVERYBODY = "Everyone in the organization"
 CHOSEN = "People and groups I choose"
 NOBODY = "Only the person who makes the sync"
 _READERS = "sync.readers"
@@ -362,7 +362,7 @@ def _delete(sync: DocstoreSync) -> None:
 
 def _show_config(sync: DocstoreSync) -> None:
     config, fields = sync.config, sync.config.source_fields
-    others = "Everybody in the organization" if config.internal_public else "Only the creator of the sync"
+    others = "Everyone in the organization" if config.internal_public else "Only the creator of the sync"
     deleted = f"is removed, {config.delete_limit_percent} % of all at the most" if config.delete_missing else "stays"
     st.subheader("Configuration", anchor=False)
     notices.show_table(

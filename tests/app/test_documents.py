@@ -526,7 +526,7 @@ def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(hou
     house.load(name, document_external_id=name)
     drop(house, (name, b"One.", "text/plain")).press("Add")
     page = drop(house, (name, b"Two.", "text/plain"))
-    page.radio(key="load.readers").set_value("Everybody in the organization").run()
+    page.radio(key="load.readers").set_value("Everyone in the organization").run()
     page.toggle(key="load.pictures").set_value(True).run().press("Add")
     mine = [one for one in house.client.catalog.list_documents(document_name=name) if one.document_external_id != name]
     assert [one.document_version for one in mine] == [2]

@@ -154,11 +154,11 @@ def test_a_sync_is_changed_without_its_address(house: House, syncing: Syncing) -
     assert page.text_input(key="sync.body").value == "content.text"
     assert "The filter chooses 3 documents." in page.press("Test connection").shown
     page.text_input(key="sync.syncName").set_value("Renamed")
-    page.radio(key="sync.kind").set_value("Everybody in the organization")
+    page.radio(key="sync.kind").set_value("Everyone in the organization")
     page.press("Save, and start a run")
     after = syncing.ended()
     assert (after["config"]["syncName"], after["config"]["internalPublic"]) == ("Renamed", True)
-    assert "Everybody in the organization" in house.open("syncs", sync=of(sync)).shown
+    assert "Everyone in the organization" in house.open("syncs", sync=of(sync)).shown
 
 
 def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> None:

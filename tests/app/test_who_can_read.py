@@ -216,7 +216,7 @@ def test_access_is_changed_as_the_dialog_says(house) -> None:
     assert "Ben loses access." in page.shown
     page.checkbox(key="everybody.False").check().run()
     said = page.shown
-    assert "Everybody in the organization will be able to read “Menu”, people who come later too." in said
+    assert "Everyone in the organization will be able to read “Menu”, people who come later too." in said
     assert "0 members of Galley crew will be able to read and change “Menu”." in said
     assert "Ben loses access of their own, and keeps that of everybody in the organization." in said
     page.press_key("change.submit")
@@ -224,7 +224,7 @@ def test_access_is_changed_as_the_dialog_says(house) -> None:
     assert [(grant.principal.name, grant.role) for grant in grants.grants] == [("Galley crew", GrantRole.EDITOR)]
     assert grants.organization_wide
     assert "What will change" not in page.shown
-    assert "Everybody in the organization" in page.shown
+    assert "Everyone in the organization" in page.shown
 
 
 def test_a_role_is_changed_and_what_still_gives_access_is_said(house) -> None:

@@ -63,7 +63,7 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench, pa
 def test_an_agent_answers_with_its_sources_and_remembers(workbench, page: Page) -> None:
     page.goto(f"{workbench.url}/chat")
     source = ask(page)
-    page.get_by_role("textbox", name="Search your conversations").press_sequentially("sheep")
+    page.get_by_role("textbox", name="Search conversations").press_sequentially("sheep")
     assert "sheep" not in page.evaluate("sessionStorage['carrel.typed'] ?? ''")
     assert "conversation" in parse_qs(urlsplit(page.url).query)
     page.reload()

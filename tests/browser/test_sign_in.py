@@ -193,7 +193,7 @@ def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench,
     sign_in(page, workbench, "/documents")
     page.get_by_text("Add documents").click()
     page.locator('input[type="file"]').set_input_files(note)
-    page.get_by_text("Everybody in the organization").click()
+    page.get_by_text("Everyone in the organization").click()
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("button", name="Done")).to_be_visible()
     with Carrel(workbench.service.api_key, workbench.service.base_url) as admin:

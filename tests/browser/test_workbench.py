@@ -165,7 +165,7 @@ def test_a_folder_is_uploaded_watched_and_found(stack, page, tmp_path, client) -
     bad.write_bytes(b"")
     page.goto(f"{stack.workbench}/ingestion")
     page.locator('input[type="file"]').first.set_input_files([good, bad])
-    page.get_by_text("Everybody in the organization").click()
+    page.get_by_text("Everyone in the organization").click()
     page.get_by_role("button", name="Start upload").click()
     expect(page.get_by_text("Done in")).to_be_visible(timeout=90_000)
     expect(page.get_by_text("empty.pdf").first).to_be_visible()

@@ -75,7 +75,7 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
     planned = run("grants", "give", notes, ADA, BEN, "--plan").out.splitlines()
     assert planned == [f"{ADA} becomes VIEWER, and may read it already.", f"{BEN} becomes VIEWER."]
     assert ran(run, "grants", "give", notes, ADA, BEN, "--role", "editor", "--everybody")["changes"] == [
-        "Everybody in the organization may read it.",
+        "Everyone in the organization may read it.",
         f"{ADA} becomes EDITOR, and may read it already.",
         f"{BEN} becomes EDITOR.",
     ]
@@ -274,7 +274,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     upload_own(desk.service, "rules", file_name="rules.pdf", content=made_files.pdf([("One", 12)], [("Two", 12)]))
     picture = Path(run("documents", "download", "rules", "--page", "2", "--to", str(tmp_path)).out.strip())
     assert (picture.name, picture.read_bytes()[:2]) == ("rules.pdf page 2.jpg", b"\xff\xd8")
-    assert "its last one is 2." in run("documents", "download", "rules", "--page", "3").err
+    assert "Its last page is 2." in run("documents", "download", "rules", "--page", "3").err
     again = run("documents", "download", "Ferries")
     assert (again.code, "--replace" in again.err) == (2, True)
     assert run("documents", "download", "Ferries", "--replace").code == 0

@@ -375,5 +375,5 @@ def test_an_archive_is_a_place_of_its_own(tmp_path: Path, archive: str, files: s
     if named is None:
         assert Settings(data_dir=data, archive_url=archive, files_url=files).archive_url == archive
         return
-    with pytest.raises(ValueError, match=f"neither that of CARREL_{named}"):
+    with pytest.raises(ValueError, match=f"not that of CARREL_{named}"):
         Settings(data_dir=data, archive_url=archive, files_url=files)

@@ -15,7 +15,14 @@ from tests.harness.cases import cases
 from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
-CONDITIONS = {"classes_of", "is_deployed", "is_readable", "readable_by_parameters", "readable_classes"}
+CONDITIONS = {
+    "classes_of",
+    "is_deployed",
+    "is_readable",
+    "is_visible_collection",
+    "readable_by_parameters",
+    "readable_classes",
+}
 SELECTING = {"select", "exists"}
 PROTECTED = {
     "INDEX_TABLES",

@@ -57,7 +57,7 @@ function drawRow(body, values, number, { columns, mode, documents }) {
   const row = make("tr", "", body);
   row.setAttribute("role", "row");
   row.dataset.row = number;
-  if (documents[number]) row.dataset.document = documents[number];
+  if (documents?.[number]) row.dataset.document = documents[number];
   if (mode === "many") {
     const box = make("input", "carrel-row", make("td", "is-box", row));
     box.type = "checkbox";

@@ -64,7 +64,7 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     assert [item.kind for item in gone] == ["agent", "document"]
     page = house.open("ingestion", job="sample").press(REMOVE)
     shown = page.shown
-    assert "What will go: 2 documents, 1 collection, 11 groups, 12 people." in shown
+    assert "Removes 2 documents, 1 collection, 11 groups, 12 people." in shown
     assert f"The document {rows[3]['externalId']} has other contents." in shown
     assert "The group Legal has other members: Nina." in shown
     assert "The group Finance opens something else, too." in shown

@@ -88,7 +88,7 @@ def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
     made = _one(kept)
     assert (made.name, made.times, made.parameters["source"]) == ("Upload: /srv/handbook", [NIGHTLY], "/srv/handbook")
     assert made.parameters["options"]["upload_as_user_email"] == house.service.admin_email
-    assert f"made by {house.service.admin_email}" in _open(house, made.key).shown
+    assert f"created by {house.service.admin_email}" in _open(house, made.key).shown
     (row,) = _rows(house)
     assert (row["Name"], row["Source"]) == ("Upload: /srv/handbook", "/srv/handbook")
     assert row["Next"].endswith("UTC")

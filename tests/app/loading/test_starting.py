@@ -189,8 +189,8 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     page.radio[1].set_value("Selected people and groups").run()
     assert "No readers are selected" in plan(page).shown
     page.text_input(key="start.readers.typed").set_value("deck").run().press_key("start.readers.add")
-    page.field("Also add").set_value(made)
-    page.field("Delete what").set_value(True).run()
+    page.field("Add to").set_value(made)
+    page.field("Delete documents").set_value(True).run()
     page.field("Read text").set_value(True).run()
     page.number_input[0].set_value(35)
     page = start(page)
@@ -204,7 +204,7 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     assert options["read_pictures"] is True
     page = dropped(house)
     page.field("Read text").set_value(True).run()
-    page.field("Also add").set_value(made)
+    page.field("Add to").set_value(made)
     page = start(page)
     house.prefect.move(run_of(page), "COMPLETED")
     assert f'href="collections?collection={made}"' in page.run().shown
@@ -387,7 +387,7 @@ def test_items_are_narrowed_by_whether_they_are_ignored(house: LoadingHouse, rep
     reporter.ignore(source, "a.pdf")
     page.get_by_key("filter.show").set_value("counted").run()
     assert page.address["show"] == "counted"
-    assert "All failed documents of this source are ignored." in page.shown
+    assert "All failed documents are ignored." in page.shown
     reporter.ignore(source, "a.pdf", "b.pdf", undo=True)
     assert "No document of this source is ignored." in show(house, reporter, show="ignored").shown
 
@@ -519,7 +519,7 @@ def test_the_page_needs_no_prefect_but_to_try_again(new_house: House) -> None:
     page = page.choose(1).press("Retry")
     assert NOBODY_LISTENS in page.shown
     page = page.press("Retry all …")
-    page.find_button("Retry").click().run()
+    page.find_button("Retry all").click().run()
     assert NOBODY_LISTENS in str(page.session_state["confirm.problem"])
 
 
