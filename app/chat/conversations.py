@@ -318,7 +318,7 @@ def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] 
 
 
 _KEY, RENAME, SHARE = "chat.conversations", "chat.rename", "chat.share"
-_YOURS, _SHARED = "Yours", "Shared with me"
+_YOURS, _SHARED = "Yours", "Shared"
 _LISTED = 12
 
 

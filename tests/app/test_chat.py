@@ -357,7 +357,7 @@ def test_a_shared_conversation_is_read_and_no_more(visit: Visit, script: Script)
     say(page, "And then?")
     theirs = visit.house.open("chat", signed_in_as=friend)
     assert "Your conversations will be listed here." in theirs.shown
-    theirs.segmented_control(key="chat.whose").set_value("Shared with me").run().press("` When is it? `")
+    theirs.segmented_control(key="chat.whose").set_value("Shared").run().press("` When is it? `")
     assert "Replies whose sources you may not read are hidden." in theirs.shown
     assert ("At noon" in theirs.shown, "midnight" in theirs.shown) == (True, False)
     assert theirs.shown.count("This reply rests on documents that you may not read.") == 1
