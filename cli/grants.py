@@ -26,7 +26,7 @@ On = Annotated[
     str,
     typer.Argument(metavar="RESOURCE", help="A document's id, or a type and an id: AGENT:…, DOCUMENT_COLLECTION:…."),
 ]
-Everybody = Annotated[bool, typer.Option("--everybody", help="Everybody in the organization, who may read it.")]
+Everybody = Annotated[bool, typer.Option("--everybody", help="Everyone in the organization, who may read it.")]
 Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
 
 
@@ -52,7 +52,7 @@ def list_grants(resource: On, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         granted = _read_grants(resource_of(resource), client)
     if granted.everybody:
-        screen.line("Everybody in the organization may read it.", style="bold")
+        screen.line("Everyone in the organization may read it.", style="bold")
     everybody = granted.everybody
     empty = "Nobody else has a role on it." if everybody else "Only its owner has a role: carrel grants give …"
     show_list(screen, "grants", granted.roles.values(), GRANTS, empty=empty, organizationWide=everybody)
@@ -76,7 +76,7 @@ def give(
     with client_of(screen) as client:
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
-        changes = ["Everybody in the organization may read it."] if everybody and not granted.everybody else []
+        changes = ["Everyone in the organization may read it."] if everybody and not granted.everybody else []
         for name, one in chosen.items():
             if (had := granted.roles.get(one)) is None:
                 known = client.permissions.explain_authorization(on, one).authorized

@@ -30,7 +30,7 @@ Direct = Annotated[bool, typer.Option("--direct", help="Without Prefect.")]
 _Collection = Annotated[str | None, typer.Option(help="Name or id of a collection to add the documents to.")]
 _Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
 _Groups = Annotated[list[str] | None, typer.Option("--allow-group", metavar="GROUP", help="Name or id; repeatable.")]
-_Public = Annotated[bool, typer.Option("--internal-public", help="Everybody in the organization may read.")]
+_Public = Annotated[bool, typer.Option("--internal-public", help="Everyone in the organization may read.")]
 _Pictures = Annotated[
     bool | None,
     typer.Option(

@@ -43,7 +43,7 @@ _Filter = Annotated[
 ]
 _Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
 _Groups = Annotated[list[UUID] | None, typer.Option("--allow-group", metavar="ID", help="Repeatable.")]
-_Public = Annotated[bool | None, typer.Option(help="Everybody in the organization may read, or not.")]
+_Public = Annotated[bool | None, typer.Option(help="Everyone in the organization may read, or not.")]
 _Delete = Annotated[bool | None, typer.Option(help="Remove documents that are deleted in the source, or keep them.")]
 _Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Percent of the documents a run may remove; 20.")]
 _Rename = Annotated[str | None, typer.Option(metavar="NAME", help="What it is to be called.")]

@@ -35,7 +35,7 @@ class UploadOptions(_SourceOptions):
     collection: _Named = Field(default=None, description="Name or id of a collection to add every document to.")
     allowed_users: list[str] | None = Field(default=None, description="Email addresses of who may read.")
     allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups who may read.")
-    internal_public: bool | None = Field(default=None, description="Everybody in the organization may read.")
+    internal_public: bool | None = Field(default=None, description="Everyone in the organization may read.")
     hidden: bool = Field(default=False, description="Also send files and folders whose name begins with a dot.")
     read_pictures: bool | None = Field(default=None, description="Read text in pictures within files by machine (OCR).")
     upload_as_user_email: _Named = Field(default=None, description="The user to upload as; the key must allow it.")
