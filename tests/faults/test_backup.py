@@ -445,7 +445,7 @@ def test_a_backup_of_the_release_before_is_restored(databases, tmp_path, capsys)
 def test_a_newer_postgresql_is_refused_in_words() -> None:
     ours = postgres_tools.tools_major_version()
     assert postgres_tools.check_version(ours * 10_000 + 4) == ours
-    with pytest.raises(PostgresToolError, match=f"PostgreSQL {ours + 1}; .* up to {ours}.* Use pg_dump {ours + 1}"):
+    with pytest.raises(PostgresToolError, match=f"PostgreSQL {ours + 1}; .* up to {ours}.* use pg_dump {ours + 1}"):
         postgres_tools.check_version((ours + 1) * 10_000)
 
 
