@@ -13,7 +13,7 @@ _SHARED = "app.ui"
 
 
 def digest_of(view: str) -> str:
-    """Return a digest of the code of a page and of the modules of `app` that it imports, without their docstrings."""
+    """Return a digest of the code, without comments, of a page and of the modules of `app` that it imports."""
     page = ast.parse(_path_of(f"app.views.{view}").read_text("utf-8"))
     imports = (node for node in ast.walk(page) if isinstance(node, ast.ImportFrom) and node.module)
     modules = sorted(
