@@ -4,6 +4,7 @@ The first start also compiles the modules, as the first one on any machine does;
 the benchmark's own. Goal: at most 3 s on an existing folder. Run: `python -m bench.start`.
 """
 
+import contextlib
 import http.client
 import os
 import secrets
@@ -77,8 +78,12 @@ def ready(port: int) -> bool:
 def processor_seconds(pid: int) -> float:
     """Return the processor seconds that a process and those it has started have used so far."""
     parent = psutil.Process(pid)
-    times = [process.cpu_times() for process in (parent, *parent.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    used = 0.0
+    for process in (parent, *parent.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # It ended since the list was made.
+            times = process.cpu_times()
+            used += times.user + times.system
+    return used
 
 
 def main() -> None:
