@@ -158,19 +158,20 @@ def test_both_are_measured_in_turns_and_each_value_gets_medians() -> None:
     assert asked == ["old", "new"] * 4
 
 
-def test_a_revision_is_checked_out_beside_this_one_unless_it_needs_other_packages(tmp_path) -> None:
+def test_a_revision_is_checked_out_beside_this_one_and_its_other_packages_are_named(tmp_path, capsys) -> None:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     git("init", "--quiet")
-    for lock, text in (("other", "1"), ("same", "2"), ("same", "3")):
+    for lock, text in (("gone==1 \\\n  --hash", "1"), ("kept==1 \\", "2"), ("kept==1 \\", "3")):
         (tmp_path / LOCK).write_text(lock)
         (tmp_path / "code.py").write_text(text)
         git("add", ".")
         git("commit", "--quiet", "--message", text)
     with checkout("HEAD~1", repository=tmp_path) as code:
         assert (code / "code.py").read_text() == "2"
-    with pytest.raises(ValueError, match="packages"), checkout("HEAD~2", repository=tmp_path):
-        pass
+    assert capsys.readouterr().err == ""
+    with checkout("HEAD~2", repository=tmp_path):
+        assert "HEAD~2 pins gone==1:" in capsys.readouterr().err
     assert len(git("worktree", "list").splitlines()) == 1
