@@ -102,13 +102,12 @@ def may_have_to_confirm(caller: Caller) -> bool:
 
 async def require_confirmation(connection: Connection, caller: Caller, *, now: datetime, issuer: str) -> None:
     """Raise Forbidden if a second factor is required and the person proved no identity in the last 15 minutes."""
-    found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
-    if is_demanded(found.second_factor, is_admin=caller.is_admin) and not is_fresh(found.confirmed_at, now=now):
-        raise _confirmation_required(found.family_id, issuer=issuer)
-
-
-def _confirmation_required(family_id: UUID, *, issuer: str) -> Forbidden:
-    address = f"{issuer}{CONFIRMATION_PATH}?{urlencode({'session': str(family_id)})}"
+    token_id = caller.credential_id
+    family_id, confirmed_at, policy = await queries.get_confirmation(
+        connection, caller.organization_id, token_id=token_id
+    )
+    if not is_demanded(policy, is_admin=caller.is_admin) or is_fresh(confirmed_at, now=now):
+        return
     error = Forbidden(
         "Confirm that it is you: your last sign-in or confirmation is more than 15 minutes old. Open the confirmation "
         "address in your browser, then try again.",
@@ -119,5 +118,5 @@ def _confirmation_required(family_id: UUID, *, issuer: str) -> Forbidden:
             f'max_age="{int(CONFIRMED_FOR.total_seconds())}"'
         },
     )
-    error.confirmation_url = address
-    return error
+    error.confirmation_url = f"{issuer}{CONFIRMATION_PATH}?{urlencode({'session': str(family_id)})}"
+    raise error

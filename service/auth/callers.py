@@ -15,7 +15,7 @@ from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
 from service.auth import queries
 from service.auth.audiences import PREFIXES
-from service.auth.queries import ActingPrincipal, Consent, Credential, CredentialAnswers, CredentialKind
+from service.auth.queries import ActingPrincipal, Consent, Credential, CredentialKind
 from service.auth.scopes import intersect_scopes
 from service.identity.queries import get_organization
 from service.platform import secrets
@@ -141,7 +141,7 @@ def identify(
     batch = Batch()
     answers = queries.ask_credential(batch, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset)
     consent = queries.ask_consent(batch, secret_hash=secret_hash) if version == "mcp" else None
-    return Identification(version, kind, value, secret_hash, keys, batch, answers, consent)
+    return Identification(version, kind, value, secret_hash, keys, batch, *answers, consent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +154,14 @@ class Identification:
     secret_hash: bytes = field(repr=False)
     keys: Keys
     batch: Batch
-    answers: CredentialAnswers
+    credential: Answer[Credential]
+    owner: Answer[ActingPrincipal]
     consent: Answer[Consent] | None
 
     def caller(self) -> Caller:
         """Return the caller after the batch has run. Raises Unauthenticated: unknown, expired or revoked credential, or
         inactive owner; Forbidden: a service account token while the organization has not enabled service accounts."""
-        credential, kind = self.answers.credential.row, self.kind
+        credential, kind = self.credential.row, self.kind
         if credential is None or not hmac.compare_digest(credential.secret_hash, self.secret_hash):
             raise _unknown(kind, self.value)
         if credential.audience is not None and credential.audience != _AUDIENCES.get(self.version):
@@ -171,7 +172,7 @@ class Identification:
             raise _unauthenticated("credential_revoked", f"This {kind.name} was revoked. Use another one.")
         if credential.status == "expired":
             raise _unauthenticated("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
-        owner = self.answers.owner.row
+        owner = self.owner.row
         if owner is None or not owner.active:
             raise _unauthenticated(
                 "owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin."
@@ -186,7 +187,7 @@ class Identification:
     @property
     def is_to_be_noted(self) -> bool:
         """Whether the credential's last recorded use was a minute ago or more."""
-        credential = self.answers.credential.row
+        credential = self.credential.row
         return credential is not None and credential.unused_for_a_minute
 
 
@@ -229,9 +230,7 @@ class ActingFor:
         """Return or raise the result of `acting_for`, once the batch has run."""
         if self._user is None:
             return self._caller
-        if self._user.row is None:
-            raise unknown_user(self._field)
-        return _act_for(self._caller, self._user.row)
+        return _act_for(self._caller, required(self._user.row, unknown_user(self._field)))
 
 
 def ask_acting_for(batch: Batch, caller: Caller, user_email: str | None, *, field: str = "userEmail") -> ActingFor:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, matches, param, params, set_organization
+from service.platform.sql import ORGANIZATION, find_row, in_array, matches, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.signin import oauth_access_tokens, oauth_clients, oauth_consents, oauth_token_families
 
@@ -43,15 +43,6 @@ class Consent:
     """The collections readable by a client as the person allowed; None for all readable collections."""
 
     collection_ids: Sequence[UUID] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """The last proof of identity by an access token's person, and the organization's policy."""
-
-    family_id: UUID
-    confirmed_at: datetime | None
-    second_factor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +142,13 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, sa.Select[*tuple[Any, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialAnswers:
-    """The answers about a credential and the owner."""
-
-    credential: Answer[Credential]
-    owner: Answer[ActingPrincipal]
-
-
 def ask_credential(
     batch: Batch, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
-) -> CredentialAnswers:
+) -> tuple[Answer[Credential], Answer[ActingPrincipal]]:
     """Ask for a credential and its owner, even inactive. The first question enters the organization."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
-    return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
+    return credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters)
 
 
 _CONSENT_OF_HASH = (
@@ -189,7 +172,10 @@ def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
     return batch.ask(_CONSENT_OF_HASH, Consent, {"param_secret_hash": secret_hash})
 
 
-async def get_confirmation(connection: Connection, organization_id: UUID, *, token_id: UUID) -> Confirmation:
+async def get_confirmation(
+    connection: Connection, organization_id: UUID, *, token_id: UUID
+) -> tuple[UUID, datetime | None, str]:
+    """Return an access token's family, its person's last proof of identity, and the organization's policy."""
     families = oauth_token_families
     statement = (
         sa.select(families.c.family_id, families.c.confirmed_at, organizations.c.second_factor)
@@ -197,7 +183,8 @@ async def get_confirmation(connection: Connection, organization_id: UUID, *, tok
         .join(organizations, organizations.c.organization_id == families.c.organization_id)
         .where(families.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
     )
-    return await get_row(connection, statement, Confirmation)
+    family_id, confirmed_at, second_factor = (await connection.execute(statement)).one()
+    return family_id, confirmed_at, second_factor
 
 
 def is_by_hand(origin: sa.ColumnElement[Any], organization_id: UUID) -> sa.ColumnElement[bool]:

@@ -169,9 +169,7 @@ async def insert_deliveries(
 
 
 async def count_pending(connection: Connection, organization_id: UUID) -> int:
-    own = alert_deliveries.c.organization_id == organization_id
-    pending = select(func.count()).where(own, alert_deliveries.c.status == DeliveryStatus.PENDING)
-    return (await connection.execute(pending)).scalar_one()
+    return await count_rows(connection, matches(alert_deliveries, organization_id, status=DeliveryStatus.PENDING))
 
 
 async def find_delivery(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> Delivery | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -256,17 +255,11 @@ async def plan_uploads(connection: Connection, caller: Caller, *, planned: Seque
 
 
 def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool, bool] | None) -> UploadPlan:
-    action = _action(state, planned.fingerprint)
-    known: dict[str, Any] = {}
-    if state is not None and action is not PlanAction.FORBIDDEN:
-        known = {"document_id": document_id, "shared": state[2]}
-    return UploadPlan(document_external_id=planned.document_external_id, action=action, **known)
-
-
-def _action(state: tuple[str | None, bool, bool] | None, fingerprint: str) -> PlanAction:
+    external_id = planned.document_external_id
     if state is None:
-        return PlanAction.CREATE
-    stored, may_update, _ = state
+        return UploadPlan(document_external_id=external_id, action=PlanAction.CREATE)
+    fingerprint, may_update, shared = state
     if not may_update:
-        return PlanAction.FORBIDDEN
-    return PlanAction.UNCHANGED if stored == fingerprint else PlanAction.UPDATE
+        return UploadPlan(document_external_id=external_id, action=PlanAction.FORBIDDEN)
+    action = PlanAction.UNCHANGED if fingerprint == planned.fingerprint else PlanAction.UPDATE
+    return UploadPlan(document_external_id=external_id, action=action, document_id=document_id, shared=shared)

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import catalog as wire
-from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
+from carrel.wire.common import ResourceIdentifier, ResourceType, Role
 from carrel.wire.file_names import forms_of
 from service.audit.service import Change, record, record_all
 from service.audit.versions import change_between, refuse_stale
@@ -46,20 +46,39 @@ async def get_document(
     places = await list_memberships(connection, caller, document_id=document_id)
     in_catalog = next((place for place in places if place.document_collection_id is None), None)
     recognition = await read_recognition(connection, caller.organization_id, document_id=document_id)
-    contained = None
-    if document.file.file_count:
+    fields, file, contained = document.fields, document.file, None
+    if file.file_count:
         contained = await stored.count_contained(
-            connection, caller.organization_id, container=document.file, container_id=document_id
+            connection, caller.organization_id, container=file, container_id=document_id
         )
+    not_read: Any = known_not_read(file.not_read, file.file_count, file.files_done)
+    resource_type = ResourceType(document.resource_type)
     return wire.GetDocumentResponse(
-        **_document_members(document, owner),
+        document_id=document_id,
+        document_name=fields.name,
+        document_external_id=fields.external_id,
+        document_external_url=fields.external_url,
+        resource=ResourceIdentifier(resource_id=document.resource_id, resource_type=resource_type),
+        owner=owner,
+        document_version=document.version,
+        file_name=file.name,
+        file_size=file.size,
+        media_type=file.media_type,
+        not_read=not_read,
+        file_count=file.file_count,
+        files_done=file.files_done,
+        parent_document_id=document.container_id,
+        custom_metadata=dict(fields.custom_metadata),
+        source_system_updated=fields.source_updated_at,
+        created_at=document.created_at,
+        updated_at=document.updated_at,
         indexing=None if in_catalog is None else in_catalog.status,
         chunk_count=None if in_catalog is None or in_catalog.indexed_version is None else in_catalog.chunk_count,
         is_being_read=recognition is not None and recognition.status is wire.RecognitionStatus.RUNNING,
         text_recognition=recognition,
-        read_pictures=document.file.reads_pictures,
+        read_pictures=file.reads_pictures,
         contained_files=contained,
-        fingerprint=document.fields.fingerprint,
+        fingerprint=fields.fingerprint,
         versions=versions,
         indexed_in=places,
     )
@@ -167,32 +186,6 @@ async def lock_known_document(
     if document is None or (role is None and not caller.is_admin):
         raise unknown_document()
     return document, role
-
-
-def _document_members(document: StoredDocument, owner: Principal) -> dict[str, Any]:
-    fields, file = document.fields, document.file
-    return {
-        "document_id": document.document_id,
-        "document_name": fields.name,
-        "document_external_id": fields.external_id,
-        "document_external_url": fields.external_url,
-        "resource": ResourceIdentifier(
-            resource_id=document.resource_id, resource_type=ResourceType(document.resource_type)
-        ),
-        "owner": owner,
-        "document_version": document.version,
-        "file_name": file.name,
-        "file_size": file.size,
-        "media_type": file.media_type,
-        "not_read": known_not_read(file.not_read, file.file_count, file.files_done),
-        "file_count": file.file_count,
-        "files_done": file.files_done,
-        "parent_document_id": document.container_id,
-        "custom_metadata": dict(fields.custom_metadata),
-        "source_system_updated": fields.source_updated_at,
-        "created_at": document.created_at,
-        "updated_at": document.updated_at,
-    }
 
 
 async def reindex(

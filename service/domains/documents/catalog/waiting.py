@@ -9,13 +9,12 @@ from starlette.requests import ClientDisconnect
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.uploads import UploadFileResponse
 from service.domains.documents.catalog.queries import known_not_read
+from service.domains.documents.catalog.uploads import LOOK_SECONDS
 from service.domains.documents.catalog.writing import SavedUpload
 from service.index.ingestion.indexing import Outcomes
 from service.runtime import Runtime
 from service.web.dependencies import is_stopping
 from service.web.routing import promise_of
-
-LOOK_SECONDS = 1.0
 
 
 async def wait_for_index(

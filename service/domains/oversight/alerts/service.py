@@ -137,9 +137,8 @@ async def send_again(
 ) -> wire.AdminAlertRulesSendAgainResponse:
     """Send a message again, delivered or not."""
     organization_id, delivery_id = caller.organization_id, request.delivery_id
-    rule_id = await queries.send_again(connection, organization_id, delivery_id=delivery_id)
-    if rule_id is None:
-        raise NotFound("There is no such delivery in this organization.", code="alert_delivery_not_found")
+    unknown = NotFound("There is no such delivery in this organization.", code="alert_delivery_not_found")
+    rule_id = required(await queries.send_again(connection, organization_id, delivery_id=delivery_id), unknown)
     await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=[delivery_id])
     await _record(connection, caller, "send_again", await _require_rule(connection, caller, rule_id))
     return wire.AdminAlertRulesSendAgainResponse(delivery_id=delivery_id)

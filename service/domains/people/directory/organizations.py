@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import organization as wire
@@ -112,17 +113,7 @@ def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateReq
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changed settings for the audit log; of the name, free text, only the fact of a change."""
-    named = {
-        "serviceAccountsEnabled": "service_accounts_enabled",
-        "domain": "domain",
-        "secondFactor": "second_factor",
-        "passwordsEnabled": "passwords_enabled",
-        "clientDocumentHosts": "client_document_hosts",
-        "enableReranking": "enable_reranking",
-        "enableQueryModel": "enable_query_model",
-        "ownerSharingEnabled": "owner_sharing_enabled",
-    }
-    details = {name: values[field] for name, field in named.items() if field in values}
+    details = {to_camel(name): value for name, value in values.items() if name != "name"}
     return details | ({"nameSet": True} if "name" in values else {})
 
 
