@@ -9,37 +9,19 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.access import AccessHolder, AccessThrough, GroupPerson, ResourceCount
+from carrel.wire.access import AccessHolder, AccessThrough, ClassedResource, GroupPerson, ResourceCount
 from carrel.wire.common import ResourceType
 from service.auth.queries import Grantee
 from service.domains.access.lookups.queries import holder_type_of, resources_in, to_through
 from service.permissions.queries import open_classes, owned_classes, readable_classes
 from service.platform import base64url
-from service.platform.sql import as_member, columns_of, find_rows, in_array, matches, params
+from service.platform.sql import as_member, find_rows, in_array, matches, params
 from service.schema.agents import agents
 from service.schema.catalog import collections, documents
 from service.schema.identity import access_classes, class_readers, group_members, principals, resources
 from service.schema.search import audit_entries
 
 _NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
-
-
-@dataclass(frozen=True, slots=True)
-class FoundResource:
-    """A resource with the digest of its access class; `name` is the name of the document, collection or agent."""
-
-    object_id: UUID
-    resource_type: ResourceType
-    resource_id: str
-    digest: bytes
-    name: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SortedResource(FoundResource):
-    """A resource in a list by name; `sort_key` and the object's id give the position."""
-
-    sort_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +45,7 @@ class ResourceFilter:
 
 async def list_resources(
     connection: Connection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
-) -> list[FoundResource]:
+) -> list[tuple[ClassedResource, str]]:
     """List matching resources, ordered by their objects' ids."""
     classes = _classes(organization_id, resource_filter)
     if classes is not None and resource_filter.is_of_classes:
@@ -77,18 +59,14 @@ async def list_resources(
         )
     shown = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
-        sa.select(
-            *columns_of(
-                shown, FoundResource, as_member(shown.c.resource_type, ResourceType), access_classes.c.digest, _name()
-            )
-        )
+        sa.select(*_columns(shown))
         .select_from(_with_names(organization_id, shown))
         .join(access_classes, access_classes.c.access_class == shown.c.access_class)
         .where(access_classes.c.organization_id == organization_id)
         .order_by(shown.c.object_id)
     )
     parameters = params(organization_id, after=after, limit=limit)
-    return await find_rows(connection, statement, FoundResource, parameters)
+    return await find_rows(connection, statement, _to_found, parameters)
 
 
 async def list_resources_by_name(
@@ -98,20 +76,11 @@ async def list_resources_by_name(
     resource_filter: ResourceFilter,
     after: tuple[str, UUID] | None,
     limit: int,
-) -> list[SortedResource]:
-    """List matching resources ordered by name. Every page sorts all matching resources."""
+) -> list[tuple[ClassedResource, str]]:
+    """List matching resources ordered by name, each with its sort key. Every page sorts all matching resources."""
     key = sa.func.lower(sa.func.coalesce(_name().element, resources.c.resource_id))
     statement = (
-        sa.select(
-            *columns_of(
-                resources,
-                SortedResource,
-                as_member(resources.c.resource_type, ResourceType),
-                access_classes.c.digest,
-                _name(),
-                key.label("sort_key"),
-            )
-        )
+        sa.select(*_columns(resources), key.label("sort_key"))
         .select_from(_with_names(organization_id, resources))
         .join(access_classes, access_classes.c.access_class == resources.c.access_class)
         .where(*_conditions(organization_id, resource_filter), access_classes.c.organization_id == organization_id)
@@ -120,11 +89,20 @@ async def list_resources_by_name(
     )
     if after is not None:
         statement = statement.where(sa.tuple_(key, resources.c.object_id) > after)
-    return await find_rows(connection, statement, SortedResource)
+    return await find_rows(connection, statement, _to_found)
+
+
+def _columns(source: sa.FromClause) -> tuple[sa.ColumnElement[Any], ...]:
+    resource_type = as_member(source.c.resource_type, ResourceType)
+    return source.c.object_id, source.c.resource_id, resource_type, access_classes.c.digest, _name()
+
+
+def _to_found(*, digest: bytes, sort_key: str = "", **columns: Any) -> tuple[ClassedResource, str]:
+    return ClassedResource(access_class=base64url.encode(digest), **columns), sort_key
 
 
 async def list_through(
-    connection: Connection, organization_id: UUID, *, grantee: Grantee, digests: Collection[bytes], most: int
+    connection: Connection, organization_id: UUID, *, grantee: Grantee, classes: Collection[str], most: int
 ) -> list[tuple[bytes, AccessThrough]]:
     """List the memberships of a principal with a role in each class: the principal first, at most `most` each."""
     order = (
@@ -146,7 +124,7 @@ async def list_through(
         .join(principals, principals.c.principal_id == class_readers.c.principal_id)
         .where(
             access_classes.c.organization_id == organization_id,
-            in_array(access_classes.c.digest, digests),
+            in_array(access_classes.c.digest, map(base64url.decode, classes)),
             class_readers.c.organization_id == organization_id,
             in_array(class_readers.c.principal_id, grantee.principals),
             principals.c.organization_id == organization_id,

@@ -1,7 +1,6 @@
 """Search for resources, and complete lists of access. For admins, because they see all names."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -32,42 +31,25 @@ async def list_resources(
         named = await queries.list_resources_by_name(
             connection, caller.organization_id, resource_filter=resource_filter, after=after, limit=cursor.limit
         )
-        page = cursor.page(named, position=lambda row: [row.sort_key, str(row.object_id)])
+        page = cursor.page(named, position=lambda row: [row[1], str(row[0].object_id)])
     else:
         rows = await queries.list_resources(
             connection, caller.organization_id, resource_filter=resource_filter, **cursor.window
         )
-        page = cursor.page(rows, position=lambda row: [str(row.object_id)])
-    through: Mapping[bytes, Sequence[wire.AccessThrough]] | None = None
+        page = cursor.page(rows, position=lambda row: [str(row[0].object_id)])
+    found = [resource for resource, _ in page.items]
     if request.with_through and resource_filter.readable_by is not None:
-        through = await _find_through(
-            connection, resource_filter.readable_by, digests={row.digest for row in page.items}
-        )
-    return wire.AdminAccessListResourcesResponse(
-        resources=[
-            wire.ClassedResource(
-                object_id=row.object_id,
-                resource_id=row.resource_id,
-                resource_type=row.resource_type,
-                access_class=base64url.encode(row.digest),
-                name=row.name,
-                through=None if through is None else list(through.get(row.digest, ())),
-            )
-            for row in page.items
-        ],
-        next_page_token=page.next_page_token,
-    )
-
-
-async def _find_through(
-    connection: Connection, grantee: Grantee, *, digests: Collection[bytes]
-) -> Mapping[bytes, Sequence[wire.AccessThrough]]:
-    found: dict[bytes, list[wire.AccessThrough]] = {}
-    for digest, one in await queries.list_through(
-        connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
-    ):
-        found.setdefault(digest, []).append(one)
-    return found
+        through: dict[str, list[wire.AccessThrough]] = {one.access_class: [] for one in found}
+        for digest, one in await queries.list_through(
+            connection,
+            caller.organization_id,
+            grantee=resource_filter.readable_by,
+            classes=through.keys(),
+            most=MOST_THROUGH,
+        ):
+            through[base64url.encode(digest)].append(one)
+        found = [one.model_copy(update={"through": through[one.access_class]}) for one in found]
+    return wire.AdminAccessListResourcesResponse(resources=found, next_page_token=page.next_page_token)
 
 
 async def count_resources(
