@@ -3,15 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import groupby
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
 from carrel.wire import people
-from carrel.wire.access import ResourceCount
-from carrel.wire.common import PrincipalReference, ResourceType, digest_of
+from carrel.wire.common import PrincipalReference, digest_of
 from service.audit.service import Change, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
@@ -100,21 +98,8 @@ async def list_memberships(
     organization_id = caller.organization_id
     member = await find_referenced_principal(connection, organization_id, request.member, field="member")
     rows = await listing.list_memberships(connection, organization_id, member_id=member.principal_id, **cursor.window)
-    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    inner = {group_id for row in page.items for group_id in row.through}
-    named = {one.principal_id: one for one in await queries.find_groups(connection, organization_id, ids=inner)}
-    memberships = [
-        people.GroupMembership(
-            id=row.principal_id,
-            name=row.name,
-            external_id=row.external_id,
-            member_count=row.member_count,
-            direct=row.direct,
-            through=[wire.NamedGroup(id=one, name=named[one].name) for one in sorted(row.through) if one in named],
-        )
-        for row in page.items
-    ]
-    return people.AdminGroupsListMembershipsResponse(memberships=memberships, next_page_token=page.next_page_token)
+    page = cursor.page(rows, position=lambda row: [str(row.id)])
+    return people.AdminGroupsListMembershipsResponse(memberships=page.items, next_page_token=page.next_page_token)
 
 
 async def add_members(
@@ -162,17 +147,11 @@ async def preview_losses(
         named = {one.principal_id for one in await resolve(connection, organization_id, references=references)}
         member_ids = [one for one in member_ids if one in named]
     count = await listing.count_people(connection, organization_id, member_ids=member_ids)
-    rows = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
-    ids = {row.principal_id for row in rows}
-    principals = {
-        one.principal_id: one for one in await list_principals(connection, organization_id, principal_ids=ids)
-    }
+    lost = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
+    losers = await list_principals(connection, organization_id, principal_ids=lost)
     losses = [
-        people.Loss(
-            principal=to_named_principal(principals[principal_id]),
-            counts=[ResourceCount(resource_type=ResourceType(one.resource_type), count=one.count) for one in lost],
-        )
-        for principal_id, lost in groupby(rows, key=lambda row: row.principal_id)
+        people.Loss(principal=to_named_principal(one), counts=lost[one.principal_id])
+        for one in sorted(losers, key=lambda one: one.principal_id)
     ]
     return people.AdminGroupsPreviewLossesResponse(
         person_count=count, losses=losses, complete=count <= listing.MOST_PEOPLE

@@ -1,47 +1,21 @@
 """SQL of the admins' directory; each page or count is a statement. Filters need indexes of memberships and sign-ins."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.admin import UserFilters
+from carrel.wire.access import ResourceCount
+from carrel.wire.admin import ListedUser, UserFilters
 from carrel.wire.common import SecondFactor
+from carrel.wire.people import GroupMembership
 from service.platform.sql import columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
 from service.schema.identity import group_members, principals
 from service.schema.search import audit_entries
 from service.schema.signin import invitations, oauth_clients, passkeys, second_factors
-
-
-@dataclass(frozen=True, slots=True)
-class ListedUser:
-    """A user in a list, with the number of direct groups and the last sign-in with a browser."""
-
-    principal_id: UUID
-    name: str
-    email: str
-    is_admin: bool
-    active: bool
-    group_count: int
-    has_password: bool
-    last_signed_in_at: datetime | None
-    invited_until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """A group with a given principal in it; `through` are the principal's groups that are members of the group."""
-
-    principal_id: UUID
-    name: str
-    external_id: str | None
-    member_count: int
-    direct: bool
-    through: Sequence[UUID]
 
 
 async def list_users(
@@ -53,8 +27,9 @@ async def list_users(
     after: UUID,
     limit: int,
 ) -> list[ListedUser]:
-    """List matching users by id, limited to `ids` if given."""
-    matching = sa.select(*columns_of(principals, ListedUser, *_facts(organization_id))).where(
+    """List matching users by id, limited to `ids` if given, without their second factors."""
+    own = (principals.c[name] for name in ("email", "name", "is_admin", "active"))
+    matching = sa.select(principals.c.principal_id.label("id"), *own, *_facts(organization_id)).where(
         *_conditions(organization_id, filters), optional_in(principals.c.principal_id, ids)
     )
     statement = rows_after(matching, principals.c.principal_id, after=after, limit=limit)
@@ -63,20 +38,19 @@ async def list_users(
 
 async def list_second_factors(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> list[tuple[UUID, SecondFactor]]:
-    kind = sa.func.upper(second_factors.c.kind).label("kind")
-    columns = columns_of(second_factors, SecondFactor, kind, passkeys.c.name, passkeys.c.synced)
+) -> dict[UUID, list[SecondFactor]]:
+    """List the second factors of each user who has one, oldest first."""
+    columns = columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced)
     statement = (
         sa.select(second_factors.c.principal_id, *columns)
         .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
         .where(matches(second_factors, organization_id), in_array(second_factors.c.principal_id, principal_ids))
         .order_by(second_factors.c.factor_id)
     )
-    return await find_rows(connection, statement, _to_second_factor)
-
-
-def _to_second_factor(*, principal_id: UUID, **columns: Any) -> tuple[UUID, SecondFactor]:
-    return principal_id, SecondFactor(**columns)
+    found: dict[UUID, list[SecondFactor]] = {}
+    for row in (await connection.execute(statement)).mappings():
+        found.setdefault(row["principal_id"], []).append(SecondFactor(**{**row, "kind": row["kind"].upper()}))
+    return found
 
 
 async def count_users(connection: Connection, organization_id: UUID, *, filters: UserFilters) -> int:
@@ -85,26 +59,30 @@ async def count_users(connection: Connection, organization_id: UUID, *, filters:
 
 async def list_memberships(
     connection: Connection, organization_id: UUID, *, member_id: UUID, after: UUID, limit: int
-) -> list[Membership]:
+) -> list[GroupMembership]:
     """List the groups around a principal, at any distance, by id. A cycle doesn't put a group into itself."""
     around = _groups_around(organization_id, member_id)
-    inner = sa.select(group_members.c.member_id).where(
-        matches(group_members, organization_id, group_id=principals.c.principal_id),
-        group_members.c.member_id.in_(sa.select(around.c.group_id)),
+    inner = principals.alias("inner")
+    named = sa.func.jsonb_build_object("id", inner.c.principal_id, "name", inner.c.name, type_=JSONB)
+    through = sa.select(sa.func.jsonb_agg(aggregate_order_by(named, inner.c.principal_id))).where(
+        matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=inner.c.principal_id),
+        matches(inner, organization_id),
+        inner.c.principal_id.in_(sa.select(around.c.group_id)),
     )
     own = matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
     facts = (
         _count(organization_id, group_members.c.group_id).label("member_count"),
         sa.exists(sa.select(group_members.c.group_id).where(own)).label("direct"),
-        sa.func.array(inner.scalar_subquery(), type_=sa.ARRAY(sa.Uuid)).label("through"),
+        sa.func.coalesce(through.scalar_subquery(), sa.literal([], JSONB)).label("through"),
+        principals.c.principal_id.label("id"),
     )
-    found = sa.select(*columns_of(principals, Membership, *facts)).where(
+    found = sa.select(*columns_of(principals, GroupMembership, *facts)).where(
         principals.c.organization_id == organization_id,
         principals.c.principal_id.in_(sa.select(around.c.group_id)),
         principals.c.principal_id != member_id,
     )
     statement = rows_after(found, principals.c.principal_id, after=after, limit=limit)
-    return await find_rows(connection, statement, Membership)
+    return await find_rows(connection, statement, GroupMembership)
 
 
 def _facts(organization_id: UUID) -> tuple[Any, ...]:
@@ -189,15 +167,6 @@ async def delete_clients(connection: Connection, organization_id: UUID, *, ids: 
 
 MOST_PEOPLE = 100
 """The most people to examine, since each has separate groups and classes."""
-
-
-@dataclass(frozen=True, slots=True)
-class LostResources:
-    """The number of resources of a type that a person would lose."""
-
-    principal_id: UUID
-    resource_type: str
-    count: int
 
 
 # Active people and service accounts among these principals, or in groups among them.
@@ -300,7 +269,7 @@ async def count_people(connection: Connection, organization_id: UUID, *, member_
 
 async def list_losses(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
-) -> list[LostResources]:
+) -> dict[UUID, list[ResourceCount]]:
     """Count by type the resources each of the first people would lose if these members were not in the group."""
     parameters = {
         "organization_id": organization_id,
@@ -308,4 +277,7 @@ async def list_losses(
         "member_ids": list(member_ids),
         "limit": MOST_PEOPLE,
     }
-    return await find_rows(connection, _LOSSES, LostResources, parameters)
+    losses: dict[UUID, list[ResourceCount]] = {}
+    for row in (await connection.execute(_LOSSES, parameters)).mappings():
+        losses.setdefault(row["principal_id"], []).append(ResourceCount(**row))
+    return losses

@@ -1,14 +1,12 @@
 """Users, created and changed by admins in bulk. An organization always keeps an active admin."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
-from carrel.wire.common import SecondFactor
 from carrel.wire.fields import normal_email
 from carrel.wire.people import AdminUsersCountRequest, AdminUsersCountResponse
 from service.audit.service import Change, record_all, record_unattended
@@ -61,12 +59,13 @@ async def list_users(
     rows = await listing.list_users(
         connection, caller.organization_id, filters=request, ids=request.ids, **cursor.window
     )
-    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    ids = [row.principal_id for row in page.items]
-    factors = defaultdict[UUID, list[SecondFactor]](list)
-    for user_id, factor in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
-        factors[user_id].append(factor)
-    users = [_listed_user(row, factors[row.principal_id]) for row in page.items]
+    page = cursor.page(rows, position=lambda row: [str(row.id)])
+    ids = [row.id for row in page.items]
+    factors = await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids)
+    users = [
+        row.model_copy(update={"has_second_factor": row.id in factors, "second_factors": factors.get(row.id, [])})
+        for row in page.items
+    ]
     return wire.AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
 
 
@@ -145,11 +144,6 @@ def to_user(row: Principal) -> wire.User:
     return wire.User(
         id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active
     )
-
-
-def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> wire.ListedUser:
-    more = {"id": row.principal_id, "has_second_factor": bool(factors), "second_factors": factors}
-    return wire.ListedUser.model_validate(asdict(row) | more)
 
 
 def _refuse_duplicates(emails: Sequence[str]) -> None:
