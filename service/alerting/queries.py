@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.alerts import AlertKind
 from service.auth.callers import Caller
 from service.platform.identifiers import to_uuid, uuid7
-from service.platform.sql import as_member, columns_of, count_rows, find_row, find_rows, in_array, matches
+from service.platform.sql import as_member, columns_of, count_rows, delete_rows, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
 from service.schema.catalog import docstore_failures, docstore_syncs, sources
 from service.schema.identity import principals
@@ -190,10 +190,9 @@ async def list_alerts(
 async def delete_old(connection: Connection, organization_id: UUID) -> None:
     """Delete alerts and deliveries `KEPT` after the end or the last message, and the leases of old runs."""
     old = func.now() - KEPT
-    is_old = func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old
-    await connection.execute(delete(alerts).where(alerts.c.organization_id == organization_id, is_old))
-    done = and_(alert_leases.c.expires_at.is_(None), alert_leases.c.reported_at < old)
-    await connection.execute(delete(alert_leases).where(alert_leases.c.organization_id == organization_id, done))
+    await delete_rows(connection, alerts, organization_id, func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old)
+    done = alert_leases.c.expires_at.is_(None), alert_leases.c.reported_at < old
+    await delete_rows(connection, alert_leases, organization_id, *done)
 
 
 def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:

@@ -2,7 +2,6 @@
 read from indexes. For many, the list is walked first, and an unfilled page is then completed."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
@@ -11,23 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.access import AccessThrough, HolderType
-from carrel.wire.common import ResourceIdentifier, ResourceType
+from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceType, UserPrincipal
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
 from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
 from service.schema.identity import api_keys, group_members, principals, resources, service_account_tokens
 from service.schema.signin import oauth_access_tokens, oauth_clients
-
-
-@dataclass(frozen=True, slots=True)
-class EffectivePrincipal:
-    """A group or person with a role; groups have no address."""
-
-    principal_id: UUID
-    kind: str
-    name: str
-    email: str | None
-
 
 FEW = 32
 """The most classes or groups to query directly for a page."""
@@ -221,7 +209,7 @@ ORDER BY p.principal_id
 
 async def list_effective_principals(
     connection: Connection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
-) -> list[EffectivePrincipal]:
+) -> list[Principal]:
     """List every group and active person with a direct or inherited role in a class, each once, ordered by id."""
     parameters = {
         "organization_id": organization_id,
@@ -231,7 +219,13 @@ async def list_effective_principals(
         "few": FEW,
         "stretch": STRETCH,
     }
-    return await find_rows(connection, _EFFECTIVE_PRINCIPALS, EffectivePrincipal, parameters)
+    return await find_rows(connection, _EFFECTIVE_PRINCIPALS, _to_principal, parameters)
+
+
+def _to_principal(*, principal_id: UUID, kind: str, name: str, email: str | None) -> Principal:
+    if kind == "group":
+        return GroupPrincipal(id=str(principal_id), name=name)
+    return UserPrincipal(id=str(principal_id), name=name, email=email or "")
 
 
 # `around` are the readers, the organization of the people among them, and the groups that any of these is in.

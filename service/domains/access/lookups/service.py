@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import permissions as wire
 from carrel.wire.access import AccessThrough
-from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceReference, UserPrincipal
+from carrel.wire.common import ResourceIdentifier, ResourceReference
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
@@ -29,20 +30,20 @@ async def list_authorized_principals(
     rows = await queries.list_effective_principals(
         connection, caller.organization_id, access_class=resource.access_class, **cursor.window
     )
-    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    page = cursor.page(rows, position=lambda row: [row.id])
     through: dict[str, list[AccessThrough]] | None = None
     if request.with_through:
-        through = {str(row.principal_id): [] for row in page.items}
+        through = {row.id: [] for row in page.items}
         for reader_id, way in await queries.list_ways(
             connection,
             caller.organization_id,
             access_class=resource.access_class,
-            readers=[row.principal_id for row in page.items],
+            readers=[UUID(row.id) for row in page.items],
             most=MOST_THROUGH,
         ):
             through[str(reader_id)].append(way)
     return wire.ListAuthorizedPrincipalsForResourceResponse(
-        principals=[_principal(row) for row in page.items], next_page_token=page.next_page_token, through=through
+        principals=page.items, next_page_token=page.next_page_token, through=through
     )
 
 
@@ -57,12 +58,6 @@ async def list_authorized_resources(
     return wire.ListAuthorizedResourcesResponse(
         resources=[resource for _, resource in page.items], next_page_token=page.next_page_token
     )
-
-
-def _principal(row: queries.EffectivePrincipal) -> Principal:
-    if row.kind == "group":
-        return GroupPrincipal(id=str(row.principal_id), name=row.name)
-    return UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email or "")
 
 
 async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoAmIRequest) -> wire.WhoAmIResponse:

@@ -76,11 +76,11 @@ async def delete_account(
     # A token that was being minted is committed by now, so it is seen.
     stopped = await queries.revoke_tokens_of(connection, caller.organization_id, account_id=account_id)
     await leave_all_groups(connection, caller, member_id=account_id)
-    worked = sum(row.worked for row in stopped)
+    worked = sum(stopped.values())
     account = Change("serviceAccount.delete", "serviceAccount", account_id, {"revokedTokenCount": worked})
     tokens = [
-        Change("serviceAccountToken.revoke", "serviceAccountToken", row.token_id, {"serviceAccountId": str(account_id)})
-        for row in stopped
+        Change("serviceAccountToken.revoke", "serviceAccountToken", token_id, {"serviceAccountId": str(account_id)})
+        for token_id in stopped
     ]
     await record_all(connection, caller, changes=[account, *tokens])
     return wire.AdminServiceAccountsDeleteResponse(service_account_id=account_id, revoked_token_count=worked)

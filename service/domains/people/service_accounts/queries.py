@@ -34,14 +34,6 @@ _TOKEN = sql.columns_of(service_account_tokens, ServiceAccountToken, credential_
 
 
 @dataclass(frozen=True, slots=True)
-class RevokedToken:
-    """A newly revoked token; `worked` is False if it had already expired."""
-
-    token_id: UUID
-    worked: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ReachedCollection:
     """A collection open to the caller, with the number of all such collections, and of those open to changes."""
 
@@ -177,7 +169,8 @@ async def revoke_token(connection: Connection, organization_id: UUID, *, token_i
     return await sql.revoke(connection, service_account_tokens, organization_id, token_id=token_id)
 
 
-async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, account_id: UUID) -> list[RevokedToken]:
+async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, account_id: UUID) -> dict[UUID, bool]:
+    """Revoke an account's tokens; return whether each newly revoked token worked, or had already expired."""
     statement = (
         update(service_account_tokens)
         .where(
@@ -189,7 +182,7 @@ async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, acc
             service_account_tokens.c.token_id, (service_account_tokens.c.expires_at > func.now()).label("worked")
         )
     )
-    return await sql.find_rows(connection, statement, RevokedToken)
+    return {row.token_id: row.worked for row in await connection.execute(statement)}
 
 
 def _tokens(organization_id: UUID) -> Select[*tuple[Any, ...]]:
