@@ -32,8 +32,6 @@ _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of a page with an anchor."""
-
     level: int
     text: str
     anchor: str
@@ -41,8 +39,6 @@ class Heading:
 
 @dataclass(frozen=True)
 class DocumentationPage:
-    """A page of the documentation: HTML, headings, and all anchors."""
-
     name: str
     body: str
     headings: Sequence[Heading]

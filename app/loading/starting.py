@@ -40,8 +40,6 @@ READERS = "start.readers"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A flow with its parameters."""
-
     flow: str
     parameters: Mapping[str, Any]
 
@@ -56,8 +54,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The missing part of a form, and a remedy."""
-
     message: str
     hint: str
 

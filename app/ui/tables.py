@@ -53,8 +53,6 @@ Mode = Literal["open", "one", "many"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell's text and tooltip."""
-
     text: str
     more: str
 
@@ -76,8 +74,6 @@ ALL_ROWS: PageAsked = {"page_size": 1000, "page_token": None}
 
 @dataclass(frozen=True, slots=True)
 class ItemsPage(Generic[Item]):
-    """A page of a list, and the token of the next page."""
-
     items: Sequence[Item]
     next_page_token: str | None = None
 

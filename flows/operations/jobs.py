@@ -45,8 +45,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run."""
-
     summary: Summary
     plan: Plan
     scanned: Scanned

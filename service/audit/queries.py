@@ -184,16 +184,12 @@ async def delete_texts_of(connection: Connection, organization_id: UUID, *, prin
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an entry in the log, newest first."""
-
     at: datetime
     audit_log_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The author and time of an object's last change."""
-
     actor_name: str | None
     at: datetime
 

@@ -52,8 +52,6 @@ class PrincipalSummary:
 
 @dataclass(frozen=True)
 class Organization:
-    """An organization and its settings."""
-
     organization_id: UUID
     name: str
     domain: str
@@ -352,8 +350,6 @@ def user_as(name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
 
 @dataclass(frozen=True)
 class Membership:
-    """A direct membership in a group."""
-
     group_id: UUID
     member_id: UUID
     member_is_group: bool

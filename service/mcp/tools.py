@@ -24,8 +24,6 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call, in the HTTP request with the authenticated caller."""
-
     request: Request
     runtime: Runtime
     caller: Caller

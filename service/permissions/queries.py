@@ -344,8 +344,6 @@ def is_deployed(caller: Reader) -> tuple[sa.ColumnElement[bool], ...]:
 
 @dataclass(frozen=True)
 class ClassReader:
-    """A principal with a role in an access class."""
-
     access_class: int
     principal_id: UUID
     role: str
@@ -353,8 +351,6 @@ class ClassReader:
 
 @dataclass(frozen=True)
 class Grant:
-    """A role that a principal was granted."""
-
     principal_id: UUID
     role: str
     kind: str

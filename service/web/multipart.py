@@ -46,8 +46,6 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A received form: text fields by name, and the file."""
-
     fields: dict[str, str]
     file: ReceivedFile
 

@@ -30,8 +30,6 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """At most a page size of items, and the token of the next page, if any."""
-
     items: list[Item]
     next_page_token: str | None
 

@@ -61,8 +61,6 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An open or expired invitation."""
-
     organization_id: UUID
     organization_name: str
     principal_id: UUID

@@ -124,8 +124,6 @@ async def find_signed_in(runtime: Runtime, browser: Browser) -> SignedIn | None:
 
 @dataclass(frozen=True)
 class OwnPage:
-    """A page about the signed-in person's own account."""
-
     request: Request
     runtime: Runtime
     browser: Browser

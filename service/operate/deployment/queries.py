@@ -18,8 +18,6 @@ from service.schema.tables import deployment
 
 
 class Sealed(NamedTuple):
-    """A column of sealed secrets, the id of the rows, and the organization's key."""
-
     secret: Column[Any]
     row_id: Column[Any]
     key: Callable[[Keys, UUID], bytes]

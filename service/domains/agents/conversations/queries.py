@@ -42,8 +42,6 @@ class StoredPassage:
 
 @dataclass(frozen=True, slots=True)
 class CompletedTurn:
-    """A completed turn: a message and the reply."""
-
     turn_id: UUID
     message: str
     reply: str
@@ -51,8 +49,6 @@ class CompletedTurn:
 
 @dataclass(frozen=True, slots=True)
 class JudgedTurn:
-    """A turn with feedback."""
-
     conversation_id: UUID
     status: str
 

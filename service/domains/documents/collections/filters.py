@@ -28,8 +28,6 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Condition(Comparison):
-    """A filter with a parsed value."""
-
     value: Value
 
 

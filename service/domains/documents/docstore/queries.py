@@ -38,8 +38,6 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class SyncKey:
-    """The id of a sync with the organization's."""
-
     organization_id: UUID
     sync_id: UUID
 
@@ -76,8 +74,6 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A code and a message about a run."""
-
     code: str
     message: str
 

@@ -35,8 +35,6 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ReportKey:
-    """A report's number and source."""
-
     organization_id: UUID
     source_id: UUID
     report_no: int

@@ -48,8 +48,6 @@ class StoredGroup:
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A person or group directly in a group."""
-
     group_id: UUID
     principal_id: UUID
     kind: str

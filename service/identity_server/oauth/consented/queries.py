@@ -24,8 +24,6 @@ BEFORE_ALL = (NIL, NIL)  # the ids of client and person before all others
 
 @dataclass(frozen=True, slots=True)
 class ReadableCollection:
-    """A collection readable by the person."""
-
     collection_id: UUID
     name: str
 

@@ -58,8 +58,6 @@ class RelyingParty:
 
 @dataclass(frozen=True)
 class NewCredential:
-    """A new credential from an authenticator."""
-
     credential_id: bytes
     public_key: bytes
     sign_count: int

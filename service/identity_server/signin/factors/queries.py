@@ -30,8 +30,6 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Passkey:
-    """A passkey, loaded to verify a signature."""
-
     factor_id: UUID
     organization_id: UUID
     organization_name: str
@@ -51,8 +49,6 @@ class PasskeyUse:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A pending sign-in."""
-
     organization_id: UUID
     organization_name: str
     principal_id: UUID

@@ -51,8 +51,6 @@ class LeftSession:
 
 @dataclass(frozen=True)
 class ChosenProvider:
-    """The ids of a provider and its organization."""
-
     organization_id: UUID
     provider_id: UUID
     entered: InitVar[str] = ""  # not kept: the column enters the organization (set_organization)

@@ -97,8 +97,6 @@ MOST_SHOWN = 100
 
 @dataclass(frozen=True)
 class Way:
-    """A provider's name, and the address of its sign-in link."""
-
     name: str
     address: str
 
