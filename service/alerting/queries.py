@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, Uuid, and_, case, cast, delete, exists, fu
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.alerts import AlertKind
+from carrel.wire.alerts import Alert, AlertKind
+from service.alerting.wording import reason_of
 from service.auth.callers import Caller
 from service.platform.identifiers import to_uuid, uuid7
 from service.platform.sql import as_member, columns_of, count_rows, delete_rows, find_row, find_rows, in_array, matches
@@ -28,36 +29,6 @@ _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAlert:
-    """A problem, open until `ended_at`."""
-
-    alert_id: UUID
-    kind: AlertKind
-    name: str
-    code: str
-    quarantined_count: int | None
-    subject: str
-    flow: str | None
-    document_count: int | None
-    flow_run_id: UUID | None
-    began_at: datetime
-    told_at: datetime
-    ended_at: datetime | None
-    acknowledged_at: datetime | None
-    acknowledged_by: str | None
-    snoozed_until: datetime | None
-
-    @property
-    def sync_id(self) -> UUID | None:
-        """The sync of the alert; None for subjects of runs (see `reports`) and schedules."""
-        return to_uuid(self.subject)
-
-    @property
-    def source_id(self) -> UUID | None:
-        return to_uuid(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
-
-
-@dataclass(frozen=True, slots=True)
 class Lease:
     """An expected report, now overdue."""
 
@@ -70,23 +41,34 @@ class Lease:
     flow_run_id: UUID | None
 
 
-_ALERT = columns_of(
-    alerts,
-    StoredAlert,
+_ALERT = (
+    *(alerts.c[name] for name in Alert.model_fields if name in alerts.c and name not in {"kind", "acknowledged_by"}),
+    alerts.c.subject,
     as_member(alerts.c.kind, AlertKind),
     select(principals.c.name)
-    .where(matches(principals, alerts.c.organization_id, principal_id=alerts.c.acknowledged_by))
+    .where(
+        matches(principals, alerts.c.organization_id, principal_id=alerts.c.acknowledged_by),
+        alerts.c.acknowledged_at.is_not(None),
+    )
     .correlate(alerts)
     .scalar_subquery()
     .label("acknowledged_by"),
 )
 
 
+def _to_alert(*, subject: str, **columns: Any) -> Alert:
+    # The subjects of runs (see `reports`) and schedules are neither syncs nor sources.
+    source_id = to_uuid(subject.removeprefix(SOURCE)) if subject.startswith(SOURCE) else None
+    text = reason_of(columns["code"], columns["quarantined_count"])
+    return Alert(**columns, text=text, sync_id=to_uuid(subject), source_id=source_id)
+
+
 async def begin_alert(
     connection: Connection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
-) -> StoredAlert | None:
-    """Begin or update the alert about a subject. Return it if people must be notified, else None: of a new state, which
-    clears the acknowledgement, or a day after the last message if unacknowledged; never if snoozed."""
+) -> tuple[Alert, bool] | None:
+    """Begin or update the alert about a subject. Return it if people must be notified, and whether it began now, else
+    None. Notifications are due of a new state, which clears the acknowledgement, or a day after the last message if
+    unacknowledged; never if snoozed."""
     row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
     statement = insert(alerts).values(row)
     new = statement.excluded
@@ -102,17 +84,22 @@ async def begin_alert(
             "told_at": case((is_told, func.now()), else_=alerts.c.told_at),
             "acknowledged_at": case((changed, null()), else_=alerts.c.acknowledged_at),
         },
-    ).returning(*_ALERT, (alerts.c.told_at == func.now()).label("is_told"))
+    ).returning(
+        *_ALERT,
+        (alerts.c.told_at == func.now()).label("is_told"),
+        (alerts.c.told_at == alerts.c.began_at).label("is_new"),
+    )
     row = dict((await connection.execute(upsert)).mappings().one())
-    return StoredAlert(**row) if row.pop("is_told") else None
+    is_told, is_new = row.pop("is_told"), row.pop("is_new")
+    return (_to_alert(**row), is_new) if is_told else None
 
 
 async def end_alerts(
     connection: Connection, organization_id: UUID, *, kind: AlertKind, subjects: Collection[str]
-) -> list[StoredAlert]:
+) -> list[Alert]:
     which = matches(alerts, organization_id, kind=kind), in_array(alerts.c.subject, subjects)
     statement = update(alerts).where(*which, alerts.c.ended_at.is_(None)).values(ended_at=func.now())
-    return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
+    return await find_rows(connection, statement.returning(*_ALERT), _to_alert)
 
 
 async def move_alert(connection: Connection, organization_id: UUID, *, kind: AlertKind, subject: str, to: str) -> None:
@@ -131,7 +118,7 @@ async def lock_alerts(connection: Connection, organization_id: UUID) -> None:
     await connection.execute(select(func.pg_advisory_xact_lock(key)))
 
 
-async def end_settled(connection: Connection, organization_id: UUID) -> list[StoredAlert]:
+async def end_settled(connection: Connection, organization_id: UUID) -> list[Alert]:
     """End and return the open alerts about sources and syncs with everything loaded, or deleted."""
     own, subject = alerts.c.organization_id == organization_id, alerts.c.subject
     is_source, is_sync = subject.startswith(SOURCE), ~subject.contains("/")
@@ -149,7 +136,7 @@ async def end_settled(connection: Connection, organization_id: UUID) -> list[Sto
         and_(is_sync, alerts.c.kind == AlertKind.SYNC_BEHIND, ~sync),
     )
     statement = update(alerts).where(own, alerts.c.ended_at.is_(None), settled).values(ended_at=func.now())
-    return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
+    return await find_rows(connection, statement.returning(*_ALERT), _to_alert)
 
 
 async def find_quarantine(connection: Connection, caller: Caller, *, ledger: str | None) -> tuple[UUID, int] | None:
@@ -170,21 +157,21 @@ async def update_alert(
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def find_alert(connection: Connection, organization_id: UUID, *, alert_id: UUID) -> StoredAlert | None:
+async def find_alert(connection: Connection, organization_id: UUID, *, alert_id: UUID) -> Alert | None:
     statement = select(*_ALERT).where(matches(alerts, organization_id, alert_id=alert_id))
-    return await find_row(connection, statement, StoredAlert)
+    return await find_row(connection, statement, _to_alert)
 
 
 async def list_alerts(
     connection: Connection, organization_id: UUID, *, is_open: bool, before: UUID | None, limit: int
-) -> list[StoredAlert]:
+) -> list[Alert]:
     """List alerts, newest first; with `is_open`, only open alerts."""
     statement = select(*_ALERT).where(alerts.c.organization_id == organization_id)
     if is_open:
         statement = statement.where(alerts.c.ended_at.is_(None))
     if before is not None:
         statement = statement.where(alerts.c.alert_id < before)
-    return await find_rows(connection, statement.order_by(alerts.c.alert_id.desc()).limit(limit), StoredAlert)
+    return await find_rows(connection, statement.order_by(alerts.c.alert_id.desc()).limit(limit), _to_alert)
 
 
 async def delete_old(connection: Connection, organization_id: UUID) -> None:

@@ -7,10 +7,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.alerts import AlertKind
+from carrel.wire.alerts import Alert, AlertKind
 from carrel.wire.fields import format_instant
 from service.alerting import queries
-from service.alerting.queries import StoredAlert
 from service.alerting.sending import queries as sending_queries
 from service.alerting.sending.queries import Rule
 from service.alerting.sending.task import LEFT_OUT, enqueue_deliveries
@@ -46,11 +45,11 @@ class Telling:
         beginning. `values`: name, code, and other columns of the alert."""
         state = f"{values['code']} {values.setdefault('quarantined_count', None)}"
         await queries.lock_alerts(self.connection, self.organization_id)
-        alert = await queries.begin_alert(
+        begun = await queries.begin_alert(
             self.connection, self.organization_id, subject=subject, values={"kind": kind, "state": state, **values}
         )
-        is_new = alert is not None and alert.told_at == alert.began_at
-        if alert is not None and (is_new or not quiet):
+        if begun is not None and (begun[1] or not quiet):
+            alert, is_new = begun
             await self._tell(alert, what=BEGAN if is_new else CONTINUES)
 
     async def end(self, kind: AlertKind, *subjects: str) -> None:
@@ -119,7 +118,7 @@ class Telling:
         workbench = self.runtime.settings.workbench_url
         return {} if workbench is None else {"link": f"{workbench}/{page}"}
 
-    async def _tell(self, alert: StoredAlert, *, what: str, rule_id: UUID | None = None) -> None:
+    async def _tell(self, alert: Alert, *, what: str, rule_id: UUID | None = None) -> None:
         rules = await sending_queries.take_rules_about(
             self.connection, self.organization_id, kind=alert.kind, name=alert.name, rule_id=rule_id
         )
@@ -138,11 +137,11 @@ class Telling:
         await self.send(rules, what=what, about=about, alert_id=alert.alert_id)
 
 
-def _is_about(rule: Rule, alert: StoredAlert) -> bool:
+def _is_about(rule: Rule, alert: Alert) -> bool:
     return rule.enabled and alert.kind in rule.kinds and (not rule.names or alert.name in rule.names)
 
 
-def _page_of(alert: StoredAlert) -> str:
+def _page_of(alert: Alert) -> str:
     """Return the workbench page about an alert: the sync or run, else the page for the kind."""
     if alert.sync_id is not None:
         return f"syncs?sync={alert.sync_id}"

@@ -1,7 +1,6 @@
 """Rules for sending alerts, for admins; and admins' view of alerts and deliveries."""
 
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -12,13 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire import alerts as wire
 from carrel.wire.fields import format_instant
 from service.alerting import queries as alert_queries
-from service.alerting.queries import StoredAlert
 from service.alerting.sending import queries
 from service.alerting.sending.queries import Rule
 from service.alerting.sending.task import TEST, enqueue_deliveries
 from service.alerting.sending.webhooks import check_url, new_secret
 from service.alerting.telling import Telling
-from service.alerting.wording import reason_of
 from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
@@ -169,9 +166,7 @@ async def list_alerts(
         connection, caller.organization_id, is_open=request.only_open, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
-    return wire.AdminAlertsListResponse(
-        alerts=[wire.Alert(**_to_alert(row)) for row in page.items], next_page_token=page.next_page_token
-    )
+    return wire.AdminAlertsListResponse(alerts=page.items, next_page_token=page.next_page_token)
 
 
 async def end_alert(
@@ -200,9 +195,8 @@ async def _change_alert(
 ) -> dict[str, Any]:
     organization_id = caller.organization_id
     changed = values and await alert_queries.update_alert(connection, organization_id, alert_id=alert_id, values=values)
-    alert = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)
-    if alert is None:
-        raise NotFound("There is no such alert in this organization.", code="alert_not_found")
+    found = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)
+    alert = required(found, NotFound("There is no such alert in this organization.", code="alert_not_found"))
     if changed:
         details = {"kind": alert.kind, "code": alert.code}
         if action == "update":
@@ -211,15 +205,7 @@ async def _change_alert(
                 "snoozedUntil": alert.snoozed_until and format_instant(alert.snoozed_until),
             }
         await record(connection, caller, f"alert.{action}", "alert", alert_id, details=details)
-    return _to_alert(alert)
-
-
-def _to_alert(row: StoredAlert) -> dict[str, Any]:
-    ids = {"sync_id": row.sync_id, "source_id": row.source_id}
-    acknowledged_by = row.acknowledged_by if row.acknowledged_at else None
-    text = reason_of(row.code, row.quarantined_count)
-    members = {**asdict(row), **ids, "acknowledged_by": acknowledged_by, "text": text}
-    return {name: value for name, value in members.items() if name in wire.Alert.model_fields}
+    return dict(alert)
 
 
 def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
