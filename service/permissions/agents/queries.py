@@ -1,7 +1,6 @@
 """SQL of the agents deployed to a reader, and of the documents and collections reachable by a program through them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import Select, case, func, select
@@ -20,14 +19,6 @@ from service.schema.indexing import space_documents
 
 _collection_resources = resources.alias("collection_resources")
 _document_resources = resources.alias("document_resources")
-
-
-@dataclass(frozen=True, slots=True)
-class AgentWithoutSearch:
-    """An agent without searchable collections, with the total number of agents without any."""
-
-    name: str
-    total: int
 
 
 async def list_deployed_agents(
@@ -55,8 +46,9 @@ async def count_documents_through_agents(connection: Connection, caller: Caller)
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> list[AgentWithoutSearch]:
-    """List the first agents, by id, that a program may message as the caller without any searchable collection."""
+async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> tuple[list[str], int]:
+    """Name the first agents, by id, that a program may message as the caller without any searchable collection; and
+    count all of them."""
     having_some = select(agent_collections.c.agent_id).where(matches(agent_collections, caller.organization_id))
     statement = (
         select(agents.c.name, func.count().over().label("total"))
@@ -70,7 +62,8 @@ async def list_agents_without_search(connection: Connection, caller: Caller, *, 
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
-    return await find_rows(connection, statement, AgentWithoutSearch)
+    rows = (await connection.execute(statement)).all()
+    return [row.name for row in rows], rows[0].total if rows else 0
 
 
 def _select_searchable(caller: Caller) -> Select[UUID]:

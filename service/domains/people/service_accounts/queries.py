@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Label, Select, Text, case, cast, exists, func, or_, select, update
@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import Role
-from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
+from carrel.wire.service_accounts import ReachedAgent, ReachedCollection, ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
@@ -21,6 +21,7 @@ from service.schema.identity import class_readers, principals, resources, servic
 from service.schema.indexing import space_documents
 from service.schema.search import audit_entries
 
+Row = TypeVar("Row", ReachedAgent, ReachedCollection)
 _ACCOUNT = sql.columns_of(
     principals,
     ServiceAccount,
@@ -34,25 +35,12 @@ _TOKEN = sql.columns_of(service_account_tokens, ServiceAccountToken, credential_
 
 
 @dataclass(frozen=True, slots=True)
-class ReachedCollection:
-    """A collection open to the caller, with the number of all such collections, and of those open to changes."""
+class Reached(Generic[Row]):
+    """The first collections or agents, the number of all, and of those open to changes, or closed to programs."""
 
-    collection_id: UUID
-    name: str
-    role: Role
-    total: int
-    editable: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReachedAgent:
-    """An agent deployed to the caller, with the number of all such agents, and of those closed to programs."""
-
-    agent_id: UUID
-    name: str
-    api_access_enabled: bool
-    total: int
-    closed: int
+    first: Sequence[Row] = ()
+    total: int = 0
+    noted: int = 0
 
 
 async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
@@ -228,22 +216,22 @@ async def list_granted_groups(connection: Connection, caller: Caller, *, limit: 
 
 async def list_reached_collections(
     connection: Connection, caller: Caller, *, at_least: Role, limit: int
-) -> list[ReachedCollection]:
+) -> Reached[ReachedCollection]:
     editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     statement = (
         select(
-            collections.c.collection_id,
-            collections.c.name,
+            collections.c.collection_id.label("document_collection_id"),
+            collections.c.name.label("collection_name"),
             sql.as_member(_role(caller), Role),
             func.count().over().label("total"),
-            func.count().filter(editable).over().label("editable"),
+            func.count().filter(editable).over().label("noted"),
         )
         .join(resources, resources.c.object_id == collections.c.collection_id)
         .where(*_reached_conditions(caller, at_least=at_least))
         .order_by(collections.c.collection_id)
         .limit(limit)
     )
-    return await sql.find_rows(connection, statement, ReachedCollection)
+    return await _find_reached(connection, statement, ReachedCollection)
 
 
 async def count_fruitless_collections(connection: Connection, caller: Caller) -> int:
@@ -267,14 +255,14 @@ async def count_fruitless_collections(connection: Connection, caller: Caller) ->
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_reached_agents(connection: Connection, caller: Caller, *, limit: int) -> list[ReachedAgent]:
+async def list_reached_agents(connection: Connection, caller: Caller, *, limit: int) -> Reached[ReachedAgent]:
     statement = (
         select(
             agents.c.agent_id,
-            agents.c.name,
+            agents.c.name.label("agent_name"),
             agents.c.api_access_enabled,
             func.count().over().label("total"),
-            func.count().filter(~agents.c.api_access_enabled).over().label("closed"),
+            func.count().filter(~agents.c.api_access_enabled).over().label("noted"),
         )
         .join(resources, resources.c.object_id == agents.c.agent_id)
         .where(
@@ -285,7 +273,12 @@ async def list_reached_agents(connection: Connection, caller: Caller, *, limit: 
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
-    return await sql.find_rows(connection, statement, ReachedAgent)
+    return await _find_reached(connection, statement, ReachedAgent)
+
+
+async def _find_reached(connection: Connection, statement: Select[Any], kind: type[Row]) -> Reached[Row]:
+    rows = (await connection.execute(statement)).mappings().all()
+    return Reached([kind(**row) for row in rows], rows[0]["total"], rows[0]["noted"]) if rows else Reached()
 
 
 def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:

@@ -1,8 +1,7 @@
 """The reach of a token, checked by the code of real requests, so a preview can't differ from the token."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -14,17 +13,12 @@ from service.auth.authorization import callable_by
 from service.auth.callers import Caller, load_service_account_caller
 from service.domains.people.service_accounts import queries
 from service.domains.people.service_accounts.accounts import get_token, unknown_account
-from service.permissions.agents.queries import (
-    AgentWithoutSearch,
-    count_documents_through_agents,
-    list_agents_without_search,
-)
+from service.domains.people.service_accounts.queries import Reached
+from service.permissions.agents.queries import count_documents_through_agents, list_agents_without_search
 from service.runtime import Runtime
 
 MOST_NAMED = 1000
 MOST_IN_WARNING = 3
-
-Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -36,11 +30,12 @@ class Reach:
     editable_documents: int = 0
     through_groups: int = 0
     groups: Sequence[str] = ()
-    collections: Sequence[queries.ReachedCollection] = ()
+    collections: Reached[wire.ReachedCollection] = field(default_factory=Reached[wire.ReachedCollection])
     fruitless: int = 0
-    agents: Sequence[queries.ReachedAgent] = ()
+    agents: Reached[wire.ReachedAgent] = field(default_factory=Reached[wire.ReachedAgent])
     through_agents: int = 0
-    without_search: Sequence[AgentWithoutSearch] = ()
+    without_search: Sequence[str] = ()
+    without_search_count: int = 0
 
 
 async def preview_reach(
@@ -88,11 +83,13 @@ async def _reach(connection: Connection, bearer: Caller) -> Reach:
         found = await queries.list_reached_collections(connection, bearer, at_least=least, limit=MOST_NAMED)
         reach = replace(reach, collections=found)
     if Scope.AGENT_MESSAGE in scopes:
+        names, count = await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1)
         reach = replace(
             reach,
             agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED),
             through_agents=await count_documents_through_agents(connection, bearer),
-            without_search=await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1),
+            without_search=names,
+            without_search_count=count,
         )
     return reach
 
@@ -113,23 +110,13 @@ def _response(
         endpoints=endpoints,
         document_count=reach.documents,
         editable_document_count=reach.editable_documents,
-        collections=[
-            wire.ReachedCollection(document_collection_id=row.collection_id, collection_name=row.name, role=row.role)
-            for row in reach.collections
-        ],
-        collection_count=_count(reach.collections, lambda row: row.total),
-        agents=[
-            wire.ReachedAgent(agent_id=row.agent_id, agent_name=row.name, api_access_enabled=row.api_access_enabled)
-            for row in reach.agents
-        ],
-        agent_count=_count(reach.agents, lambda row: row.total),
+        collections=list(reach.collections.first),
+        collection_count=reach.collections.total,
+        agents=list(reach.agents.first),
+        agent_count=reach.agents.total,
         agent_document_count=reach.through_agents,
         warnings=warnings,
     )
-
-
-def _count(rows: Sequence[Row], count: Callable[[Row], int]) -> int:
-    return count(rows[0]) if rows else 0
 
 
 def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
@@ -143,11 +130,7 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
         yield "Without scopes, a token can't call any operation."
     if Scope.CATALOG_READ in scopes:
         yield from _reading_warnings(reach)
-    if (
-        Scope.CATALOG_WRITE in scopes
-        and not reach.editable_documents
-        and not _count(reach.collections, lambda row: row.editable)
-    ):
+    if Scope.CATALOG_WRITE in scopes and not reach.editable_documents and not reach.collections.noted:
         yield (
             "It may not change any existing document or collection. It can add its own; for others it needs the role "
             "EDITOR."
@@ -162,7 +145,7 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
 
 
 def _messaging_warnings(reach: Reach) -> Iterator[str]:
-    deployed, closed = _count(reach.agents, lambda row: row.total), _count(reach.agents, lambda row: row.closed)
+    deployed, closed = reach.agents.total, reach.agents.noted
     if not deployed:
         yield "No agent is deployed to the service account, so it can't send messages."
     if closed:
@@ -171,9 +154,9 @@ def _messaging_warnings(reach: Reach) -> Iterator[str]:
             "messages (403). Turn it on with admin/agents/update."
         )
     if reach.without_search:
-        named = _list_names([row.name for row in reach.without_search])
+        named = _list_names(reach.without_search)
         yield (
-            f"It may message {reach.without_search[0].total} of {deployed} agents ({named}), but can't search their "
+            f"It may message {reach.without_search_count} of {deployed} agents ({named}), but can't search their "
             "collections, so they find no answer. Grant the service account the role VIEWER in their collections and "
             "in the documents that it needs."
         )
