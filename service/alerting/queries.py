@@ -59,8 +59,8 @@ _ALERT = (
 def _to_alert(*, subject: str, **columns: Any) -> Alert:
     # The subjects of runs (see `reports`) and schedules are neither syncs nor sources.
     source_id = to_uuid(subject.removeprefix(SOURCE)) if subject.startswith(SOURCE) else None
-    text = reason_of(columns["code"], columns["quarantined_count"])
-    return Alert(**columns, text=text, sync_id=to_uuid(subject), source_id=source_id)
+    reason = reason_of(columns["code"], columns["quarantined_count"])
+    return Alert(**columns, text=reason, sync_id=to_uuid(subject), source_id=source_id)
 
 
 async def begin_alert(
