@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Label, Select, Text, case, cast, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Executable, Label, Select, Text, case, cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -276,9 +276,10 @@ async def list_reached_agents(connection: Connection, caller: Caller, *, limit: 
     return await _find_reached(connection, statement, ReachedAgent)
 
 
-async def _find_reached(connection: Connection, statement: Select[Any], kind: type[Row]) -> Reached[Row]:
+async def _find_reached(connection: Connection, statement: Executable, kind: type[Row]) -> Reached[Row]:
     rows = (await connection.execute(statement)).mappings().all()
-    return Reached([kind(**row) for row in rows], rows[0]["total"], rows[0]["noted"]) if rows else Reached()
+    total, noted = (rows[0]["total"], rows[0]["noted"]) if rows else (0, 0)
+    return Reached([kind(**row) for row in rows], total, noted)
 
 
 def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
