@@ -1,30 +1,15 @@
 """The service's data for pages, read as the signed-in person and cached for a few seconds per session."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import streamlit as st
 
 from app.auth.current import bind_session, key_client, person_client, require_session
 from carrel import Carrel
-from carrel.wire.admin import NamedGroup
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
+from carrel.wire.me import MeResponse
 from carrel.wire.scopes import ApiScope
-
-
-@dataclass(frozen=True)
-class Me:
-    """The signed-in person, as the service currently describes the account."""
-
-    email: str
-    name: str
-    is_admin: bool
-    reranks_by_default: bool | None = None
-    """Whether searches without the option are reranked. None: the service has no endpoint for the question."""
-    groups: tuple[NamedGroup, ...] = ()
-    shares_own: bool = False
-    trash_days: int = 0
 
 
 def client() -> Carrel:
@@ -46,7 +31,7 @@ def client_for_later() -> Callable[[], Carrel]:
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
-def me() -> Me:
+def me() -> MeResponse:
     """Return the signed-in person. An admin whose token doesn't allow administration doesn't count as an admin."""
     found = person_client().me()
     if (client := key_client()) is not None:
@@ -54,11 +39,10 @@ def me() -> Me:
         is_admin = any(user.email == found.email and user.active and user.is_admin for user in users)
     else:
         is_admin = found.is_admin and ApiScope.ADMIN in found.scopes
-    about = found.reranks_by_default, tuple(found.groups), bool(found.shares_own), found.trash_days or 0
-    return Me(found.email, found.name, is_admin, *about)
+    return found.model_copy(update={"is_admin": is_admin})
 
 
-def me_now() -> Me:
+def me_now() -> MeResponse:
     """Return the signed-in person, read again, for actions checked only by the workbench."""
     me.clear()
     return me()

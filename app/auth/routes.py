@@ -194,7 +194,7 @@ class SignIn:
     def _begin_session(self, tokens: Tokens) -> str:
         try:
             with Carrel(access_token=tokens.access_token, v1_base_url=self._v1_base_url) as client:
-                person = Person.of(client.me())
+                person = Person(**dict(client.me()))
             return self._sessions.create(tokens, person)
         except BaseException:
             self._revoke(tokens, whose="a sign-in that failed")

@@ -20,7 +20,6 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from carrel.oauth import AuthorizationRequest, Tokens
-from carrel.wire.me import MeResponse
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -103,7 +102,7 @@ _ONE_THAT_LASTS = "SELECT tokens, person, seen_at FROM sessions WHERE key = ? AN
 
 
 class Person(BaseModel):
-    """A signed-in person, as the service described them at sign-in."""
+    """A signed-in person, as the service described them at sign-in, without changeable facts (being an admin)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -111,11 +110,6 @@ class Person(BaseModel):
     email: str
     name: str
     organization_name: str
-
-    @classmethod
-    def of(cls, me: MeResponse) -> "Person":
-        """Build the stored person from the service's response, without changeable facts (being an admin)."""
-        return cls(id=me.id, email=me.email, name=me.name, organization_name=me.organization_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from app.syncs.labels import find_sync
 from carrel import CarrelError
 from carrel.spreadsheets import from_text
 from carrel.wire.file_names import LEFTOVERS
+from carrel.wire.me import MeResponse
 from flows.operations.options import UploadOptions
 from flows.operations.summary import CREATED, UPDATED
 from flows.runs import Runs, RunsError, RunStatus, UnknownError
@@ -178,7 +179,7 @@ def runs_to_change() -> Runs:
     return _for_admins(api.me_now)
 
 
-def _for_admins(who: Callable[[], api.Me]) -> Runs:
+def _for_admins(who: Callable[[], MeResponse]) -> Runs:
     try:
         require_session()
         is_admin = who().is_admin

@@ -172,7 +172,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     show_text(resource.name)
     before = st.session_state.get(NEWER, before)  # the page's are older, while its dialog alone is drawn again
-    gives, may_edit = not before.own or api.me().shares_own, resource.kind != AGENT
+    gives, may_edit = not before.own or bool(api.me().shares_own), resource.kind != AGENT
     added: list[Principal] | None = []
     if not gives:
         show_text("Owners can't share here; an admin can give access, and an upload can name readers.")

@@ -35,8 +35,6 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Span:
-    """A past period, in steps."""
-
     name: str
     days: int
     bucket: Bucket

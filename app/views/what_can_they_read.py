@@ -30,8 +30,6 @@ ONLY_FIRST, ONLY_SECOND = "first", "second"
 
 @dataclass(frozen=True)
 class ReachQuery:
-    """The query of the list: principal, excluded principal, and filters."""
-
     who: Principal
     without: Principal | None
     query: str

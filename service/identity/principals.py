@@ -19,8 +19,6 @@ MOST_DETAILS = 20
 
 @dataclass(frozen=True)
 class Named:
-    """A principal named in a request."""
-
     principal_id: UUID
     is_group: bool
 

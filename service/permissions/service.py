@@ -79,8 +79,6 @@ def ask_registration(
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A resource registered in a batch."""
-
     _organization_id: UUID
     _row: Mapping[str, object]
     _access: Access

@@ -68,8 +68,6 @@ class ForkedProcess:
 
 @dataclass(eq=False)
 class Child:
-    """A child process, and the channel for orders."""
-
     name: str
     process: ForkedProcess
     orders: socket

@@ -233,7 +233,7 @@ def sign_in(service: RunningService, email: str = "") -> str:
     given = done(app.exchange(sent_back(allowed, APP_URL)["code"], pkce))
     tokens = TokenResponse.model_validate(given).tokens(asked_at=datetime.now(UTC))
     with Carrel(access_token=tokens.access_token, v1_base_url=service.base_url) as client:
-        return current.sessions().create(tokens, Person.of(client.me()))
+        return current.sessions().create(tokens, Person(**dict(client.me())))
 
 
 def draw(view: str, *, session: str, **address: str | list[str]) -> Page:

@@ -45,8 +45,6 @@ class ReportKey:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report on a source, and the number of items received."""
-
     source: str
     collection_id: UUID | None
     fingerprint: str | None

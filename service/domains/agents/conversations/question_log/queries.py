@@ -36,8 +36,6 @@ Filters = AdminQuestionLogQueryRequest | AdminQuestionLogSummarizeRequest | Admi
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a question in the log, newest first."""
-
     at: datetime
     turn_id: UUID
 
