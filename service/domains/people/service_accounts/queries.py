@@ -34,7 +34,7 @@ MINTED = "serviceAccountToken.mint"
 _TOKEN = sql.columns_of(service_account_tokens, ServiceAccountToken, credential_status(service_account_tokens))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reached(Generic[Row]):
     """The first collections or agents, the number of all, and of those open to changes, or closed to programs."""
 
