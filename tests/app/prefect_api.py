@@ -15,8 +15,6 @@ from flows.runs import COUNTS, CSV, DEPLOYMENT, FAILURES, NAMES, PLAN, PLANNED
 
 
 class PrefectServer:
-    """A real Prefect server with runs moved by hand."""
-
     def __init__(self, url: str) -> None:
         self.url = url
         self._http = httpx.Client(base_url=url, timeout=30)

@@ -20,8 +20,6 @@ pytestmark = pytest.mark.timeout(300)
 
 @dataclass
 class Application:
-    """An application for sign-ins that records the callbacks."""
-
     url: str
     answers: list[dict[str, str]] = field(default_factory=list)
     referrers: list[str | None] = field(default_factory=list)

@@ -46,8 +46,6 @@ def _demand(service: RunningService) -> Iterator[None]:
 
 
 class Walk:
-    """A person's way through the pages of the service."""
-
     def __init__(self, page: Page, service: RunningService) -> None:
         self.page, self.service, self.base = page, service, service.settings.issuer
 

@@ -21,8 +21,6 @@ Answer = Callable[[Request], Awaitable[Response] | Response]
 
 @dataclass(frozen=True)
 class Received:
-    """A request received by the server."""
-
     path: str
     headers: dict[str, str]
     body: bytes

@@ -32,8 +32,6 @@ UPLOADERS, SEARCHERS = 6, 64
 
 
 class SlowEmbedder:
-    """Gives meaningless vectors, at a set speed."""
-
     def __init__(self) -> None:
         self.seconds_a_text = SECONDS_A_TEXT
 

@@ -36,8 +36,6 @@ WHERE c.name = %s AND d.deleted_at IS NULL
 
 @dataclass(kw_only=True)
 class Site(RunSite):
-    """A collection of changing documents, indexed again."""
-
     folder: Path
     collection: str
     collection_id: str

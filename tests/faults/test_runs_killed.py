@@ -20,8 +20,6 @@ _PLAN = "catalog/planUpload"
 
 @dataclass(kw_only=True)
 class Site(RunSite):
-    """A folder loaded into the service."""
-
     loader: Loader
 
     def write(self) -> None:

@@ -44,8 +44,6 @@ class FakeModel:
 
 @dataclass(frozen=True)
 class FakeChunk:
-    """A chunk in the chunker's form."""
-
     text: str
     hash: bytes
     dense_text: str

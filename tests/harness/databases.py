@@ -28,8 +28,6 @@ PARAMETERS = {
 
 
 class TestDatabases:
-    """The session's PostgreSQL."""
-
     __test__ = False
 
     def __init__(self) -> None:

@@ -12,8 +12,6 @@ SECONDS = 60
 
 
 class LoopThread:
-    """Runs coroutines for callers in other threads."""
-
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness-loop", daemon=True)

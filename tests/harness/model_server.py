@@ -21,8 +21,6 @@ Script = Callable[[Request], Answer]
 
 
 class Exchange:
-    """A request and answer."""
-
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 

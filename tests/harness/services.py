@@ -224,8 +224,6 @@ class SharedParts:
 
 
 class ServiceHarness:
-    """Starts services for tests, with shared slow parts."""
-
     def __init__(self, databases: TestDatabases, *, parts: SharedParts, loop: LoopThread) -> None:
         self._databases = databases
         self._shared = {"extractor": parts.extractor, "embedders": parts.embedders}

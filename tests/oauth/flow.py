@@ -24,8 +24,6 @@ PASSWORD = "a long enough password"
 
 @dataclass(frozen=True)
 class App:
-    """A registered client."""
-
     service: RunningService
     client_id: str
     client_secret: str | None

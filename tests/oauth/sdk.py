@@ -25,8 +25,6 @@ LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Application:
-    """A registered client with the SDK, blocking or awaiting."""
-
     app: App
     is_async: bool
     made: list[Any] = field(default_factory=list)

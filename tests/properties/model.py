@@ -37,8 +37,6 @@ class Text:
 
 @dataclass
 class User:
-    """A person."""
-
     active: bool = True
     is_admin: bool = False
 
@@ -89,8 +87,6 @@ class Resource:
 
 @dataclass(kw_only=True)
 class Document(Resource):
-    """A document with the newest contents."""
-
     text: Text
 
 
@@ -103,8 +99,6 @@ class Collection(Resource):
 
 @dataclass(kw_only=True)
 class Agent(Resource):
-    """An agent: collections, and whether programs may use it."""
-
     collections: set[str]
     api_access: bool
 

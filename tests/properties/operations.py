@@ -112,8 +112,6 @@ Actor = tuple[str, bool]
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """An operation by its name and arguments, for the model and for the service."""
-
     name: str
     args: tuple[Any, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()

@@ -184,8 +184,6 @@ def in_background(work: Callable[[], Any]) -> "Future[Any]":
 
 @dataclass(frozen=True)
 class Visitor:
-    """A person on v1 with an access token."""
-
     desk: Desk
     token: str
     app: App
@@ -241,8 +239,6 @@ def an_access_token(app: App, person_id: str, *, scope: str) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """A server-sent event."""
-
     kind: str
     data: dict[str, Any]
     id: str

@@ -11,8 +11,6 @@ PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
 
 class Provider:
-    """The provider of an organization's people and groups."""
-
     def __init__(self, service: RunningService, *, api_key: str | None = None) -> None:
         made = done(service.call("admin/scimTokens/create", {"name": "Entra"}, api_key=api_key))
         self.token, self.token_id = made["token"], made["tokenId"]

@@ -21,15 +21,11 @@ from tests.harness.jobs import until
 
 @dataclass(frozen=True)
 class Quotient:
-    """The result of a division by the server."""
-
     quotient: int
 
 
 @dataclass(frozen=True)
 class Count:
-    """The number of rows."""
-
     count: int
 
 
@@ -104,9 +100,7 @@ async def test_a_row_too_many_is_an_error(database: Database) -> None:
         ("SELECT count(*) FROM organizations", (), psycopg.errors.QueryCanceled),  # is not prepared
     ],
 )
-async def test_a_failed_statement_leaves_the_connection_as_it_was(
-    database: Database, owner, text, values, error
-) -> None:
+async def test_a_failed_statement_leaves_the_connection_as_it_was(database, owner, text, values, error) -> None:
     for _ in range(2):
         batch = Batch()
         batch.tell("SELECT set_config('statement_timeout', '100', true)")

@@ -40,9 +40,7 @@ def listed(service: RunningService, shelf: str, *, page_size: int = 1000, **body
 
 
 @pytest.mark.parametrize("page_size", [1, 1000])
-def test_documents_are_sorted_by_a_field_those_without_a_value_last(
-    module_service: RunningService, shelf: str, page_size: int
-) -> None:
+def test_documents_are_sorted_by_a_field_those_without_a_value_last(module_service, shelf: str, page_size: int) -> None:
     def in_order(**body) -> str:
         return listed(module_service, shelf, page_size=page_size, **body)
 

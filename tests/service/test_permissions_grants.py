@@ -82,8 +82,6 @@ def test_many_resources_are_set_at_once_or_not_at_all(service, elsewhere) -> Non
 
 
 class CountedWalks(list[Any]):
-    """Rows with a count of complete walks."""
-
     walks = 0
 
     def __iter__(self) -> Iterator[Any]:

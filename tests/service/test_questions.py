@@ -42,8 +42,6 @@ def questions_of(path: Path) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A service with documents."""
-
     service: RunningService
     client: carrel.Carrel
 

@@ -166,9 +166,7 @@ def test_an_update_takes_the_words_and_vectors_of_the_version_before(service: Ru
     assert not any("quinquereme" in each for each in gate.embedded)
 
 
-def test_embedding_is_told_of_words_that_are_awaited(
-    service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embedding_is_told_of_words_that_are_awaited(service, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     told, read_text, read_file = list[float](), indexing._read_text, uploads.read
 
     def count() -> float:
@@ -270,9 +268,7 @@ def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService
     finish(service, gate, document_id)
 
 
-def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(
-    service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(service, gate: Gate, monkeypatch) -> None:
     send(service, "log", FERRY)
     until(lambda: any(each.chunks_expected for [each] in service.runtime.indexer.embedding.progress().values()))
     monkeypatch.setattr(gate, "refuses", True)

@@ -152,9 +152,7 @@ async def test_an_answer_stands_out_and_comes_from_the_best_passage():
         *((0.4, "Sails of gulls", 1, "close"), (0.4, "Of gulls", 1, "far")),
     ],
 )
-async def test_the_clearly_closest_sentence_of_the_first_document_is_close(
-    nearness: float, heading: str, first: int, fits: str
-) -> None:
+async def test_the_clearly_closest_sentence_of_the_first_document_is_close(nearness, heading: str, first, fits) -> None:
     """By its nearness and its lead over other documents, or below a heading that has the question's words."""
     rows = lambda texts: [[1.0 if text == "Sails?" else nearness * ("Of it" in text)] for text in texts]  # noqa: E731
     embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))

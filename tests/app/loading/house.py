@@ -16,8 +16,6 @@ NOTE = ("note.md", b"# A note\n\nThe ferry leaves at nine.\n", "text/markdown")
 
 @dataclass(kw_only=True)
 class LoadingHouse(House):
-    """A workbench with runs on a Prefect server."""
-
     prefect: PrefectServer
 
     def start(self, place: str = "/srv/handbook") -> str:
