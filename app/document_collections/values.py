@@ -15,15 +15,7 @@ from app.ui.errors import show_errors
 from app.ui.filters import LONGEST, choice_filter, filter_line
 from app.ui.progress import offer_export
 from app.ui.tables import edit_rows, forget, shown_items
-from carrel.wire.collections import (
-    DocumentCollection,
-    DocumentInCollection,
-    FieldType,
-    MetadataInCollection,
-    ValueChangeResult,
-    ValueChangeStatus,
-    ValueCount,
-)
+from carrel.wire import collections as wire
 from carrel.wire.field_values import expectation, read_value
 from flows.operations.formatting import count_text
 
@@ -39,16 +31,16 @@ class Editing:
     """The documents that a person edits, as they were at the beginning; `now`: as another person saved them since."""
 
     collection_id: UUID
-    documents: Sequence[DocumentInCollection]
-    now: dict[UUID, ValueChangeResult] = field(default_factory=dict[UUID, ValueChangeResult])
+    documents: Sequence[wire.DocumentInCollection]
+    now: dict[UUID, wire.ValueChangeResult] = field(default_factory=dict[UUID, wire.ValueChangeResult])
 
 
-def values_shown(collection: DocumentCollection, held: MetadataInCollection) -> dict[str, str]:
+def values_shown(collection: wire.DocumentCollection, held: wire.MetadataInCollection) -> dict[str, str]:
     fields = collection.custom_metadata_schema.fields
     return {one.name: shown_value(one.type, held.custom_metadata.get(one.name, "")) for one in fields}
 
 
-def ask_narrowing(collection: DocumentCollection) -> dict[str, Any]:
+def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
     """Show filters and an order by field, and return them as arguments of the list operation."""
     fields = collection.custom_metadata_schema.fields[:MOST_COLUMNS]
     if not fields:
@@ -75,11 +67,11 @@ def ask_narrowing(collection: DocumentCollection) -> dict[str, Any]:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _count(collection_id: UUID) -> list[ValueCount]:
+def _count(collection_id: UUID) -> list[wire.ValueCount]:
     return api.client().document_collections.count_values(collection_id).values
 
 
-def offer_table(collection: DocumentCollection, narrowing: Mapping[str, Any]) -> None:
+def offer_table(collection: wire.DocumentCollection, narrowing: Mapping[str, Any]) -> None:
     where, names = collection.document_collection_id, [one.name for one in collection.custom_metadata_schema.fields]
 
     def rows() -> Iterator[Iterable[Sequence[str]]]:
@@ -91,25 +83,25 @@ def offer_table(collection: DocumentCollection, narrowing: Mapping[str, Any]) ->
     offer_export("collection.csv", heads, rows(), about=(where, repr(narrowing)))
 
 
-def _cells(names: Sequence[str], one: DocumentInCollection) -> list[str]:
+def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:
     values = [one.custom_metadata.get(name, "") for name in names]
     return [str(one.document_id), one.document_external_id, one.document_name, *values]
 
 
-def offer_editing(collection: DocumentCollection) -> None:
+def offer_editing(collection: wire.DocumentCollection) -> None:
     editing = Editing(collection.document_collection_id, shown_items(INSIDE))
     begin = partial(st.session_state.update, {_EDITING: editing})
     notices.offer_action("Edit values", begin, key="values.edit", icon="edit", disabled=not editing.documents)
 
 
-def show_editor(collection: DocumentCollection) -> bool:
+def show_editor(collection: wire.DocumentCollection) -> bool:
     """Show the rows that are being edited, if any, with fields for the values; return whether there are any."""
     editing: Editing | None = st.session_state.get(_EDITING)
     if editing is None or editing.collection_id != collection.document_collection_id:
         return False
     types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
     rows = [[one.document_name, *values_shown(collection, one).values()] for one in editing.documents]
-    flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is FieldType.BOOLEAN}
+    flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is wire.FieldType.BOOLEAN}
     edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags)
     changed = [(editing.documents[row], name, text) for row, cells in edits.items() for name, text in cells.items()]
     problems = [
@@ -151,6 +143,6 @@ def _save(editing: Editing, edits: Mapping[int, Mapping[str, str]]) -> None:
         for version in [editing.now.get(one.document_id, one).version]
     ]
     results = api.client().document_collections.change_values(editing.collection_id, changes).results
-    editing.now = {one.document_id: one for one in results if one.status is ValueChangeStatus.CHANGED_MEANWHILE}
-    if gone := sum(one.status is ValueChangeStatus.NOT_FOUND for one in results):
+    editing.now = {one.document_id: one for one in results if one.status is wire.ValueChangeStatus.CHANGED_MEANWHILE}
+    if gone := sum(one.status is wire.ValueChangeStatus.NOT_FOUND for one in results):
         st.toast(f"{count_text(gone, 'document')} can't be changed here any more.")

@@ -10,20 +10,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 import carrel
 from app import api
-from app.documents import sections
+from app.documents import listing, sections
 from app.documents.chosen import offer_actions
 from app.documents.facts import kind_of, name_of_place, state_of
-from app.documents.listing import (
-    ALL,
-    CHOSEN,
-    LIST,
-    Wanted,
-    offer_list_export,
-    offer_python,
-    read_wanted,
-    show_folders,
-    tell_undoing,
-)
 from app.documents.original import has_original, show_original
 from app.documents.preview import preview_document
 from app.documents.trash import show_trash
@@ -31,24 +20,12 @@ from app.documents.uploading import offer_upload
 from app.formatting import ago
 from app.loading.runs import documents_of
 from app.lookup import is_id
-from app.ui import notices
+from app.ui import notices, tables
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import part_of
 from app.ui.preview import show_preview
 from app.ui.saving import keep_opened, send_changes
-from app.ui.tables import (
-    DOCUMENT,
-    PAGE_ROWS,
-    ItemsPage,
-    Source,
-    choose_rows,
-    forget,
-    pages_of,
-    show_pages,
-    shown_items,
-    time_cell,
-)
 from carrel.wire.catalog import Document, GetDocumentResponse
 from flows.operations.formatting import count_text
 
@@ -69,13 +46,13 @@ def _row(document: Document) -> dict[str, object]:
         "Path": document.document_external_id,
         "State": state_of(document),
         "Type": f"{kind_of(document.media_type)}{files}",
-        "Changed": time_cell(document.updated_at),
+        "Changed": tables.time_cell(document.updated_at),
         "Owner": document.owner.name,
-        DOCUMENT: document.document_id,
+        tables.DOCUMENT: document.document_id,
     }
 
 
-def _show_no_documents(wanted: Wanted) -> None:
+def _show_no_documents(wanted: listing.Wanted) -> None:
     mine = wanted.owner == api.me().email
     if wanted.narrows or (wanted.owner and not mine):
         notices.show_empty(
@@ -83,37 +60,39 @@ def _show_no_documents(wanted: Wanted) -> None:
         )
     elif mine:
         notices.show_empty("You have no documents of your own yet.", "Add some above, or look at those of others.")
-        notices.show_link("All that you may read", "documents", of=ALL)
+        notices.show_link("All that you may read", "documents", of=listing.ALL)
     else:
         notices.show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
 
 
 def _show_list() -> None:
-    count = notices.show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
+    count = notices.show_title(TITLE, PURPOSE, action=partial(offer_upload, listing.LIST))
     show_errors(api.me)
     if run := st.query_params.get("run"):
         _show_of_run(run, count)
         return
-    wanted = read_wanted()
+    wanted = listing.read_wanted()
     if any(one and "@" not in one for one in (wanted.owner, wanted.reader)):
         notices.show_warning("People are looked for by their whole address.", "Such as name@example.com.")
         return
-    show_folders(wanted)
-    listed = pages_of(lambda at: api.client().catalog.list_documents(**wanted.arguments(), **at), about=wanted)
+    listing.show_folders(wanted)
+    listed = tables.pages_of(lambda at: api.client().catalog.list_documents(**wanted.arguments(), **at), about=wanted)
     parts = partial(dict[str, Any], row=_row, empty=partial(_show_no_documents, wanted), count_at=count)
     opens = part_of("rows", ROWS, default=OPEN) == OPEN
     # On a wide screen, the list and the preview stand side by side; elsewhere there is no preview.
     left, beside = st.columns([3, 2], gap="medium")
     with left:
         if opens:
-            show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
+            tables.show_pages(
+                listing.LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id)
+            )
         else:
-            offer_actions(choose_rows(CHOSEN, listed, **parts()))
-        offer_python(wanted.arguments())
-        offer_list_export(wanted.arguments())
+            offer_actions(tables.choose_rows(listing.CHOSEN, listed, **parts()))
+        listing.offer_python(wanted.arguments())
+        listing.offer_list_export(wanted.arguments())
         notices.show_link("Trash", "documents", trash="open")
     with beside, st.container(key="preview"):
-        shown = shown_items(LIST if opens else CHOSEN)
+        shown = tables.shown_items(listing.LIST if opens else listing.CHOSEN)
         show_preview("preview-documents", preview_document, first=shown[0].document_id if shown else None)
 
 
@@ -123,16 +102,18 @@ def _show_of_run(run: str, count: DeltaGenerator) -> None:
     names = show_errors(lambda: documents_of(UUID(run))) if is_id(run) else []
     listed = api.client().catalog.list_documents
 
-    def fetch(token: str | None) -> ItemsPage[Document]:
+    def fetch(token: str | None) -> tables.ItemsPage[Document]:
         start, found = int(token or 0), list[Document]()
         while not found and start < len(names):  # a page of documents that the person may not read is passed over
-            found = list(listed(document_external_ids=names[start : start + PAGE_ROWS], page_size=PAGE_ROWS))
-            start += PAGE_ROWS
-        return ItemsPage(found, str(start) if start < len(names) else None)
+            found = list(
+                listed(document_external_ids=names[start : start + tables.PAGE_ROWS], page_size=tables.PAGE_ROWS)
+            )
+            start += tables.PAGE_ROWS
+        return tables.ItemsPage(found, str(start) if start < len(names) else None)
 
-    show_pages(
-        LIST,
-        Source(fetch, about=run),
+    tables.show_pages(
+        listing.LIST,
+        tables.Source(fetch, about=run),
         row=_row,
         empty=lambda: notices.show_empty(
             "No document of this run is here.", "The documents were deleted, or you may not read them."
@@ -194,7 +175,7 @@ def _show_rename(document: GetDocumentResponse) -> None:
 def _rename(document: GetDocumentResponse) -> None:
     written = {"document_name": text_in("document.name", missing="Give the document a name.")}
     send_changes(RENAME, document, written, partial(api.client().catalog.rename_document, document.document_id))
-    forget(LIST)
+    tables.forget(listing.LIST)
 
 
 def _offer_deletion(document: GetDocumentResponse) -> None:
@@ -206,10 +187,10 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
     confirm(
         "Delete this document?",
         f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody finds it "
-        f"any more. {tell_undoing([document])}",
+        f"any more. {listing.tell_undoing([document])}",
         doing="Delete",
         action=lambda: api.client().catalog.delete_document(document.document_id),
-        then=partial(forget, LIST),
+        then=partial(tables.forget, listing.LIST),
         leaving=ONE,
     )
 
@@ -217,7 +198,7 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 def page() -> None:
     if "trash" in st.query_params:
         notices.show_title("Trash", "Deleted documents, which nobody finds, and which you may restore.")
-        notices.offer_way_back("All documents", "trash", "deleted", also=partial(forget, LIST))
+        notices.offer_way_back("All documents", "trash", "deleted", also=partial(tables.forget, listing.LIST))
         show_trash()
         return
     if (address := st.query_params.get("document")) is None:

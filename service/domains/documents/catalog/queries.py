@@ -33,19 +33,9 @@ from service.permissions.queries import (
     readable_classes,
     shared_classes,
 )
+from service.platform import sql
 from service.platform.batches import Batch
 from service.platform.identifiers import document_id_for
-from service.platform.sql import (
-    ORGANIZATION,
-    as_member,
-    count_of,
-    find_rows,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    params,
-)
 from service.schema.catalog import (
     collections,
     document_contents,
@@ -81,7 +71,7 @@ def _build_document_upsert() -> ReturningInsert[int]:
     times = {"created_at", "updated_at", "deleted_at"}
     columns = [column for column in documents.columns if column.name not in times]
     new = insert(documents).values(
-        {column.name: param(column) for column in columns} | {"organization_id": ORGANIZATION}
+        {column.name: sql.param(column) for column in columns} | {"organization_id": sql.ORGANIZATION}
     )
     kept = {"document_id", "organization_id", "version"}
     changed = {column.name: new.excluded[column.name] for column in columns if column.name not in kept}
@@ -104,20 +94,22 @@ def save_document(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
 ) -> None:
     """Write a document's row in a batch. A deleted document returns as created now, at the version after its last."""
-    parameters = params(organization_id, **_document_values(document_id, version, fields))
+    parameters = sql.params(organization_id, **_document_values(document_id, version, fields))
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
 
 _FILE = (*FILE_COLUMNS, "created_by")
 _IDENTITY = ("document_id", "organization_id")
-_OWN_ID = param(documents.c.document_id)
+_OWN_ID = sql.param(documents.c.document_id)
 
 
 def _build_version_insert(*, new_text: bool) -> sa.Select[int]:
     saved = _SAVED
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
-        sa.select(_OWN_ID, ORGANIZATION, saved.c.version, *(param(document_versions.c[name]) for name in _FILE)),
+        sa.select(
+            _OWN_ID, sql.ORGANIZATION, saved.c.version, *(sql.param(document_versions.c[name]) for name in _FILE)
+        ),
     )
     text = _replace_text(saved) if new_text else _keep_text(saved)
     return sa.select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
@@ -127,7 +119,7 @@ def _replace_text(saved: sa.CTE) -> Insert:
     contents = document_contents.c
     new = insert(document_contents).from_select(
         [*_IDENTITY, "version", "title", "blocks"],
-        sa.select(_OWN_ID, ORGANIZATION, saved.c.version, param(contents.title), param(contents.blocks)),
+        sa.select(_OWN_ID, sql.ORGANIZATION, saved.c.version, sql.param(contents.title), sql.param(contents.blocks)),
     )
     replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
     return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
@@ -137,7 +129,7 @@ def _keep_text(saved: sa.CTE) -> sa.Update:
     contents = document_contents.c
     return (
         sa.update(document_contents)
-        .where(contents.organization_id == ORGANIZATION, contents.document_id == _OWN_ID)
+        .where(contents.organization_id == sql.ORGANIZATION, contents.document_id == _OWN_ID)
         .values(version=sa.select(saved.c.version).scalar_subquery())
     )
 
@@ -165,7 +157,7 @@ def save_version(
     }
     statement = _SAVE_VERSION if text is None else _SAVE_VERSION_WITH_TEXT
     new = {} if text is None else {"title": text.title, "blocks": text.blocks}
-    batch.ask(statement, dict[str, int], params(organization_id, **values, **new))
+    batch.ask(statement, dict[str, int], sql.params(organization_id, **values, **new))
 
 
 async def set_source_identity(
@@ -173,12 +165,12 @@ async def set_source_identity(
 ) -> bool:
     """Give the document another identity in its source system; return False when another resource has that identity."""
     taken = sa.select(resources.c.object_id).where(
-        matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
+        sql.matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
         resources.c.object_id != document_id,
     )
     statement = (
         sa.update(resources)
-        .where(matches(resources, organization_id, object_id=document_id), ~taken.exists())
+        .where(sql.matches(resources, organization_id, object_id=document_id), ~taken.exists())
         .values(resource_type=resource_type, resource_id=resource_id)
     )
     try:
@@ -196,7 +188,7 @@ async def find_external_ids(
     forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in external_ids}
     wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
     found = existing_documents(organization_id, documents.c.document_id).where(
-        in_array(documents.c.document_id, wanted)
+        sql.in_array(documents.c.document_id, wanted)
     )
     known = set((await connection.execute(found)).scalars()) if wanted else set[UUID]()
     return {
@@ -216,7 +208,9 @@ async def read_upload_states(
             documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"), shared.label("shared")
         )
         .join(resources, resources.c.object_id == documents.c.document_id)
-        .where(documents.c.organization_id == caller.organization_id, in_array(documents.c.document_id, document_ids))
+        .where(
+            documents.c.organization_id == caller.organization_id, sql.in_array(documents.c.document_id, document_ids)
+        )
     )
     rows = await connection.execute(statement)
     return {row.document_id: (row.fingerprint, row.may_update, row.shared) for row in rows}
@@ -235,11 +229,11 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
         .where(version.organization_id == organization_id, version.document_id == document_id)
         .order_by(version.version.desc())
     )
-    return await find_rows(connection, statement, DocumentVersion)
+    return await sql.find_rows(connection, statement, DocumentVersion)
 
 
 async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
-    own = matches(principals, organization_id, principal_id=principal_id)
+    own = sql.matches(principals, organization_id, principal_id=principal_id)
     statement = sa.select(user_as("owner", principals.c.principal_id)).where(own)
     return UserPrincipal.model_validate((await connection.execute(statement)).scalar_one())
 
@@ -256,7 +250,7 @@ _LISTED = (
     *(document_versions.c[name] for name in ("not_read", "file_count", "files_done")),
     resources.c.container_id.label("parent_document_id"),
     resources.c.resource_id,
-    as_member(resources.c.resource_type, ResourceType),
+    sql.as_member(resources.c.resource_type, ResourceType),
 )
 
 
@@ -333,15 +327,17 @@ async def list_documents(
         .outerjoin(space_documents, _is_in_catalog(organization_id))
         .order_by(turn(page.c.sort_key), turn(_ID))
     )
-    return await find_rows(connection, statement, _to_listed)
+    return await sql.find_rows(connection, statement, _to_listed)
 
 
 def _catalog_of(organization_id: UUID) -> sa.ScalarSelect[int]:
-    return sa.select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
+    return (
+        sa.select(spaces.c.space_id).where(sql.matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
+    )
 
 
 def _is_in_catalog(organization_id: UUID) -> sa.ColumnElement[bool]:
-    return matches(space_documents, organization_id, document_id=_ID, space_id=_catalog_of(organization_id))
+    return sql.matches(space_documents, organization_id, document_id=_ID, space_id=_catalog_of(organization_id))
 
 
 def _select_matching(
@@ -363,7 +359,7 @@ def _select_matching(
         resources.c.organization_id == organization_id,
         *_filter_conditions(request),
         *_place_conditions(caller, request),
-        optional_in(_ID, document_filter.ids),
+        sql.optional_in(_ID, document_filter.ids),
         *readable,
     )
     if request.indexing is None:
@@ -378,9 +374,9 @@ async def _may_read_many(connection: Connection, organization_id: UUID, readers:
     for reader in readers:
         if collections_of(reader) is not None:  # a walk would pass over all documents outside of the collections
             return False
-        own = matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
+        own = sql.matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
         first = sa.select(resources.c.object_id).where(*own).limit(_FEW + 1).subquery("first")
-        if (await connection.execute(sa.select(count_of(first)))).scalar_one() <= _FEW:
+        if (await connection.execute(sa.select(sql.count_of(first)))).scalar_one() <= _FEW:
             return False
     return True
 
@@ -447,9 +443,9 @@ def _filter_conditions(request: DocumentFilters) -> Iterator[sa.ColumnElement[bo
         named = (documents.c.name, document_versions.c.file_name)
         yield sa.or_(*(name.icontains(request.document_name, autoescape=True) for name in named))
     if request.resource_types is not None:
-        yield in_array(resources.c.resource_type, request.resource_types)
+        yield sql.in_array(resources.c.resource_type, request.resource_types)
     if request.media_types is not None:
-        yield in_array(document_versions.c.media_type, request.media_types)
+        yield sql.in_array(document_versions.c.media_type, request.media_types)
     if request.parent_document_id is not None:
         yield resources.c.container_id == request.parent_document_id
     if request.contained is not None:
@@ -463,7 +459,7 @@ def _filter_conditions(request: DocumentFilters) -> Iterator[sa.ColumnElement[bo
 def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
     if request.owner_email is not None:
         email = normal_email(request.owner_email)
-        own = matches(principals, caller.organization_id, email=email)
+        own = sql.matches(principals, caller.organization_id, email=email)
         yield documents.c.owner_id.in_(sa.select(principals.c.principal_id).where(own))
     if request.document_collection_id is not None:
         yield _ID.in_(_documents_in(caller, request.document_collection_id))
@@ -476,12 +472,12 @@ def _documents_in(caller: Caller, collection_id: UUID) -> sa.Select[UUID]:
     organization_id = caller.organization_id
     within = documents_within(
         sa.literal(organization_id, sa.Uuid), sa.literal([collection_id], sa.ARRAY(sa.Uuid))
-    ).where(optional_in(collections.c.collection_id, caller.collection_ids))
+    ).where(sql.optional_in(collections.c.collection_id, caller.collection_ids))
     if caller.is_admin:
         return within
     held = resources.alias("held")
     visible = sa.select(held.c.object_id).where(
-        matches(held, organization_id), held.c.access_class.in_(classes_of(caller))
+        sql.matches(held, organization_id), held.c.access_class.in_(classes_of(caller))
     )
     return within.where(collections.c.collection_id.in_(visible))
 

@@ -10,16 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire import question_log as wire
 from carrel.wire.messages import Verdict
-from carrel.wire.question_log import (
-    MOST_LOOKED_THROUGH,
-    AdminQuestionLogQueryRequest,
-    AdminQuestionLogRankRequest,
-    AdminQuestionLogSummarizeRequest,
-    Outcome,
-    QuestionsInBucket,
-    RankedQuestions,
-)
 from service.domains.agents.answering.phrases import PHRASES
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, matches, optional_in
 from service.schema.agents import agents
@@ -30,7 +22,7 @@ from service.schema.search import audit_entries, free_texts
 MOST_RANKED = 100
 
 
-Filters = AdminQuestionLogQueryRequest | AdminQuestionLogSummarizeRequest | AdminQuestionLogRankRequest
+Filters = wire.AdminQuestionLogQueryRequest | wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogRankRequest
 """The requests that say which questions are meant. `from_` is inclusive, `to` exclusive."""
 
 
@@ -52,7 +44,7 @@ class StoredQuestion:
     principal_id: UUID
     name: str
     email: str
-    outcome: Outcome
+    outcome: wire.Outcome
     feedback: Verdict | None
     feedback_text: str | None
 
@@ -62,8 +54,8 @@ async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UU
     cites_nothing = sa.or_(sa.func.jsonb_array_length(turns.c.citations) == 0, *closest)
     outcome = sa.case(
         (turns.c.status != COMPLETED, turns.c.status),
-        (cites_nothing, Outcome.UNANSWERED.value),
-        else_=Outcome.ANSWERED.value,
+        (cites_nothing, wire.Outcome.UNANSWERED.value),
+        else_=wire.Outcome.ANSWERED.value,
     )
     row = {
         "turn_id": turns.c.turn_id,
@@ -90,10 +82,10 @@ async def end_erased(connection: Connection, organization_id: UUID, *, conversat
     statement = (
         sa.update(questions)
         .where(
-            matches(questions, organization_id, outcome=Outcome.RUNNING.value),
+            matches(questions, organization_id, outcome=wire.Outcome.RUNNING.value),
             in_array(questions.c.conversation_id, conversation_ids),
         )
-        .values(outcome=Outcome.FAILED.value)
+        .values(outcome=wire.Outcome.FAILED.value)
     )
     await connection.execute(statement)
 
@@ -102,12 +94,12 @@ async def list_questions(
     connection: Connection,
     organization_id: UUID,
     *,
-    filters: AdminQuestionLogQueryRequest,
+    filters: wire.AdminQuestionLogQueryRequest,
     before: Position | None,
     limit: int,
 ) -> list[StoredQuestion]:
     """List questions before a position, newest first. A search by words covers only the next MOST_LOOKED_THROUGH."""
-    looked_through = limit if filters.query is None else MOST_LOOKED_THROUGH
+    looked_through = limit if filters.query is None else wire.MOST_LOOKED_THROUGH
     page = _newest(organization_id, filters, before).limit(looked_through).subquery("page")
     statement = (
         sa.select(
@@ -117,7 +109,7 @@ async def list_questions(
                 principals.c.name,
                 principals.c.email,
                 agents.c.name.label("agent_name"),
-                as_member(page.c.outcome, Outcome),
+                as_member(page.c.outcome, wire.Outcome),
                 as_member(page.c.feedback, Verdict),
                 _feedback_text(organization_id, page.c.turn_id).label("feedback_text"),
             )
@@ -135,20 +127,24 @@ async def list_questions(
 
 
 async def find_last_looked_through(
-    connection: Connection, organization_id: UUID, *, filters: AdminQuestionLogQueryRequest, before: Position | None
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    filters: wire.AdminQuestionLogQueryRequest,
+    before: Position | None,
 ) -> Position | None:
     """Find the last question covered by a page of a search by words; None when the search reaches the end."""
-    statement = _newest(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
+    statement = _newest(organization_id, filters, before).offset(wire.MOST_LOOKED_THROUGH - 1).limit(1)
     return await find_row(connection, statement.with_only_columns(questions.c.at, questions.c.turn_id), Position)
 
 
 async def count_by_bucket(
     connection: Connection, organization_id: UUID, *, filters: Filters, by: tuple[str, str]
-) -> list[QuestionsInBucket]:
+) -> list[wire.QuestionsInBucket]:
     """Count questions by `day` or `week` in a time zone; empty buckets are left out."""
     start = sa.func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
     statement = sa.select(start, *_counts(questions)).where(*_conditions(organization_id, filters))
-    return await find_rows(connection, statement.group_by(sa.literal_column("from_")), QuestionsInBucket)
+    return await find_rows(connection, statement.group_by(sa.literal_column("from_")), wire.QuestionsInBucket)
 
 
 async def count_askers(connection: Connection, organization_id: UUID, *, filters: Filters) -> int:
@@ -156,17 +152,17 @@ async def count_askers(connection: Connection, organization_id: UUID, *, filters
     return (await connection.execute(statement)).scalar_one()
 
 
-async def rank_agents(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[RankedQuestions]:
+async def rank_agents(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[wire.RankedQuestions]:
     statement = (
         sa.select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
         .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
         .where(*_conditions(organization_id, filters))
         .group_by(agents.c.agent_id)
     )
-    return await find_rows(connection, _most(statement), RankedQuestions)
+    return await find_rows(connection, _most(statement), wire.RankedQuestions)
 
 
-async def rank_groups(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[RankedQuestions]:
+async def rank_groups(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[wire.RankedQuestions]:
     counts = _counts(questions)
     askers = (
         sa.select(questions.c.principal_id, *counts)
@@ -183,7 +179,7 @@ async def rank_groups(connection: Connection, organization_id: UUID, *, filters:
         .where(principals.c.organization_id == organization_id)
         .group_by(principals.c.principal_id)
     )
-    return await find_rows(connection, _most(statement), RankedQuestions)
+    return await find_rows(connection, _most(statement), wire.RankedQuestions)
 
 
 def _most(ranked: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
@@ -193,8 +189,8 @@ def _most(ranked: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
 def _counts(rows: sa.FromClause) -> list[sa.Label[int]]:
     return [
         sa.func.count().label("questions"),
-        count_where(rows.c.outcome == Outcome.UNANSWERED.value, "unanswered"),
-        count_where(rows.c.outcome == Outcome.FAILED.value, "failed"),
+        count_where(rows.c.outcome == wire.Outcome.UNANSWERED.value, "unanswered"),
+        count_where(rows.c.outcome == wire.Outcome.FAILED.value, "failed"),
         count_where(rows.c.feedback == Verdict.POSITIVE.value, "thumbs_up"),
         count_where(rows.c.feedback == Verdict.NEGATIVE.value, "thumbs_down"),
         _count_askers(rows),
@@ -216,7 +212,7 @@ def _newest(organization_id: UUID, filters: Filters, before: Position | None) ->
 def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElement[bool]]:
     conditions = [questions.c.organization_id == organization_id]
     equal: dict[str, object] = {"agent_id": filters.agent_id}
-    if isinstance(filters, AdminQuestionLogQueryRequest):
+    if isinstance(filters, wire.AdminQuestionLogQueryRequest):
         conditions.append(optional_in(questions.c.turn_id, filters.ids))
         equal |= {name: getattr(filters, name) for name in ("conversation_id", "outcome", "feedback")}
     conditions += [questions.c[name] == getattr(one, "value", one) for name, one in equal.items() if one is not None]
