@@ -1,12 +1,13 @@
 """`carrel access`: explain who may read a document, collection or agent."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
 from rich.text import Text
 from rich.tree import Tree
 
+import carrel
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire import common
@@ -16,9 +17,6 @@ from cli.choosing import AsJson, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import print_json
 from cli.outcome import connect
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 GROUP = "group:"
 WHO = "An address, or group: and a group's name, external id or id."
@@ -63,7 +61,7 @@ def resource_of(text: str) -> common.ResourceReference:
         raise InvalidArgumentError(msg) from exc
 
 
-def principal_of(text: str, client: "Carrel") -> common.PrincipalReference:
+def principal_of(text: str, client: "carrel.Carrel") -> common.PrincipalReference:
     """Return the principal named by a text; raises InvalidArgumentError for an unknown group or address."""
     if text.startswith(GROUP):
         return common.GroupReference(id=group_of(text.removeprefix(GROUP), client).id)
@@ -75,7 +73,7 @@ def principal_of(text: str, client: "Carrel") -> common.PrincipalReference:
     return common.UserReference(email=text.strip().lower())
 
 
-def group_of(name: str, client: "Carrel") -> Group:
+def group_of(name: str, client: "carrel.Carrel") -> Group:
     """Return the group with a name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
     found = [group for group in groups if name in {str(group.id), group.external_id, group.name}]

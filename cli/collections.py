@@ -1,9 +1,10 @@
 """`carrel collections`: collections and their documents."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import carrel
 from carrel import InvalidArgumentError
 from carrel.wire.collections import DistanceMetric, DocumentCollection, FieldType, SchemaField, find_named
 from cli.choosing import AsJson, PartOfName, Yes, confirm, require_one
@@ -13,9 +14,6 @@ from cli.loading import SOURCE, Direct, Exclude, Hidden, Include, Metadata, pair
 from cli.outcome import connect, show_errors
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -137,7 +135,7 @@ def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> N
     say_done(screen, "deleted", f"Deleted {found.collection_name}.", documentCollectionId=identity)
 
 
-def collection_of(name: str, client: "Carrel") -> DocumentCollection:
+def collection_of(name: str, client: "carrel.Carrel") -> DocumentCollection:
     """Return the collection with an id, name or former name; raises InvalidArgumentError for none, or several."""
     found = find_named(client.document_collections.list_document_collections(page_size=1000), name)
     return require_one(found, kind="collection", name=name, hint="`carrel collections list`")

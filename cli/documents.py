@@ -2,10 +2,11 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
+import carrel
 from carrel.wire import catalog
 from carrel.wire.formats import FORMATS
 from carrel.wire.trash import TrashedDocument
@@ -16,9 +17,6 @@ from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_list, show_one, to_json
 from cli.outcome import connect
 from flows.operations.formatting import list_text, name_language
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -286,7 +284,7 @@ def restore(
     say_done(screen, "restored", f"Restored {back.document_name}{without}.", documentId=str(back.document_id))
 
 
-def document_of(name: str, client: "Carrel") -> catalog.GetDocumentResponse:
+def document_of(name: str, client: "carrel.Carrel") -> catalog.GetDocumentResponse:
     """Return the document with an id, external id or name; raises InvalidArgumentError for none or several."""
     if id_in(name) is not None:
         return client.catalog.get_document(name)

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import carrel
 from carrel.wire import common
 from carrel.wire.admin import Grant, GrantInfo, NamedPrincipal
 from carrel.wire.permissions import AuthorizationStep, StepType
@@ -16,9 +17,6 @@ from cli.groups import name_of
 from cli.listing import Columns, print_json, show_list
 from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -132,7 +130,7 @@ def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> N
         raise usage(screen, f"Say who. {WHO} Or say --everybody.")
 
 
-def _read_grants(on: common.ResourceReference, client: "Carrel") -> Granted:
+def _read_grants(on: common.ResourceReference, client: "carrel.Carrel") -> Granted:
     pages = list(client.admin.grants.list(on, page_size=1000).pages())
     roles = {_reference(one.principal): one for page in pages for one in page.grants}
     return Granted(roles, any(page.organization_wide for page in pages), pages[0].version)
@@ -160,7 +158,7 @@ def _set(
     roles: Mapping[common.PrincipalReference, common.GrantRole],
     everybody: bool,
     now: Granted,
-    client: "Carrel",
+    client: "carrel.Carrel",
 ) -> None:
     grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
     client.admin.grants.set(on, grants, organization_wide=everybody, version=now.version)

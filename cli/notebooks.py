@@ -8,20 +8,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
 
 import typer
 
+import carrel
 from carrel import PermissionDeniedError
 from carrel.wire.common import ResourceType
 from cli.choosing import AsJson
 from cli.exit_codes import ExitCode
 from cli.outcome import client_of, fail, show_errors, usage
 from cli.screen import Screen
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 _KINDS = {
     "key": "API key",
@@ -174,7 +172,7 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(member)
 
 
-def _closed_documents(client: "Carrel", screen: Screen) -> Mapping[str, str]:
+def _closed_documents(client: "carrel.Carrel", screen: Screen) -> Mapping[str, str]:
     closed: dict[str, str] = {}
     what = "reading who may read what"
     with screen.bar(what) as bar:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import carrel
 from carrel import InvalidArgumentError
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
@@ -21,10 +22,6 @@ from cli.listing import Columns, print_json, say_done, show_list, show_more, sho
 from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
 from flows.operations.formatting import count_text, list_text
-
-if TYPE_CHECKING:
-    from carrel import Carrel
-
 
 SHOWN = 20
 
@@ -117,7 +114,7 @@ def _show_some(names: Sequence[str], *, screen: Screen) -> None:
 
 
 def _offboard(
-    client: "Carrel", plan: AdminUsersPlanOffboardingResponse, new_owner: UserReference | None, *, screen: Screen
+    client: "carrel.Carrel", plan: AdminUsersPlanOffboardingResponse, new_owner: UserReference | None, *, screen: Screen
 ) -> list[AdminUsersOffboardResponse]:
     answers: list[AdminUsersOffboardResponse] = []
     moved, total = 0, _total(plan.owned)
@@ -297,12 +294,12 @@ def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) ->
     say_done(screen, "joined" if joins else "left", words, groupId=str(group_id), memberCount=count)
 
 
-def person_of(email: str, client: "Carrel") -> ListedUser:
+def person_of(email: str, client: "carrel.Carrel") -> ListedUser:
     """Return the person with an address; raises InvalidArgumentError when no account has it."""
     return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all")
 
 
-def _find(email: str, client: "Carrel") -> list[ListedUser]:
+def _find(email: str, client: "carrel.Carrel") -> list[ListedUser]:
     wanted = email.strip().lower()
     return [one for one in client.admin.users.list(query=wanted, page_size=1000) if one.email == wanted]
 

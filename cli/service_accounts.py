@@ -1,9 +1,10 @@
 """`carrel service-accounts`: accounts for programs, with tokens and without a password."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import carrel
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import ServiceAccountReference
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -12,9 +13,6 @@ from cli.completing import names_of_accounts
 from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.outcome import connect
 from flows.operations.formatting import count_text
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -90,7 +88,7 @@ def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> No
     say_done(screen, "deleted", words, **to_json(ended))
 
 
-def account_of(name: str, client: "Carrel") -> ServiceAccount:
+def account_of(name: str, client: "carrel.Carrel") -> ServiceAccount:
     """Return the service account with an address, name or id; raises InvalidArgumentError for none or several."""
     accounts = client.admin.service_accounts
     if id_in(name) is not None:

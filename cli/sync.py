@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 import typer
 from pydantic import SecretStr
 
+import carrel
 from carrel import InvalidArgumentError
 from carrel.wire.docstore import DocstoreCounts, DocstoreRun, DocstoreSync
 from cli.choosing import AsJson, Yes, confirm, require_one
@@ -20,9 +21,6 @@ from cli.listing import Columns, print_json, say_done, show_list, table_of
 from cli.outcome import client_of, connect, show_errors, usage
 from cli.screen import Screen
 from flows.operations.formatting import json_fault
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 URI_VARIABLE = "CARREL_DOCSTORE_URI"
 
@@ -246,13 +244,13 @@ def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     say_done(screen, "deleted", f"Deleted {found.config.sync_name}.", docstoreCredentialId=identity)
 
 
-def sync_of(name: str, client: "Carrel") -> DocstoreSync:
+def sync_of(name: str, client: "carrel.Carrel") -> DocstoreSync:
     """Return the sync with a name or id; raises InvalidArgumentError for none or several."""
     found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
     return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
 
 
-def _all(client: "Carrel", *, within: UUID | None = None) -> list[DocstoreSync]:
+def _all(client: "carrel.Carrel", *, within: UUID | None = None) -> list[DocstoreSync]:
     docstore = client.document_collections.docstore
     return list(docstore.list_docstore_syncs(document_collection_id=within, page_size=1000))
 

@@ -1,9 +1,10 @@
 """`carrel tokens`: the tokens of service accounts."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import carrel
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccount
 from cli.choosing import AsJson, PlanOnly, Yes, confirm, working_one
@@ -13,9 +14,6 @@ from cli.listing import print_json, say_done, show_list, to_json
 from cli.outcome import connect
 from cli.screen import Screen
 from cli.service_accounts import ACCOUNT, Account, account_of
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -89,7 +87,7 @@ def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
     say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
 
 
-def _show_reach(client: "Carrel", account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:
+def _show_reach(client: "carrel.Carrel", account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:
     reach = client.admin.service_account_tokens.preview_reach(account.service_account_id, scopes)
     if screen.as_json:
         print_json(screen, "planned", **to_json(reach))
