@@ -95,21 +95,14 @@ __all__ = [
 
 # Where the names are that are no errors.
 _MODULES = {
-    "AsyncCarrel": "_client",
-    "AsyncDownload": "_downloads",
-    "AsyncPager": "_pages",
-    "AsyncStream": "_pages",
-    "Carrel": "_client",
-    "Download": "_downloads",
-    "Pager": "_pages",
-    "RawResponse": "_calls",
-    "Reply": "_replies",
-    "Restarted": "_replies",
-    "Stream": "_pages",
-    "TextDelta": "wire.replies",
-    "TokenSource": "_credentials",
-    "sign_in": "oauth.interactive",
-    "sign_out": "oauth.interactive",
+    "_calls": ("RawResponse",),
+    "_client": ("AsyncCarrel", "Carrel"),
+    "_credentials": ("TokenSource",),
+    "_downloads": ("AsyncDownload", "Download"),
+    "_pages": ("AsyncPager", "AsyncStream", "Pager", "Stream"),
+    "_replies": ("Reply", "Restarted"),
+    "oauth.interactive": ("sign_in", "sign_out"),
+    "wire.replies": ("TextDelta",),
 }
 
 if not TYPE_CHECKING:
@@ -117,7 +110,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Import a public name on first use, so that programs that need only the wire models don't load the client."""
         if name in __all__:
-            value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+            module = next((module for module, names in _MODULES.items() if name in names), "errors")
+            value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
             return value
         if not name.startswith("_"):
             try:
