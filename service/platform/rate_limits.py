@@ -93,9 +93,6 @@ class Counter:
         return min(max(1, math.ceil(stats.reset_time - time.time())), self._limit.get_expiry())
 
 
-if TYPE_CHECKING:
-    from service.platform.shared_store import SharedStore
-
 WINDOW_SECONDS = 60
 # The network that one IPv6 subscriber has at least, in bits of the address that tell its hosts apart.
 IPV6_HOST_BITS = 64
