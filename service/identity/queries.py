@@ -16,6 +16,7 @@ from service.platform import sql
 from service.platform.background import for_each_organization
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database, enter_organization
+from service.platform.sql import Window
 from service.schema.identity import api_keys, group_members, organizations, principals
 from service.schema.signin import provider_memberships
 
@@ -182,46 +183,27 @@ async def has_active_admin(connection: Connection, organization_id: UUID) -> boo
 
 
 async def list_groups(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    query: str | None,
-    ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
+    connection: Connection, organization_id: UUID, window: Window, *, query: str | None, ids: Collection[UUID] | None
 ) -> list[Principal]:
     """List groups with a name containing `query`, optionally only `ids`, ordered by id."""
-    statement = (
-        sa.select(*_PRINCIPAL)
-        .where(
-            sql.matches(principals, organization_id, kind="group"),
-            principals.c.principal_id > after,
-            sql.optional_in(principals.c.principal_id, ids),
-        )
-        .order_by(principals.c.principal_id)
-        .limit(limit)
-    )
+    own_id = principals.c.principal_id
+    chosen = sql.matches(principals, organization_id, kind="group"), sql.optional_in(own_id, ids)
+    statement = sql.rows_after(sa.select(*_PRINCIPAL).where(*chosen), own_id, *window)
     if query:
         statement = statement.where(principals.c.name.icontains(query, autoescape=True))
     return await sql.find_rows(connection, statement, Principal)
 
 
 async def list_members(
-    connection: Connection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: Window, *, group_id: UUID
 ) -> list[Principal]:
     """List the direct members of a group, ordered by id, without deleted members."""
     statement = (
         sa.select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
-        .where(
-            sql.matches(group_members, organization_id, group_id=group_id),
-            group_members.c.member_id > after,
-            principals.c.deleted_at.is_(None),
-        )
-        .order_by(group_members.c.member_id)
-        .limit(limit)
+        .where(sql.matches(group_members, organization_id, group_id=group_id), principals.c.deleted_at.is_(None))
     )
-    return await sql.find_rows(connection, statement, Principal)
+    return await sql.find_rows(connection, sql.rows_after(statement, group_members.c.member_id, *window), Principal)
 
 
 async def insert_api_key(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -241,17 +223,14 @@ async def get_api_key(connection: Connection, organization_id: UUID, *, api_key_
 async def list_api_keys(
     connection: Connection,
     organization_id: UUID,
+    window: Window,
     *,
     ids: Collection[UUID] | None,
     owner_email: str | None,
-    after: UUID,
-    limit: int,
 ) -> list[ApiKey]:
     """List API keys, optionally only `ids` or only the owner with address `owner_email` (lower case), ordered by id."""
     chosen = sql.optional_in(api_keys.c.api_key_id, ids), sql.optional(principals.c.email, owner_email)
-    statement = sql.rows_after(
-        _api_keys(organization_id).where(*chosen), api_keys.c.api_key_id, after=after, limit=limit
-    )
+    statement = sql.rows_after(_api_keys(organization_id).where(*chosen), api_keys.c.api_key_id, *window)
     return await sql.find_rows(connection, statement, ApiKey)
 
 

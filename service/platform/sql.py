@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -74,7 +74,14 @@ async def count_rows(connection: Connection, *conditions: sa.ColumnElement[bool]
     return (await connection.execute(sa.select(sa.func.count()).where(*conditions))).scalar_one()
 
 
-def rows_after(statement: Chosen, column: sa.ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
+class Window(NamedTuple):
+    """A page of a list ordered by id: the rows `after` an id, at most `limit`."""
+
+    after: UUID
+    limit: int
+
+
+def rows_after(statement: Chosen, column: sa.ColumnElement[Value], after: Value, limit: int) -> Chosen:
     return statement.where(column > after).order_by(column).limit(limit)
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, time, timedelta, tzinfo
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -18,6 +18,7 @@ from service.auth.callers import Caller
 from service.platform import base64url
 from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import NIL
+from service.platform.sql import Window
 
 DEFAULT_PAGE_SIZE = 10
 MAX_PAGE_SIZE = 1000
@@ -44,9 +45,8 @@ class Cursor:
     query: bytes
 
     @property
-    def window(self) -> dict[str, Any]:
-        """Query arguments for a page of a list ordered by id: `after` an id, and `limit` rows."""
-        return {"after": self.after_id, "limit": self.limit}
+    def window(self) -> Window:
+        return Window(self.after_id, self.limit)
 
     @classmethod
     def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":

@@ -75,7 +75,7 @@ async def find_rule(connection: Connection, organization_id: UUID, *, rule_id: U
 
 
 async def list_rules(
-    connection: Connection, organization_id: UUID, *, after: UUID = NIL, limit: int = 1, rule_id: UUID | None = None
+    connection: Connection, organization_id: UUID, after: UUID = NIL, limit: int = 1, *, rule_id: UUID | None = None
 ) -> list[AlertRule]:
     """List rules, oldest first, with recipients; or only the rule with id `rule_id`."""
     ids = alert_rules.c.recipient_ids

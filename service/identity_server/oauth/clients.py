@@ -82,9 +82,7 @@ async def list_clients(
     """List OAuth clients, without their secrets."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
     status = None if request.status is None else request.status.value
-    rows = await queries.list_clients(
-        connection, caller.organization_id, status=status, ids=request.ids, **cursor.window
-    )
+    rows = await queries.list_clients(connection, caller.organization_id, cursor.window, status=status, ids=request.ids)
     page = cursor.page(rows, position=lambda row: [str(row.client_id)])
     return wire.AdminOAuthClientsListResponse(oauth_clients=page.items, next_page_token=page.next_page_token)
 

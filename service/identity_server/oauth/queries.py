@@ -14,6 +14,7 @@ from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
 from service.identity.queries import select_to_enter
 from service.identity_server.oauth.models import Client, StoredCode, StoredRefreshToken, StoredToken
 from service.platform import sql
+from service.platform.sql import Window
 from service.schema.identity import organizations, principals
 from service.schema.signin import (
     browser_sessions,
@@ -82,17 +83,11 @@ async def get_client(
 
 
 async def list_clients(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    status: str | None,
-    ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
+    connection: Connection, organization_id: UUID, window: Window, *, status: str | None, ids: Collection[UUID] | None
 ) -> list[OAuthClient]:
     own_id = oauth_clients.c.client_id
     chosen = sql.optional_in(own_id, ids), sql.optional(oauth_clients.c.status, status)
-    statement = sql.rows_after(_clients(organization_id).where(*chosen), own_id, after=after, limit=limit)
+    statement = sql.rows_after(_clients(organization_id).where(*chosen), own_id, *window)
     return await sql.find_rows(connection, statement, OAuthClient)
 
 

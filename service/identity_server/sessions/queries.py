@@ -8,14 +8,14 @@ from sqlalchemy import ColumnElement, Text, Uuid, delete, func, literal, null, s
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sessions import PersonSession, SessionKind
-from service.platform.sql import columns_of, find_rows, matches, optional_in
+from service.platform.sql import Window, columns_of, find_rows, matches, optional_in, rows_after
 from service.schema.signin import browser_sessions, oauth_clients, oauth_refresh_tokens, oauth_token_families
 
 _OF_BOTH = ("created_at", "last_used_at", "address", "device")
 
 
 async def list_sessions(
-    connection: Connection, organization_id: UUID, *, principal_id: UUID, now: datetime, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: Window, *, principal_id: UUID, now: datetime
 ) -> list[PersonSession]:
     browsers = select(
         browser_sessions.c.session_id,
@@ -42,8 +42,8 @@ async def list_sessions(
         )
     )
     sessions = union_all(browsers, applications).subquery("sessions")
-    statement = select(*columns_of(sessions, PersonSession)).where(sessions.c.session_id > after)
-    return await find_rows(connection, statement.order_by(sessions.c.session_id).limit(limit), PersonSession)
+    statement = rows_after(select(*columns_of(sessions, PersonSession)), sessions.c.session_id, *window)
+    return await find_rows(connection, statement, PersonSession)
 
 
 async def delete_browser_sessions(

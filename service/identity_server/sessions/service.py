@@ -27,7 +27,7 @@ async def list_sessions(
     cursor = Cursor.read(caller, operation=wire.ADMIN_SESSIONS_LIST.path, request=request)
     principal_id = await require_user(connection, caller, request.email)
     rows = await queries.list_sessions(
-        connection, caller.organization_id, principal_id=principal_id, now=now, **cursor.window
+        connection, caller.organization_id, cursor.window, principal_id=principal_id, now=now
     )
     page = cursor.page(rows, position=lambda row: [str(row.session_id)])
     return wire.AdminSessionsListResponse(sessions=page.items, next_page_token=page.next_page_token)

@@ -11,7 +11,7 @@ from service.auth.callers import Caller
 from service.auth.queries import get_acting_principal
 from service.permissions.queries import Reader, is_deployed, readable_classes
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, matches, optional_in, rows_after
+from service.platform.sql import Window, columns_of, find_rows, matches, optional_in, rows_after
 from service.schema.agents import agent_collections, agents
 from service.schema.catalog import collections
 from service.schema.identity import resources
@@ -22,13 +22,13 @@ _document_resources = resources.alias("document_resources")
 
 
 async def list_deployed_agents(
-    connection: Connection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
+    connection: Connection, caller: Reader, window: Window, *, among_ids: Collection[UUID] | None
 ) -> list[Agent]:
     """Return the agents deployed to the caller, optionally only `among_ids`, ordered by id."""
     answers = case((agents.c.answers_searches, True)).label("answers_searches")
     deployed = select(*columns_of(agents, Agent, answers)).join(resources, resources.c.object_id == agents.c.agent_id)
     chosen = *is_deployed(caller), optional_in(agents.c.agent_id, among_ids)
-    statement = rows_after(deployed.where(*chosen), agents.c.agent_id, after=after, limit=limit)
+    statement = rows_after(deployed.where(*chosen), agents.c.agent_id, *window)
     return await find_rows(connection, statement, Agent)
 
 
@@ -90,5 +90,5 @@ async def read_deployed_names(
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}
-    rows = await list_deployed_agents(connection, person, among_ids=agent_ids, after=NIL, limit=len(agent_ids))
+    rows = await list_deployed_agents(connection, person, Window(NIL, len(agent_ids)), among_ids=agent_ids)
     return {row.agent_id: row.name for row in rows}

@@ -13,7 +13,7 @@ from carrel.wire.access import AccessThrough, HolderType
 from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceType, UserPrincipal
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
+from service.platform.sql import ORGANIZATION, Window, as_member, count_of, find_rows, in_array, matches, param, params
 from service.schema.identity import api_keys, group_members, principals, resources, service_account_tokens
 from service.schema.signin import oauth_access_tokens, oauth_clients
 
@@ -105,10 +105,10 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 
 
 async def list_readable_resources(
-    connection: Connection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
+    connection: Connection, caller: Caller, window: Window, *, resource_type: str | None
 ) -> list[tuple[UUID, ResourceIdentifier]]:
     """List the resources that the caller may read, each after the id of its object."""
-    parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
+    parameters = params(caller.organization_id, **window._asdict(), resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
     return await find_rows(connection, statement, _to_readable, parameters | reader_parameters(caller))
 
@@ -208,18 +208,11 @@ ORDER BY p.principal_id
 
 
 async def list_effective_principals(
-    connection: Connection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: Window, *, access_class: int
 ) -> list[Principal]:
     """List every group and active person with a direct or inherited role in a class, each once, ordered by id."""
-    parameters = {
-        "organization_id": organization_id,
-        "access_class": access_class,
-        "after": after,
-        "limit": limit,
-        "few": FEW,
-        "stretch": STRETCH,
-    }
-    return await find_rows(connection, _EFFECTIVE_PRINCIPALS, _to_principal, parameters)
+    parameters = {"organization_id": organization_id, "access_class": access_class, "few": FEW, "stretch": STRETCH}
+    return await find_rows(connection, _EFFECTIVE_PRINCIPALS, _to_principal, parameters | window._asdict())
 
 
 def _to_principal(*, principal_id: UUID, kind: str, name: str, email: str | None) -> Principal:

@@ -28,7 +28,7 @@ async def list_authorized_principals(
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
     resource = await require_resource(connection, caller.organization_id, request.resource)
     rows = await queries.list_effective_principals(
-        connection, caller.organization_id, access_class=resource.access_class, **cursor.window
+        connection, caller.organization_id, cursor.window, access_class=resource.access_class
     )
     page = cursor.page(rows, position=lambda row: [row.id])
     through: dict[str, list[AccessThrough]] | None = None
@@ -53,7 +53,7 @@ async def list_authorized_resources(
     """List the resources that the acting principal may act on. Only access counts, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
     resource_type = request.resource_type
-    rows = await queries.list_readable_resources(connection, caller, resource_type=resource_type, **cursor.window)
+    rows = await queries.list_readable_resources(connection, caller, cursor.window, resource_type=resource_type)
     page = cursor.page(rows, position=lambda row: [str(row[0])])
     return wire.ListAuthorizedResourcesResponse(
         resources=[resource for _, resource in page.items], next_page_token=page.next_page_token

@@ -15,7 +15,7 @@ from service.auth.queries import Grantee
 from service.domains.access.lookups.queries import holder_type_of, resources_in, to_through
 from service.permissions.queries import open_classes, owned_classes, readable_classes
 from service.platform import base64url
-from service.platform.sql import as_member, find_rows, in_array, matches, params
+from service.platform.sql import Window, as_member, find_rows, in_array, matches, params
 from service.schema.agents import agents
 from service.schema.catalog import collections, documents
 from service.schema.identity import access_classes, class_readers, group_members, principals, resources
@@ -44,7 +44,7 @@ class ResourceFilter:
 
 
 async def list_resources(
-    connection: Connection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: Window, *, resource_filter: ResourceFilter
 ) -> list[tuple[ClassedResource, str]]:
     """List matching resources, ordered by their objects' ids."""
     classes = _classes(organization_id, resource_filter)
@@ -53,9 +53,9 @@ async def list_resources(
     else:
         page = (
             sa.select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
-            .where(*_conditions(organization_id, resource_filter), resources.c.object_id > after)
+            .where(*_conditions(organization_id, resource_filter), resources.c.object_id > window.after)
             .order_by(resources.c.object_id)
-            .limit(limit)
+            .limit(window.limit)
         )
     shown = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
@@ -65,7 +65,7 @@ async def list_resources(
         .where(access_classes.c.organization_id == organization_id)
         .order_by(shown.c.object_id)
     )
-    parameters = params(organization_id, after=after, limit=limit)
+    parameters = params(organization_id, **window._asdict())
     return await find_rows(connection, statement, _to_found, parameters)
 
 

@@ -34,7 +34,7 @@ async def list_resources(
         page = cursor.page(named, position=lambda row: [row[1], str(row[0].object_id)])
     else:
         rows = await queries.list_resources(
-            connection, caller.organization_id, resource_filter=resource_filter, **cursor.window
+            connection, caller.organization_id, cursor.window, resource_filter=resource_filter
         )
         page = cursor.page(rows, position=lambda row: [str(row[0].object_id)])
     found = [resource for resource, _ in page.items]

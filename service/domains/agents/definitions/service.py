@@ -249,9 +249,7 @@ async def list_deployed_agents(
 ) -> wire.ListAgentsResponse:
     """List the agents open to both the person and the token."""
     cursor = Cursor.read(caller, operation=wire.LIST_AGENTS.path, request=request)
-    rows = await list_agents_of(
-        connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await list_agents_of(connection, caller, cursor.window, among_ids=messageable_agents(caller))
     page = cursor.page(rows, position=lambda row: [str(row.agent_id)])
     return wire.ListAgentsResponse(agents=page.items, next_page_token=page.next_page_token)
 

@@ -113,12 +113,12 @@ async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUI
 
 
 async def list_sets(
-    connection: Connection, organization_id: UUID, *, request: AdminEvaluationSetsListRequest, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: sql.Window, *, request: AdminEvaluationSetsListRequest
 ) -> list[EvaluationSet]:
     """List sets by id, limited to the requested ids if given."""
     set_id = evaluation_sets.c.evaluation_set_id
     chosen = sql.optional_in(set_id, request.ids), sql.optional(evaluation_sets.c.agent_id, request.agent_id)
-    statement = sql.rows_after(_select_sets(organization_id).where(*chosen), set_id, after=after, limit=limit)
+    statement = sql.rows_after(_select_sets(organization_id).where(*chosen), set_id, *window)
     if request.query:
         statement = statement.where(evaluation_sets.c.name.icontains(request.query, autoescape=True))
     return await sql.find_rows(connection, statement, EvaluationSet)

@@ -54,7 +54,7 @@ async def list_sets(
 ) -> evaluation.AdminEvaluationSetsListResponse:
     """List evaluation sets, with the numbers of cases and runs."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST.path, request=request)
-    rows = await queries.list_sets(connection, caller.organization_id, request=request, **cursor.window)
+    rows = await queries.list_sets(connection, caller.organization_id, cursor.window, request=request)
     page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
     return evaluation.AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
 

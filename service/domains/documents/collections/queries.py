@@ -179,7 +179,7 @@ async def delete_collection(
 
 
 async def list_collections(
-    connection: Connection, caller: Caller, *, name_contains: str | None, after: UUID, limit: int
+    connection: Connection, caller: Caller, window: sql.Window, *, name_contains: str | None
 ) -> list[wire.DocumentCollection]:
     """List the caller's collections by id, each with the number of documents the caller may READ."""
     count = (
@@ -196,7 +196,7 @@ async def list_collections(
         sql.optional_in(collections.c.collection_id, caller.collection_ids),
         resources.c.access_class.in_(classes_of(caller)),
     )
-    statement = sql.rows_after(known, collections.c.collection_id, after=after, limit=limit)
+    statement = sql.rows_after(known, collections.c.collection_id, *window)
     if name_contains is not None:
         statement = statement.where(collections.c.name.icontains(name_contains, autoescape=True))
     return await sql.find_rows(connection, statement, _to_counted)

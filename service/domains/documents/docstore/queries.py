@@ -159,12 +159,12 @@ async def read_sync(connection: Connection, key: SyncKey) -> wire.DocstoreSync:
 
 
 async def list_syncs(
-    connection: Connection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
+    connection: Connection, caller: Caller, window: sql.Window, *, collection_id: UUID | None
 ) -> list[wire.DocstoreSync]:
     """List the states of syncs by id, limited to collections the caller may edit; all for admins."""
     chosen = _select_syncs(caller.organization_id)
     chosen = chosen.join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
-    statement = sql.rows_after(chosen, docstore_syncs.c.sync_id, after=after, limit=limit)
+    statement = sql.rows_after(chosen, docstore_syncs.c.sync_id, *window)
     if not caller.is_admin:
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
     statement = statement.where(sql.optional(docstore_syncs.c.collection_id, collection_id))
@@ -235,13 +235,13 @@ async def delete_sync(connection: Connection, key: SyncKey) -> None:
 
 
 async def list_failures(
-    connection: Connection, key: SyncKey, *, after: UUID, limit: int
+    connection: Connection, key: SyncKey, window: sql.Window
 ) -> list[tuple[UUID, wire.DocstoreFailure]]:
     """List failures by document id, each with this id."""
     failed = docstore_failures.c
     external_id = failed.external_id.label("document_external_id")
     own = select(failed.document_id, failed.source_id, external_id, failed.code, failed.message, failed.failed_at)
-    statement = sql.rows_after(own.where(key.is_of(docstore_failures)), failed.document_id, after=after, limit=limit)
+    statement = sql.rows_after(own.where(key.is_of(docstore_failures)), failed.document_id, *window)
     return await sql.find_rows(connection, statement, _to_failure)
 
 
@@ -249,7 +249,7 @@ def _to_failure(*, document_id: UUID, source_id: str, **columns: Any) -> tuple[U
     return document_id, wire.DocstoreFailure(source_id=json.loads(source_id), **columns)
 
 
-async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[wire.DocstoreHeldRemoval]:
+async def list_held(connection: Connection, key: SyncKey, window: sql.Window) -> list[wire.DocstoreHeldRemoval]:
     of_sync, there = docstore_documents.c, documents.c
     names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
     held = (
@@ -257,7 +257,7 @@ async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit:
         .join(docstore_documents, of_sync.document_id == there.document_id)
         .where(_is_held(key), there.organization_id == key.organization_id, there.deleted_at.is_(None))
     )
-    statement = sql.rows_after(held, there.document_id, after=after, limit=limit)
+    statement = sql.rows_after(held, there.document_id, *window)
     return await sql.find_rows(connection, statement, wire.DocstoreHeldRemoval)
 
 

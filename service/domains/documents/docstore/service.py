@@ -128,7 +128,7 @@ async def list_syncs(
     """List the syncs into collections the caller may edit."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
     collection_id = request.document_collection_id
-    rows = await queries.list_syncs(connection, caller, collection_id=collection_id, **cursor.window)
+    rows = await queries.list_syncs(connection, caller, cursor.window, collection_id=collection_id)
     page = cursor.page(rows, position=lambda sync: [str(sync.docstore_credential_id)])
     return wire.ListDocstoreSyncsResponse(docstore_syncs=page.items, next_page_token=page.next_page_token)
 
@@ -139,7 +139,7 @@ async def list_failures(
     """List the source documents a sync failed to load, with reasons; 404 as for `getDocstoreSync`."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
-    rows = await queries.list_failures(connection, _key(caller, sync.sync_id), **cursor.window)
+    rows = await queries.list_failures(connection, _key(caller, sync.sync_id), cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row[0])])
     failures = [failure for _, failure in page.items]
     return wire.ListDocstoreFailuresResponse(failures=failures, next_page_token=page.next_page_token)
@@ -151,7 +151,7 @@ async def list_held_removals(
     """List the document removals held back by a sync's limit. For callers who may change the sync."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
     sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
-    rows = await queries.list_held(connection, _key(caller, sync.sync_id), **cursor.window)
+    rows = await queries.list_held(connection, _key(caller, sync.sync_id), cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
     return wire.ListDocstoreHeldRemovalsResponse(
         held_removals=page.items,

@@ -110,12 +110,12 @@ async def read_source(connection: Connection, caller: Caller, *, source_id: UUID
 
 
 async def list_sources(
-    connection: Connection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
+    connection: Connection, caller: Caller, window: sql.Window, *, ledger: str | None, own: bool
 ) -> list[wire.Source]:
     """List visible sources by id with visible reports; `own` leaves out the sources an admin sees of other people."""
     principal_id = caller.principal_id if own else None
     chosen = sql.optional(sources.c.ledger, ledger), sql.optional(sources.c.principal_id, principal_id)
-    statement = sql.rows_after(_select_reported(caller).where(*chosen), sources.c.source_id, after=after, limit=limit)
+    statement = sql.rows_after(_select_reported(caller).where(*chosen), sources.c.source_id, *window)
     return await sql.find_rows(connection, statement, wire.Source)
 
 

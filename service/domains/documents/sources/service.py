@@ -91,7 +91,7 @@ async def list_sources(
 ) -> wire.ListSourcesResponse:
     """List the caller's sources, for admins all sources, with the number of items that could not be loaded."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
-    rows = await queries.list_sources(connection, caller, ledger=request.ledger, own=request.own, **cursor.window)
+    rows = await queries.list_sources(connection, caller, cursor.window, ledger=request.ledger, own=request.own)
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
     return wire.ListSourcesResponse(sources=page.items, next_page_token=page.next_page_token)
 

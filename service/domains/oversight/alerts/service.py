@@ -66,7 +66,7 @@ async def list_rules(
 ) -> wire.AdminAlertRulesListResponse:
     """List the rules for sending alerts."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST.path, request=request)
-    rows = await queries.list_rules(connection, caller.organization_id, **cursor.window)
+    rows = await queries.list_rules(connection, caller.organization_id, *cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.alert_rule_id)])
     return wire.AdminAlertRulesListResponse(
         alert_rules=page.items, next_page_token=page.next_page_token, mail_enabled=runtime.settings.smtp_url is not None

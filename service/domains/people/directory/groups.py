@@ -64,7 +64,7 @@ async def list_groups(
     """List groups; `query` is part of a name."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST.path, request=request)
     rows = await queries.list_groups(
-        connection, caller.organization_id, query=request.query, ids=request.ids, **cursor.window
+        connection, caller.organization_id, cursor.window, query=request.query, ids=request.ids
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     groups = await _with_counts(connection, caller, rows=page.items)
@@ -77,7 +77,7 @@ async def list_members(
     """List the direct members of a group."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await get_group(connection, caller, request.group_id)
-    rows = await queries.list_members(connection, caller.organization_id, group_id=request.group_id, **cursor.window)
+    rows = await queries.list_members(connection, caller.organization_id, cursor.window, group_id=request.group_id)
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     members = [to_named_principal(row) for row in page.items]
     return wire.AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
@@ -97,7 +97,7 @@ async def list_memberships(
     cursor = Cursor.read(caller, operation=people.ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
     organization_id = caller.organization_id
     member = await find_referenced_principal(connection, organization_id, request.member, field="member")
-    rows = await listing.list_memberships(connection, organization_id, member_id=member.principal_id, **cursor.window)
+    rows = await listing.list_memberships(connection, organization_id, cursor.window, member_id=member.principal_id)
     page = cursor.page(rows, position=lambda row: [str(row.id)])
     return people.AdminGroupsListMembershipsResponse(memberships=page.items, next_page_token=page.next_page_token)
 

@@ -12,27 +12,21 @@ from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser, UserFilters
 from carrel.wire.common import SecondFactor
 from carrel.wire.people import GroupMembership
-from service.platform.sql import columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
+from service.platform.sql import Window, columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
 from service.schema.identity import group_members, principals
 from service.schema.search import audit_entries
 from service.schema.signin import invitations, oauth_clients, passkeys, second_factors
 
 
 async def list_users(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    filters: UserFilters,
-    ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
+    connection: Connection, organization_id: UUID, window: Window, *, filters: UserFilters, ids: Collection[UUID] | None
 ) -> list[ListedUser]:
     """List matching users by id, limited to `ids` if given, without their second factors."""
     own = (principals.c[name] for name in ("email", "name", "is_admin", "active"))
     matching = sa.select(principals.c.principal_id.label("id"), *own, *_facts(organization_id)).where(
         *_conditions(organization_id, filters), optional_in(principals.c.principal_id, ids)
     )
-    statement = rows_after(matching, principals.c.principal_id, after=after, limit=limit)
+    statement = rows_after(matching, principals.c.principal_id, *window)
     return await find_rows(connection, statement, ListedUser)
 
 
@@ -58,7 +52,7 @@ async def count_users(connection: Connection, organization_id: UUID, *, filters:
 
 
 async def list_memberships(
-    connection: Connection, organization_id: UUID, *, member_id: UUID, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: Window, *, member_id: UUID
 ) -> list[GroupMembership]:
     """List the groups around a principal, at any distance, by id. A cycle doesn't put a group into itself."""
     around = _groups_around(organization_id, member_id)
@@ -81,7 +75,7 @@ async def list_memberships(
         principals.c.principal_id.in_(sa.select(around.c.group_id)),
         principals.c.principal_id != member_id,
     )
-    statement = rows_after(found, principals.c.principal_id, after=after, limit=limit)
+    statement = rows_after(found, principals.c.principal_id, *window)
     return await find_rows(connection, statement, GroupMembership)
 
 

@@ -56,9 +56,7 @@ async def list_users(
 ) -> wire.AdminUsersListResponse:
     """List users: all, or by filters; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_USERS_LIST.path, request=request)
-    rows = await listing.list_users(
-        connection, caller.organization_id, filters=request, ids=request.ids, **cursor.window
-    )
+    rows = await listing.list_users(connection, caller.organization_id, cursor.window, filters=request, ids=request.ids)
     page = cursor.page(rows, position=lambda row: [str(row.id)])
     ids = [row.id for row in page.items]
     factors = await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids)

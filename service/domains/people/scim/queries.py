@@ -291,12 +291,12 @@ async def get_token(connection: Connection, organization_id: UUID, *, token_id: 
 
 
 async def list_tokens(
-    connection: Connection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, window: sql.Window, *, ids: Collection[UUID] | None
 ) -> list[ScimToken]:
     """List tokens by id, limited to `ids` if given."""
     own_id = scim_tokens.c.token_id
     statement = select(*_TOKEN).where(sql.matches(scim_tokens, organization_id), sql.optional_in(own_id, ids))
-    return await sql.find_rows(connection, sql.rows_after(statement, own_id, after=after, limit=limit), ScimToken)
+    return await sql.find_rows(connection, sql.rows_after(statement, own_id, *window), ScimToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:

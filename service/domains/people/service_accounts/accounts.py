@@ -59,7 +59,7 @@ async def list_accounts(
     """List service accounts; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
     rows = await queries.list_accounts(
-        connection, caller.organization_id, query=request.query, ids=request.ids, **cursor.window
+        connection, caller.organization_id, cursor.window, query=request.query, ids=request.ids
     )
     page = cursor.page(rows, position=lambda row: [str(row.service_account_id)])
     return wire.AdminServiceAccountsListResponse(service_accounts=page.items, next_page_token=page.next_page_token)
@@ -146,7 +146,7 @@ async def list_tokens(
         account = await queries.get_account(connection, caller.organization_id, account_id=account_id)
         required(account, unknown_account())
     rows = await queries.list_tokens(
-        connection, caller.organization_id, account_id=account_id, ids=request.ids, **cursor.window
+        connection, caller.organization_id, cursor.window, account_id=account_id, ids=request.ids
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
     return wire.AdminServiceAccountTokensListResponse(tokens=page.items, next_page_token=page.next_page_token)

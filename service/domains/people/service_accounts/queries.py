@@ -15,6 +15,7 @@ from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
 from service.platform import sql
+from service.platform.sql import Window
 from service.schema.agents import agents
 from service.schema.catalog import collections, documents
 from service.schema.identity import class_readers, principals, resources, service_account_tokens
@@ -59,21 +60,15 @@ async def insert_account(
 
 
 async def list_accounts(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    query: str | None,
-    ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
+    connection: Connection, organization_id: UUID, window: Window, *, query: str | None, ids: Collection[UUID] | None
 ) -> list[ServiceAccount]:
     """List service accounts by id with `query` in name or address, limited to `ids` if given."""
     own_id = principals.c.principal_id
-    statement = _accounts(organization_id).where(own_id > after, sql.optional_in(own_id, ids))
+    statement = sql.rows_after(_accounts(organization_id).where(sql.optional_in(own_id, ids)), own_id, *window)
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
-    return await sql.find_rows(connection, statement.order_by(principals.c.principal_id).limit(limit), ServiceAccount)
+    return await sql.find_rows(connection, statement, ServiceAccount)
 
 
 async def get_account(connection: Connection, organization_id: UUID, *, account_id: UUID) -> ServiceAccount | None:
@@ -125,16 +120,15 @@ async def get_token(connection: Connection, organization_id: UUID, *, token_id: 
 async def list_tokens(
     connection: Connection,
     organization_id: UUID,
+    window: Window,
     *,
     account_id: UUID | None,
     ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
 ) -> list[ServiceAccountToken]:
     """List tokens by id with `status`, of an account or of all, limited to `ids` if given."""
     own_id = service_account_tokens.c.token_id
     chosen = sql.optional_in(own_id, ids), sql.optional(service_account_tokens.c.service_account_id, account_id)
-    statement = sql.rows_after(_tokens(organization_id).where(*chosen), own_id, after=after, limit=limit)
+    statement = sql.rows_after(_tokens(organization_id).where(*chosen), own_id, *window)
     return await sql.find_rows(connection, statement, ServiceAccountToken)
 
 

@@ -115,12 +115,10 @@ async def has_domain(connection: Connection, organization_id: UUID, *, domain: s
     return await sql.count_rows(connection, sql.matches(sign_in_domains, organization_id, **wanted), _IS_CONFIRMED) > 0
 
 
-async def list_providers(
-    connection: Connection, organization_id: UUID, *, after: UUID, limit: int
-) -> list[StoredProvider]:
+async def list_providers(connection: Connection, organization_id: UUID, window: sql.Window) -> list[StoredProvider]:
     """List the providers of an organization, oldest first."""
     statement = select(*_PROVIDER).where(sign_in_providers.c.organization_id == organization_id)
-    statement = sql.rows_after(statement, sign_in_providers.c.provider_id, after=after, limit=limit)
+    statement = sql.rows_after(statement, sign_in_providers.c.provider_id, *window)
     return await sql.find_rows(connection, statement, StoredProvider)
 
 

@@ -17,6 +17,7 @@ from service.platform.errors import BadRequest, NotFound, required
 from service.platform.identifiers import NIL
 from service.platform.secrets import SealError, unseal
 from service.platform.settings import Settings
+from service.platform.sql import Window
 from service.runtime import Runtime
 
 # An ID token of more characters is not shown to the provider again: browsers and servers limit addresses.
@@ -109,7 +110,7 @@ def way_of_settings(settings: Settings, *, address: str) -> Way | None:
 async def list_ways(connection: Connection, organization_id: UUID, settings: Settings, *, address: str) -> list[Way]:
     """List the ways to sign in: providers, oldest first, below `address`, then the settings' provider at `address`."""
     path, mark, query = address.partition("?")
-    found = await queries.list_providers(connection, organization_id, after=NIL, limit=MOST_SHOWN)
+    found = await queries.list_providers(connection, organization_id, Window(NIL, MOST_SHOWN))
     ways = [Way(one.name, f"{path}/{one.provider_id}{mark}{query}") for one in found]
     own = way_of_settings(settings, address=address)
     return [*ways, own] if own else ways

@@ -24,6 +24,7 @@ from service.domains.documents.docstore.sources import Position, SourceDocument
 from service.domains.documents.docstore.values import SourceId, extended_text, from_extended, to_extended
 from service.platform.errors import ServiceError, Unavailable
 from service.platform.identifiers import NIL, document_id_for
+from service.platform.sql import Window
 from service.runtime import Runtime
 from service.web.multipart import uploads_folder, write_bytes
 
@@ -235,7 +236,7 @@ async def retry_failures(run: Run) -> None:
 
 async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
     async with run.transaction() as connection:
-        rows = await queries.list_failures(connection, run.key, after=after, limit=RETRIED_AT_ONCE)
+        rows = await queries.list_failures(connection, run.key, Window(after, RETRIED_AT_ONCE))
     return {document_id: SourceId(from_extended(failure.source_id)) for document_id, failure in rows}
 
 
