@@ -84,7 +84,7 @@ format: setup
 	@$(BIN)/ruff check --fix .
 
 bench: setup
-	@for name in embedding client extraction ingest flows search concurrency row_security permissions quality search_box start app; do $(BIN)/python -m bench.$$name || exit 1; done
+	@for name in embedding client extraction ingest flows search concurrency words_first row_security permissions quality search_box start app; do $(BIN)/python -m bench.$$name || exit 1; done
 
 # Carrel beside other products on the same texts; some gigabytes of theirs go into .peers. Nothing else needs them.
 bench-peers: setup
