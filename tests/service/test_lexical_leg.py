@@ -15,6 +15,8 @@ from service.domains.documents.collections.filters import Condition
 from service.domains.search import queries, sql
 from service.domains.search.fusion import Legs
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
+from service.index.forms import RULES
+from service.index.spaces.queries import CurrentSpace
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
 from service.index.terms import term_of, weigh_query
 from service.permissions.access import Access
@@ -156,17 +158,23 @@ def function_of_the_service(service: RunningService) -> Iterator[None]:
             owner.execute("REVOKE CREATE ON SCHEMA public FROM carrel_service")
 
 
+@pytest.mark.parametrize("mode", SearchMode)
 @pytest.mark.parametrize("by_chunk", [False, True])
-async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chunk) -> None:
+async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chunk, mode) -> None:
     whole = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
     narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, FieldType.STRING, "x"),))
-    asked = replace(await weigh(corpus, ["word0", "word9"], most=1000), mode=SearchMode.HYBRID)
+    asked = replace(await weigh(corpus, ["word0", "word9"], most=1000), mode=mode)
     of_much = [await candidates(corpus, scope, by_every_chunk(asked)) for scope in (whole, narrowed)]
     monkeypatch.setattr(sql, "FEW_PAGES", 10_000)
     forget_statements()
     nothing = replace(asked, lookup=Lookup((1,), bound=0.0))
     assert [await candidates(corpus, scope, nothing) for scope in (whole, narrowed)] == of_much
-    assert all(legs.dense and legs.lexical and exact for legs, exact in of_much)
+    space = corpus.space
+    current = CurrentSpace(space.space_id, space.model, space.dimensions, oldest=RULES)
+    small = [replace(scope, space=current, is_small=True) for scope in (whole, narrowed)]
+    assert queries.shape_of(small[0]).is_small
+    assert [await candidates(corpus, scope, nothing) for scope in small] == of_much
+    assert all(exact and (legs.dense or legs.lexical) for legs, exact in of_much)
 
 
 async def test_the_function_shows_one_organization(corpus: Corpus) -> None:

@@ -158,7 +158,7 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
 async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Source) -> Found[Row]:
     """Find hits with contents in a single snapshot of a server."""
     prepare, is_read_only = partial(embed, plan), log is None
-    async with open_snapshot(source, plan.caller.organization_id, space, prepare, read_only=is_read_only) as snapshot:
+    async with open_snapshot(source, plan.caller, space, prepare, read_only=is_read_only) as snapshot:
         drawn = None
         read = snapshot if plan.by_frequency else await weigh_among_readable(snapshot, plan.caller)
         if plan.filtering is not None:
@@ -276,6 +276,7 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -
         is_distributed=read.is_distributed,
         fields=plan.parsed.fields,
         pattern=any_pattern_of(plan.parsed.phrases),
+        is_small=read.is_small,
     )
     narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)

@@ -29,7 +29,7 @@ from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.syntax.parsing import FieldClause
 from service.domains.search.syntax.queries import any_with_field, field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
-from service.index.spaces.queries import CurrentSpace
+from service.index.spaces.queries import CurrentSpace, Space
 from service.index.statistics.queries import Frequency
 from service.index.terms import as_sparsevec
 from service.permissions.queries import reader_parameters
@@ -153,6 +153,8 @@ class Findings:
 
 
 def shape_of(scope: Scope) -> Shape:
+    # Which a space tells that a snapshot has read; another may have some.
+    has_vectors_inside = not isinstance(scope.space, CurrentSpace) or scope.space.has_vectors_inside
     comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
     return Shape(
         scope.space.dimensions,
@@ -166,8 +168,8 @@ def shape_of(scope: Scope) -> Shape:
         has_without=bool(scope.without),
         has_pattern=scope.pattern is not None,
         has_passages=scope.by_chunk and scope.passages is not None,
-        # Which a space tells that a snapshot has read; another may have some.
-        has_vectors_inside=not isinstance(scope.space, CurrentSpace) or scope.space.has_vectors_inside,
+        has_vectors_inside=has_vectors_inside,
+        is_small=scope.is_small and not has_vectors_inside,
     )
 
 
@@ -193,6 +195,12 @@ def _parameters_of(scope: Scope) -> dict[str, Any]:
 
 def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}ids": [hit.document_id for hit in hits], f"{prefix}numbers": [hit.chunk_no for hit in hits]}
+
+
+def ask_whether_small(batch: Batch, caller: Caller, space: Space) -> Answer[dict[str, bool]]:
+    """Ask in a batch whether little of a space is readable (`is_small`)."""
+    scope = Scope(caller, space, by_chunk=False)
+    return batch.ask(sql.whether_small(shape_of(scope)), dict[str, bool], _parameters_of(scope))
 
 
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:

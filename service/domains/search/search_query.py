@@ -60,6 +60,7 @@ class Scope:
     without: frozenset[UUID] = frozenset()
     pattern: str | None = None
     passages: frozenset[Hit] | None = None
+    is_small: bool = False
 
 
 @dataclass(frozen=True, slots=True)

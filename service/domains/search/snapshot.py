@@ -28,12 +28,13 @@ from service.text import languages
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A transaction with one snapshot, the searched space, and the queries with weights for the space."""
+    """A transaction with one snapshot, the searched space (`is_small`: little is readable), and weighted queries."""
 
     source: Source
     connection: Connection
     space: Space
     search_queries: Sequence[SearchQuery]
+    is_small: bool
 
     @property
     def search_query(self) -> SearchQuery:
@@ -67,13 +68,14 @@ class Snapshot:
 @asynccontextmanager
 async def open_snapshot(
     source: Source,
-    organization_id: UUID,
+    caller: Caller,
     space: Space,
     prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
     *,
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space counts as empty."""
+    organization_id = caller.organization_id
     while True:
         prepared = await prepare(space)
         if any(_needs_model(each) for each in prepared):
@@ -81,6 +83,7 @@ async def open_snapshot(
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
         counted = [await _ask_statistics(first, organization_id, space, each) for each in prepared]
+        small = None if source.primary.is_distributed else queries.ask_whether_small(first, caller, space)
         async with source.snapshot(organization_id, read_only=read_only, first=first) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
@@ -89,7 +92,9 @@ async def open_snapshot(
                     await _weigh(connection, organization_id, now, replace(each, has_old_forms=has_old_forms), its)
                     for each, its in zip(prepared, counted, strict=True)
                 ]
-                yield Snapshot(source, connection, now, weighed)
+                yield Snapshot(
+                    source, connection, now, weighed, is_small=small is not None and small.rows[0]["is_small"]
+                )
                 return
         space = now
 

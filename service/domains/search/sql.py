@@ -36,6 +36,8 @@ from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIO
 
 # Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
 FEW_PAGES = 2000
+# As many, told by their chunks before a search, which then has a shorter statement.
+FEW_CHUNKS = 10_000
 # So many hits at least are shown to be the first ones: a hybrid ranking stands on more of a leg than it shows.
 LEAST_PROVEN = 20
 # pgvector adds up in single precision.
@@ -117,6 +119,14 @@ def _fitting(shape: Shape) -> sa.CTE:
 
 
 @lru_cache(SHAPES)
+def whether_small(shape: Shape) -> AnySelect:
+    """Build the statement of whether `is_small`, from the smallest index of what is in scope."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    some = sa.select(chunks.c.access_class).where(_in_scope(chunks, shape)).limit(FEW_CHUNKS)
+    return sa.select((count_of(some.subquery("some")) < FEW_CHUNKS).label("is_small"))
+
+
+@lru_cache(SHAPES)
 def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
     pages = INDEX_TABLES[shape.dimensions].code_pages
     some = sa.select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
@@ -124,10 +134,23 @@ def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
 
 
 @lru_cache(SHAPES)
+def _score_all(shape: Shape, name: str) -> sa.CTE:
+    """Build the scores of all chunks in a small scope, by meaning ("dense") or by words ("lexical")."""
+    tables = INDEX_TABLES[shape.dimensions]
+    table, score, more = tables.vectors, dense_score(shape), ()
+    if name == "lexical":
+        table, score, more = tables.chunks, lexical_score(tables.chunks.c.terms, shape), (_size_of(tables.chunks),)
+    scores = sa.select(table.c.document_id, table.c.chunk_no, score.label("negative"), *more)
+    return scores.where(_in_scope(table, shape)).cte(f"{name}_all").prefix_with("MATERIALIZED")
+
+
+@lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
     """Build the semantic leg: the chunks nearest in meaning. A small scope scores every vector. In a large scope,
     binary codes find the best `page_limit` code pages, and all chunks of their best `document_limit` documents are
     scored."""
+    if shape.is_small:
+        return _hits(shape, "dense", sa.select(*_score_all(shape, "dense").c))
     tables = INDEX_TABLES[shape.dimensions]
     pages, table = tables.code_pages, tables.chunks if shape.has_vectors_inside else tables.vectors
     code = constant("code", BIT(shape.dimensions), shape)
@@ -165,6 +188,9 @@ def dense_leg(shape: Shape) -> AnySelect:
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
     """Build the lexical leg: the highest BM25 scores, by few keys of terms in a large scope, else of every chunk."""
+    if shape.is_small:
+        every = _score_all(shape, "lexical")
+        return _hits(shape, "lexical", sa.select(*list(every.c)[:3]).where(every.c.negative < 0))
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
@@ -282,10 +308,10 @@ def _best_of(shape: Shape, name: str, scored: Any) -> AnySelect:
     if shape.by_chunk or shape.is_distributed:
         every = scored.subquery("scored")
         return sa.select(*every.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST)
-    every = scored.cte(f"{name}_scored")
-    first = sa.select(*every.c).order_by(*_ORDER).limit(LEG).cte(f"{name}_first")
+    every = scored if shape.is_small else sa.select(*scored.cte(f"{name}_scored").c)
+    first = every.order_by(*_ORDER).limit(LEG).cte(f"{name}_first")
     is_enough = sa.select(sa.func.count(sa.distinct(first.c.document_id)) >= AT_LEAST).scalar_subquery()
-    more = sa.select(*every.c).where(sa.not_(is_enough)).order_by(*_ORDER).limit(FURTHEST).subquery(f"{name}_more")
+    more = every.where(sa.not_(is_enough)).order_by(*_ORDER).limit(FURTHEST).subquery(f"{name}_more")
     return sa.union_all(sa.select(*first.c).where(is_enough), sa.select(*more.c))  # pyright: ignore
 
 
@@ -295,6 +321,18 @@ def select_chunks(hit: sa.FromClause, shape: Shape, *, table: sa.Table | None = 
     of_hit = sa.and_(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, _is_of(hit, chunks, shape))
     hit_no = hit.c.chunk_no.label("hit_no")
     return sa.select(chunks.c.document_id, hit_no, chunks.c.chunk_no).select_from(hit).join(chunks, of_hit)
+
+
+def _select_scored(hit: sa.FromClause, shape: Shape, name: str) -> AnySelect:
+    """Select the scores of hits' chunks, in a small scope."""
+    every = _score_all(shape, name)
+    more = (each for each in every.c if each.key == "size")
+    chosen = sa.select(every.c.document_id, hit.c.chunk_no.label("hit_no"), every.c.chunk_no)
+    return chosen.add_columns(every.c.negative.label(name), *more).join(hit, _is_of(hit, every, shape))
+
+
+def _size_of(chunks: sa.Table) -> sa.ColumnElement[int]:
+    return sa.func.pg_column_size(chunks.c.text).label("size")
 
 
 def _select_vectors(hit: sa.FromClause, shape: Shape) -> AnySelect:
@@ -324,10 +362,16 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         .cte("hit")
     )
     # Apart, and each side scored before the join, which would otherwise look for every vector, or carry every text.
-    near = _select_vectors(hit, shape).add_columns(dense_score(shape).label("dense")).cte("near")
-    size = sa.func.pg_column_size(chunks.c.text).label("size")
-    scores = lexical_score(chunks.c.terms, shape).label("lexical"), size, *(hit.c[rank] for rank in RANKS)
-    own = select_chunks(hit, shape).add_columns(*scores).cte("own")
+    if shape.is_small and by_meaning:
+        near = _select_scored(hit, shape, "dense").cte("near")
+    else:
+        near = _select_vectors(hit, shape).add_columns(dense_score(shape).label("dense")).cte("near")
+    if shape.is_small and by_words:
+        own = _select_scored(hit, shape, "lexical")
+    else:
+        scores = lexical_score(chunks.c.terms, shape).label("lexical"), _size_of(chunks)
+        own = select_chunks(hit, shape).add_columns(*scores)
+    own = own.add_columns(*(hit.c[rank] for rank in RANKS)).cte("own")
     near, own = (each.prefix_with("MATERIALIZED") for each in (near, own))
     of_chunk = sa.and_(near.c.document_id == own.c.document_id, near.c.chunk_no == own.c.chunk_no)
     chosen = sa.select(*own.c, near.c.dense).outerjoin_from(own, near, of_chunk).subquery("chosen")

@@ -20,7 +20,8 @@ SHAPES = 256
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The parts of a search that change the statements; `is_distributed` means the index tables are on several servers.
-    `has_vectors_inside`: an earlier version has written some vectors into the chunks' rows."""
+    `has_vectors_inside`: an earlier version has written some vectors into the chunks' rows. `is_small`: little is in
+    scope, so the legs score everything, and the hits' scores are theirs."""
 
     dimensions: int
     by_chunk: bool
@@ -34,6 +35,7 @@ class Shape:
     has_pattern: bool = False
     has_passages: bool = False
     has_vectors_inside: bool = False
+    is_small: bool = False
 
 
 ORGANIZATION: sa.ColumnElement[UUID] = sa.bindparam("organization_id", type_=sa.Uuid())
