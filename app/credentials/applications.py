@@ -207,6 +207,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
     nobody: list[bool] = []
+    clients = api.client().admin.oauth_clients
 
     def show_none() -> None:
         nobody.append(True)
@@ -218,9 +219,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
     chosen = show_pages(
         CONSENTS,
         pages_of(
-            lambda at: api.client().admin.oauth_clients.list_consents(
-                client_id=client and client.client_id, email=email, **at
-            ),
+            lambda at: clients.list_consents(client_id=client and client.client_id, email=email, **at),
             about=(client and client.client_id, email),
         ),
         row=partial(_row, names=show_errors(api.agent_names), with_client=client is None),
@@ -234,7 +233,8 @@ def show_consents(client: OAuthClient | None = None) -> None:
             f"“{chosen.application_name}” does nothing for {chosen.person_name} ({chosen.email}) from the next request "
             "on. They can allow it again.",
             doing="Withdraw it",
-            action=partial(_withdraw, chosen, chosen.email),
+            action=partial(clients.withdraw_consents, chosen.client_id, email=chosen.email),
+            then=clear_caches,
         )
     if client is not None and not nobody:
         _offer_withdrawal_for_all(client)
@@ -247,7 +247,8 @@ def _offer_withdrawal_for_all(client: OAuthClient) -> None:
             f"“{client.name}” does nothing for anybody from the next request on. People can allow it again: to prevent "
             "that, delete the application, or take its host away.",
             doing="Withdraw all",
-            action=partial(_withdraw, client, None),
+            action=partial(api.client().admin.oauth_clients.withdraw_consents, client.client_id),
+            then=clear_caches,
         )
 
 
@@ -261,11 +262,6 @@ def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> 
         "Allowed": time_cell(consent.granted_at),
         "Last used": time_cell(consent.last_used_at),
     }
-
-
-def _withdraw(of: OAuthClient | OAuthConsent, email: str | None) -> None:
-    api.client().admin.oauth_clients.withdraw_consents(of.client_id, email=email)
-    clear_caches()
 
 
 def show_hosts() -> None:

@@ -189,7 +189,7 @@ def token_of(token_id: str, account_id: UUID) -> ServiceAccountToken | None:
 
 
 def clear_caches() -> None:
-    for kept in (organization, all_tokens, tokens_of, account_of, token_of):
+    for kept in (organization, all_tokens, tokens_of, account_of, token_of, _reach_of):
         kept.clear()
     forget(ACCOUNTS)
     forget(TOKENS)
@@ -212,7 +212,13 @@ def clear_keys() -> None:
 
 
 def show_credential(
-    one: C, *, every: Sequence[C], kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
+    one: C,
+    *,
+    every: Sequence[C],
+    kind: str,
+    facts: Sequence[tuple[str, str]],
+    revoke: Callable[[], object],
+    then: Callable[[], object],
 ) -> None:
     """Show a credential. `kind` is the noun of "Revoke this token?"; `every` is searched for a used successor."""
     notices.show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
@@ -232,12 +238,12 @@ def show_credential(
             said, todo = ", but this one was used after it.", "Find what still uses this one, then revoke it."
         notices.show_warning(f"{made}{said}", todo)
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
-        ask_revoking(one, kind, revoke)
+        ask_revoking(one, kind, revoke, then=then)
 
 
-def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object]) -> None:
+def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object], *, then: Callable[[], object]) -> None:
     said = f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone."
-    confirm(f"Revoke this {kind}?", said, doing="Revoke it", action=revoke)
+    confirm(f"Revoke this {kind}?", said, doing="Revoke it", action=revoke, then=then)
 
 
 MINT = "mint"
@@ -406,7 +412,8 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
         again = partial(open_mint, str(token.service_account_id), token)
         notices.offer_action(label, again, key="mint.successor", icon="autorenew", disabled=is_off)
     every = show_errors(partial(tokens_of, account.service_account_id))
-    show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
+    revoke = partial(api.client().admin.service_account_tokens.revoke, token.token_id)
+    show_credential(token, every=every, kind="token", facts=facts, revoke=revoke, then=clear_caches)
     reach = show_errors(partial(_reach_of, token.token_id))
     _show_reach(reach)
     if not reach.document_count and token.status is CredentialStatus.ACTIVE:
@@ -416,9 +423,3 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
     return api.client().admin.service_account_tokens.preview_reach(token_id=token_id)
-
-
-def revoke(token_id: UUID) -> None:
-    api.client().admin.service_account_tokens.revoke(token_id)
-    _reach_of.clear()
-    clear_caches()

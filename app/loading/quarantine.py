@@ -172,7 +172,14 @@ def _show_source(source: Source) -> None:
         ):
             _ask_for_retry(source)
         if st.button("Remove …", key="quarantine.remove", icon=":material/delete:"):
-            _ask_for_removal(source)
+            confirm(
+                "Remove this source?",
+                "This removes the list of failures. Loaded documents stay. The next run of this source lists it again.",
+                doing="Remove",
+                action=lambda: api.client().sources.remove_source(source.source_id),
+                then=read_sources.clear,
+                leaving=(ADDRESS,),
+            )
 
 
 def _show_gone(source: Source) -> None:
@@ -212,17 +219,6 @@ def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None)
 def _retry_chosen(source: Source, names: Sequence[str], key: str) -> None:
     with keep_problem(_OUTCOME):
         _retry(source, names, key=key)
-
-
-def _ask_for_removal(source: Source) -> None:
-    confirm(
-        "Remove this source?",
-        "This removes the list of failures. Loaded documents stay. The next run of this source lists it again.",
-        doing="Remove",
-        action=lambda: api.client().sources.remove_source(source.source_id),
-        then=read_sources.clear,
-        leaving=(ADDRESS,),
-    )
 
 
 def _show_items(source: Source, shown: str) -> None:

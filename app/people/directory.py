@@ -21,7 +21,7 @@ from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import Group, ListedUser
-from carrel.wire.api_keys import ApiKey, CredentialStatus
+from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
 from carrel.wire.sessions import PersonSession, SessionKind
@@ -219,20 +219,16 @@ OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
 
 
 def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> None:
+    ids = None if session is None else [session.session_id]
     which = "All sessions end" if session is None else "This session ends"
     again = "" if session is None or session.kind is SessionKind.BROWSER else " The application asks them again."
     dialogs.confirm(
         "End all sessions?" if session is None else "End this session?",
         f"{which} with the next request. {one_line(person.name)} can sign in again.{again}",
         doing="End it" if session else "End them",
-        action=partial(_end_sessions, person, [session] if session else None),
+        action=partial(api.client().admin.sessions.end, person.email, session_ids=ids),
+        then=clear_caches,
     )
-
-
-def _end_sessions(person: ListedUser, sessions: Sequence[PersonSession] | None) -> None:
-    ids = None if sessions is None else [one.session_id for one in sessions]
-    api.client().admin.sessions.end(person.email, session_ids=ids)
-    clear_caches()
 
 
 def _open_offboarding(person: ListedUser) -> None:
@@ -485,9 +481,5 @@ def _show_keys(person: ListedUser) -> None:
         hint="Choose a key to revoke it.",
     )
     if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke"):
-        ask_revoking(chosen, "key", partial(_revoke, chosen))
-
-
-def _revoke(key: ApiKey) -> None:
-    api.client().admin.api_keys.revoke(key.api_key_id)
-    clear_caches()
+        revoke = partial(api.client().admin.api_keys.revoke, chosen.api_key_id)
+        ask_revoking(chosen, "key", revoke, then=clear_caches)

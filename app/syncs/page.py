@@ -244,16 +244,13 @@ def _offer_removal(sync: DocstoreSync) -> None:
     listed = show_errors(lambda: list(islice(held(sync_id, page_size=1000), _MOST_HELD)))
     approved = [one.document_id for one in listed]
 
-    def remove() -> None:
-        docstore.launch_docstore_sync(sync_id, approved_removals=approved)
-        forget(LIST)
-
     more = f" The list has the first {len(listed):,}, and only they are removed." if len(listed) < count else ""
     confirm(
         f"Remove {count_text(len(listed), 'document')}?",
         f"They are no longer in the source, and are deleted from the catalog. The limit stays as it is.{more}",
         doing="Remove them once",
-        action=remove,
+        action=partial(docstore.launch_docstore_sync, sync_id, approved_removals=approved),
+        then=partial(forget, LIST),
         names=sorted(one.document_name for one in listed),
     )
 
@@ -335,9 +332,9 @@ def show_sync_page(name: str) -> None:
 
 
 def _offer_actions(sync: DocstoreSync) -> None:
+    docstore = api.client().document_collections.docstore
     with st.container(horizontal=True):
         if st.button("Start a run", key="sync.launch", icon=":material/play_arrow:", disabled=labels.is_running(sync)):
-            docstore = api.client().document_collections.docstore
             show_errors(partial(docstore.launch_docstore_sync, sync.docstore_credential_id))
             forget(LIST)
             st.rerun()
@@ -350,14 +347,10 @@ def _offer_actions(sync: DocstoreSync) -> None:
                 "Its address and its place are gone, and nothing more is brought or removed. The documents that it "
                 "brought stay, in the collection and the catalog.",
                 doing="Delete it",
-                action=partial(_delete, sync),
+                action=partial(docstore.delete_docstore_sync, sync.docstore_credential_id),
+                then=partial(forget, LIST),
+                leaving=("sync",),
             )
-
-
-def _delete(sync: DocstoreSync) -> None:
-    api.client().document_collections.docstore.delete_docstore_sync(sync.docstore_credential_id)
-    forget(LIST)
-    st.query_params.clear()
 
 
 def _show_config(sync: DocstoreSync) -> None:

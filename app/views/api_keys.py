@@ -55,12 +55,8 @@ def _show_key(key_id: str) -> None:
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
     notices.offer_action("New key like this one", open_new, key, key="new.successor", icon="autorenew")
     every = show_errors(tokens.all_keys)
-    tokens.show_credential(key, every=every, kind="key", facts=facts, revoke=partial(_revoke, key))
-
-
-def _revoke(key: ApiKey) -> None:
-    api.client().admin.api_keys.revoke(key.api_key_id)
-    tokens.clear_keys()
+    revoke = partial(api.client().admin.api_keys.revoke, key.api_key_id)
+    tokens.show_credential(key, every=every, kind="key", facts=facts, revoke=revoke, then=tokens.clear_keys)
 
 
 def open_new(like: ApiKey | None = None) -> None:

@@ -38,21 +38,17 @@ def _show_clients(count_at: DeltaGenerator) -> None:
     show_pages(
         applications.CLIENTS,
         pages_of(lambda at: api.client().admin.oauth_clients.list(status=wanted, **at), about=status),
-        row=lambda client: _client_row(client, show_errors(api.agent_names)),
+        row=lambda client: {
+            "Name": one_line(client.name),
+            "Status": STATUSES[client.status],
+            "May ask people for": one_line(scopes_named(client.scopes, agents=show_errors(api.agent_names))),
+            "Asked for by": client.requested_by or "described by a document",
+            "Created": time_cell(client.created_at),
+        },
         empty=lambda: notices.show_empty(*(NONE_LIKE_THIS if status else NONE_YET)),
         go=lambda chosen: notices.look_at("client", chosen.client_id),
         count_at=count_at,
     )
-
-
-def _client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]:
-    return {
-        "Name": one_line(client.name),
-        "Status": STATUSES[client.status],
-        "May ask people for": one_line(scopes_named(client.scopes, agents=names)),
-        "Asked for by": client.requested_by or "described by a document",
-        "Created": time_cell(client.created_at),
-    }
 
 
 def _show_client(client_id: str) -> None:

@@ -13,7 +13,6 @@ from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import look_at, show_count, show_empty, show_text, show_title, show_warning
 from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.resources.admin.access import UserFilters
-from carrel.wire.admin import ListedUser
 from carrel.wire.fields import normal_email
 
 TITLE = "People"
@@ -40,7 +39,14 @@ def _show_people() -> None:
     show_pages(
         PEOPLE,
         pages_of(lambda at: api.client().admin.users.list(**filters, **at), about=(query, shown)),
-        row=_row_of,
+        row=lambda person: {
+            "Name": one_line(person.name),
+            "Address": person.email,
+            "Role": "Admin" if person.is_admin else "",
+            "Status": ("Invited" if person.invited_until is not None else "Active") if person.active else "Not active",
+            "Groups": person.group_count,
+            "Last sign-in": time_cell(person.last_signed_in_at),
+        },
         empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or show everybody."),
         go=lambda chosen: look_at("person", chosen.id),
     )
@@ -50,17 +56,6 @@ def _show_people() -> None:
 def _count(query: str, shown: str) -> int:
     filters: UserFilters = {**SHOWN[shown][1], "query": query or None}
     return api.client().admin.users.count(**filters).count
-
-
-def _row_of(person: ListedUser) -> dict[str, object]:
-    return {
-        "Name": one_line(person.name),
-        "Address": person.email,
-        "Role": "Admin" if person.is_admin else "",
-        "Status": ("Invited" if person.invited_until is not None else "Active") if person.active else "Not active",
-        "Groups": person.group_count,
-        "Last sign-in": time_cell(person.last_signed_in_at),
-    }
 
 
 @dialog("Add person", NEW)

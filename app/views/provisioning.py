@@ -60,12 +60,8 @@ def _show_refusals() -> None:
 def _show_token(token_id: str, every: Sequence[ScimToken]) -> None:
     notices.offer_way_back("All tokens", "token")
     token = require_found(partial(by_id, api.client().admin.scim_tokens.list, token_id), "There is no such token.")
-    show_credential(token, every=every, kind="token", facts=[], revoke=partial(_revoke, token))
-
-
-def _revoke(token: ScimToken) -> None:
-    api.client().admin.scim_tokens.revoke(token.token_id)
-    _clear_tokens()
+    revoke = partial(api.client().admin.scim_tokens.revoke, token.token_id)
+    show_credential(token, every=every, kind="token", facts=[], revoke=revoke, then=_clear_tokens)
 
 
 @dialog("New token", NEW, width="large")

@@ -56,17 +56,13 @@ def _show_provider(provider: SignInProvider) -> None:
                     show_text("Nothing is wrong, as far as can be told without signing in.")
             offer_action("Change", open_edit, provider, key=f"{key}.edit", icon="edit")
             if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
-                _ask_deleting(provider)
-
-
-def _ask_deleting(provider: SignInProvider) -> None:
-    confirm(
-        "Delete this provider?",
-        f"Nobody signs in with “{provider.name}” any more. Accounts and memberships that came by it stay; who has no "
-        "password here can't sign in until they are invited.",
-        doing="Delete it",
-        action=partial(api.client().admin.sign_in_providers.delete, provider.provider_id),
-    )
+                confirm(
+                    "Delete this provider?",
+                    f"Nobody signs in with “{provider.name}” any more. Accounts and memberships that came by it stay; "
+                    "who has no password here can't sign in until they are invited.",
+                    doing="Delete it",
+                    action=partial(api.client().admin.sign_in_providers.delete, provider.provider_id),
+                )
 
 
 def page() -> None:

@@ -13,7 +13,6 @@ from app.syncs.page import LIST, ask, forget_form, show_sync_page
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
-from carrel.wire.docstore import DocstoreSync
 
 TITLE, PURPOSE = "Syncs", "Keep collections up to date with document databases."
 _MADE = "sync.made"
@@ -32,7 +31,15 @@ def _show_list() -> None:
     show_pages(
         LIST,
         pages_of(lambda at: api.client().document_collections.docstore.list_docstore_syncs(**at)),
-        row=_row,
+        row=lambda sync: {
+            "Name": one_line(sync.config.sync_name),
+            "Source": one_line(sync.config.collection_name),
+            "Into": collection_name(str(sync.document_collection_id)),
+            "State": state_in_words(sync),
+            "Documents": sync.document_count,
+            "Not taken": sync.counts.failed,
+            "Last run": time_cell(sync.finished_at or sync.started_at),
+        },
         empty=lambda: show_empty(
             "There is no sync yet.",
             "A sync keeps a collection up to date with a MongoDB collection. New and changed documents are copied; "
@@ -45,18 +52,6 @@ def _show_list() -> None:
         go=lambda chosen: look_at("sync", chosen.docstore_credential_id),
         count_at=count,
     )
-
-
-def _row(sync: DocstoreSync) -> dict[str, Any]:
-    return {
-        "Name": one_line(sync.config.sync_name),
-        "Source": one_line(sync.config.collection_name),
-        "Into": collection_name(str(sync.document_collection_id)),
-        "State": state_in_words(sync),
-        "Documents": sync.document_count,
-        "Not taken": sync.counts.failed,
-        "Last run": time_cell(sync.finished_at or sync.started_at),
-    }
 
 
 def _show_new() -> None:

@@ -153,7 +153,9 @@ def compare(before: Path, after: Path) -> files.Difference:
             tally.figures["added" if was is None else "removed"] += 1
         else:
             tally.count(change_of(was[2], now[2]), now[1])
-    changes = sorted(_changes(tally.groups, people), key=_weight)
+    changes = sorted(
+        _changes(tally.groups, people), key=lambda one: (one.change == "narrowed", -one.resources * one.people)
+    )
     figures = {**tally.figures, "more": tally.figures["more"] + max(0, len(changes) - SHOWN)}
     return files.Difference(
         since=before.name,
@@ -191,7 +193,3 @@ def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[
                     who=people.first(who, limit=WHO),
                     examples=group.examples,
                 )
-
-
-def _weight(change: files.Change) -> tuple[bool, int]:
-    return change.change == "narrowed", -change.resources * change.people

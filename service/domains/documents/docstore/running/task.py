@@ -113,7 +113,13 @@ async def _finish(
         }
         await _tell(Telling(runtime, connection, organization_id), sync, problem=error or warning)
         change = Change(action="docstore.sync", target_type="docstoreSync", target_id=sync.sync_id, details=details)
-        await record_later(connection, organization_id, origin=_origin(sync), change=change)
+        origin = Origin(
+            principal_id=sync.principal_id,
+            credential_id=sync.credential_id,
+            acting_through=sync.acting_through_id,
+            request_id=request_id() or None,
+        )
+        await record_later(connection, organization_id, origin=origin, change=change)
 
 
 async def _tell(to: Telling, sync: StoredSync, *, problem: Note | None) -> None:
@@ -124,15 +130,6 @@ async def _tell(to: Telling, sync: StoredSync, *, problem: Note | None) -> None:
         await to.begin(AlertKind.SYNC_BEHIND, subject=subject, name=name, code=problem.code)
     count = await queries.count_failures(to.connection, SyncKey(to.organization_id, sync.sync_id))
     await to.tell_of_quarantine(count, subject=subject, name=name, code=SOME_FAILED)
-
-
-def _origin(sync: StoredSync) -> Origin:
-    return Origin(
-        principal_id=sync.principal_id,
-        credential_id=sync.credential_id,
-        acting_through=sync.acting_through_id,
-        request_id=request_id() or None,
-    )
 
 
 TOLD_AT_ONCE = 100
