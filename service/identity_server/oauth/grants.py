@@ -107,7 +107,7 @@ class CodeGrant(AuthorizationCodeGrant):
 
     def authenticate_user(self, authorization_code: Code) -> UUID | None:
         """Return the consenting person, or None if no longer active."""
-        principal_id = authorization_code.principal_id
+        principal_id = authorization_code.row.principal_id
         return principal_id if self.server.store.is_active(self.request.client, principal_id) else None
 
 
@@ -124,7 +124,7 @@ class RefreshGrant(RefreshTokenGrant):
 
     def authenticate_user(self, refresh_token: Token) -> UUID:
         """Return the token's person, already found active when the token was read."""
-        return refresh_token.principal_id
+        return refresh_token.row.principal_id
 
     def revoke_old_credential(self, refresh_token: Token) -> None:
         """Do nothing: `AuthorizationServer.save_token` has already marked the old token as used."""

@@ -16,7 +16,7 @@ from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.audiences import hash_client_secret
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.identity_server.requests import Parameters, all_of, first_of
-from service.platform.networks import Sender, without_local_port
+from service.platform.networks import without_local_port
 
 
 class _Payload(OAuth2Payload):
@@ -170,18 +170,13 @@ class Code(AuthorizationCodeMixin):
     code_challenge_method = "S256"
 
     def __init__(self, row: StoredCode, client: Client) -> None:
-        self.code_id = row.code_id
-        self.principal_id = row.principal_id
-        self.scopes = row.scopes
+        self.row = row
         self.code_challenge = row.code_challenge
-        self.sender = Sender(row.address, row.device)
-        self.confirmed_at = row.confirmed_at
-        self._redirect_uri = row.redirect_uri
-        self._left = intersect_scopes(self.scopes, to=client.scopes)
+        self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def get_redirect_uri(self) -> str:
         """Return the code's redirect URI, to be repeated in the token request."""
-        return self._redirect_uri
+        return self.row.redirect_uri
 
     def get_scope(self) -> str:
         """Return the code's scopes: allowed by the person and still registered for the client."""
@@ -192,15 +187,11 @@ class Token(TokenMixin):
     """A usable refresh token, or a token to revoke."""
 
     def __init__(self, row: StoredToken, client: Client) -> None:
-        self.token_id = row.token_id
-        self.family_id = row.family_id
-        self.principal_id = row.principal_id
-        self.is_refresh_token = isinstance(row, StoredRefreshToken)
-        self._client_id = row.client_id
+        self.row = row
         self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:
-        return self._client_id == client.client_id
+        return self.row.client_id == client.client_id
 
     def get_scope(self) -> str:
         """Return the token's scopes: allowed by the person and still registered for the client."""

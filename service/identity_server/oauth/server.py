@@ -155,7 +155,7 @@ class AuthorizationServer(AuthlibServer):
         else:
             source = cast("Token", request.refresh_token)
             family_id = self.store.continue_family(source, client)
-        self.store.keep_tokens(token, client=client, family_id=family_id, principal_id=source.principal_id)
+        self.store.keep_tokens(token, client=client, family_id=family_id, principal_id=source.row.principal_id)
 
     def create_oauth2_request(self, request: Request) -> Request:
         """Return the request: it already has the right class."""

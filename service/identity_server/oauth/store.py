@@ -16,7 +16,7 @@ from service.identity_server.oauth.models import Client, Code, Request, StoredCo
 from service.identity_server.signin.queries import get_person
 from service.platform import secrets
 from service.platform.identifiers import to_uuid, uuid7
-from service.platform.networks import current_sender
+from service.platform.networks import Sender, current_sender
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -118,24 +118,24 @@ class Store:
         row = {
             "family_id": family_id,
             "client_id": client.client_id,
-            "principal_id": code.principal_id,
-            "scopes": code.scopes,
+            "principal_id": code.row.principal_id,
+            "scopes": code.row.scopes,
             "created_at": self.now,
-            "confirmed_at": code.confirmed_at,
-            **code.sender.columns,
+            "confirmed_at": code.row.confirmed_at,
+            **Sender(code.row.address, code.row.device).columns,
         }
         organization_id = client.organization_id
         self.ask(queries.insert_family, organization_id, row=row)
-        if not self.ask(queries.use_code, organization_id, code_id=code.code_id, family_id=family_id, now=self.now):
+        if not self.ask(queries.use_code, organization_id, code_id=code.row.code_id, family_id=family_id, now=self.now):
             raise InvalidGrantError("The code was used already.")
         return family_id
 
     def continue_family(self, token: Token, client: Client) -> UUID:
         """Mark a refresh token as used, and return the family. Raises InvalidGrantError for a used token."""
         organization_id = client.organization_id
-        if not self.ask(queries.use_refresh_token, organization_id, token_id=token.token_id, now=self.now):
+        if not self.ask(queries.use_refresh_token, organization_id, token_id=token.row.token_id, now=self.now):
             raise InvalidGrantError("The refresh token was used already.")
-        return token.family_id
+        return token.row.family_id
 
     def keep_tokens(self, token: Mapping[str, str], *, client: Client, family_id: UUID, principal_id: UUID) -> None:
         access = {
@@ -158,10 +158,10 @@ class Store:
     def revoke(self, token: Token, client: Client) -> None:
         """Revoke an access token; for a refresh token, its whole family (RFC 7009, section 2.1)."""
         organization_id = client.organization_id
-        if token.is_refresh_token:
-            self.ask(queries.revoke_families, organization_id, family_ids=[token.family_id], now=self.now)
+        if isinstance(token.row, StoredRefreshToken):
+            self.ask(queries.revoke_families, organization_id, family_ids=[token.row.family_id], now=self.now)
         else:
-            self.ask(queries.revoke_access_token, organization_id, token_id=token.token_id, now=self.now)
+            self.ask(queries.revoke_access_token, organization_id, token_id=token.row.token_id, now=self.now)
 
     def _refresh_token(self, value: str, client: Client) -> StoredRefreshToken | None:
         secret_hash = secrets.hash_secret(value)
