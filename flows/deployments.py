@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Self, cast, get_args, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_type_hints
 from uuid import UUID
 
 import yaml
@@ -30,10 +30,9 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     create_model,
-    field_validator,
-    model_validator,
 )
 
+from carrel.wire.fields import must, must_fit
 from carrel.wire.sources import holds_credential
 from flows.errors import DeploymentsError
 from flows.runs import DEPLOYMENT, Label, this_machine
@@ -120,6 +119,17 @@ class Times(BaseModel):
     active: bool = True
 
 
+# Prefect would store and display credentials.
+_NO_CREDENTIAL = must(
+    lambda parameters: not holds_credential(str(parameters.get("source") or "")),
+    "source: credentials and queries don't go into a URL; leave them in the serving process's environment",
+)
+_TOLD_APART = must(
+    lambda schedules: len({one.slug for one in schedules}) == len(schedules),
+    "of several, each needs a `slug` of its own",
+)
+
+
 class Entry(BaseModel):
     """A deployment: a flow with its parameters. `paused`, and `active` of its `schedules`, apply only at first."""
 
@@ -127,36 +137,18 @@ class Entry(BaseModel):
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
     flow: Annotated[AnyFlow, BeforeValidator(_load_flow), Field(alias="entrypoint")]
-    parameters: Annotated[dict[str, Any], _none_as(dict)] = Field(default_factory=dict[str, Any])
-    schedules: Annotated[list[Times], _none_as(list)] = Field(default_factory=list[Times])
+    parameters: Annotated[dict[str, Any], _none_as(dict), _NO_CREDENTIAL] = Field(default_factory=dict[str, Any])
+    schedules: Annotated[list[Times], _none_as(list), _TOLD_APART] = Field(default_factory=list[Times])
     paused: bool = False
     description: str | None = None
     tags: list[str] = Field(default_factory=list[str])
     concurrency_limit: int | None = None
     work_pool: dict[str, Any] | None = None
 
-    @field_validator("parameters")
-    @classmethod
-    def _holds_no_credential(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Refuse credentials: Prefect would store and display credentials."""
-        if holds_credential(str(parameters.get("source") or "")):
-            msg = "source: credentials and queries don't go into a URL; leave them in the serving process's environment"
-            raise ValueError(msg)
-        return parameters
-
-    @field_validator("schedules")
-    @classmethod
-    def _are_told_apart(cls, schedules: list[Times]) -> list[Times]:
-        if len({one.slug for one in schedules}) < len(schedules):
-            raise ValueError("of several, each needs a `slug` of its own")
-        return schedules
-
-    @model_validator(mode="after")
-    def _leaves_single_runs_alone(self) -> Self:
-        if self.name == DEPLOYMENT and (self.parameters or self.schedules):
-            msg = f"people start single runs by `{DEPLOYMENT}`, without parameters and schedules; take another name"
-            raise ValueError(msg)
-        return self
+    _leaves_single_runs_alone = must_fit(
+        lambda entry: entry.name != DEPLOYMENT or not (entry.parameters or entry.schedules),
+        f"people start single runs by `{DEPLOYMENT}`, without parameters and schedules; take another name",
+    )
 
 
 class _File(BaseModel):

@@ -12,6 +12,7 @@ import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from carrel.wire.fields import must
 from service.platform.networks import is_confidential, is_mail_server, is_redis, overlap, parts_of
 
 MEBIBYTE = 1024 * 1024
@@ -51,6 +52,23 @@ def quotas(groups: Path, mount: Path) -> Iterator[float]:
 # The lengths of vectors that there are index tables for.
 VECTOR_DIMENSIONS = (384, 768, 1024, 1536)
 
+_ENDPOINT = must(parts_of, "must be an http or https address, such as https://api.example.com/v1")
+_PROVIDER = must(
+    lambda url: "?" not in url and is_confidential(url),
+    "must be the provider's https address, without a query or fragment, such as https://login.example.com",
+)
+_STORE = must(
+    lambda store: store.get_secret_value() == IN_MEMORY or is_redis(store.get_secret_value()),
+    "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)",
+)
+_MAIL_SERVER = must(
+    lambda url: is_mail_server(url.get_secret_value()),
+    "must be an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587",
+)
+_SENDER = must(
+    re.compile(r"[!-?A-~]+@[!-?A-~]+").fullmatch, "must be a single mail address, such as carrel@example.com"
+)
+
 
 class Settings(BaseSettings):
     """The service's settings. Secrets have no defaults; the string under a field documents it."""
@@ -84,7 +102,7 @@ class Settings(BaseSettings):
     """The first admin's API key (svc_key_ and at least 32 characters), allowed to act for users."""
     public_url: str | None = None
     """The public address and OAuth issuer; sign-in needs https or this machine. By default http, host and port."""
-    oidc_issuer: str | None = None
+    oidc_issuer: Annotated[str | None, _PROVIDER] = None
     """An OpenID Connect provider for sign-in, in addition to passwords."""
     oidc_client_id: str | None = None
     """The service's client id at the OpenID Connect provider."""
@@ -106,7 +124,7 @@ class Settings(BaseSettings):
     rate_limit_failures: int = Field(default=60, ge=0)
     """Failed authentications a minute per address (for IPv6, a /64) before further failures get 429; 0: no limit. Valid
     credentials are always served. Sign-ins by a provider have a separate, equal limit before sign-ins must wait."""
-    rate_limit_store: SecretStr = SecretStr(IN_MEMORY)
+    rate_limit_store: Annotated[SecretStr, _STORE] = SecretStr(IN_MEMORY)
     """Store of rate limits: `memory`, or a `redis://` or `rediss://` address; without Redis each replica counts."""
 
     max_connections: int | None = Field(default=None, ge=1)
@@ -142,7 +160,7 @@ class Settings(BaseSettings):
     indexing_backlog_seconds: float = Field(default=300.0, gt=0)
     """Limit on an organization's words to index (no vectors), in seconds of work; beyond it, uploads are refused."""
 
-    reranking_url: str | None = None
+    reranking_url: Annotated[str | None, _ENDPOINT] = None
     """An endpoint for reranking search results, such as https://api.example.com/v1/rerank, with the API of Cohere,
     Jina, vLLM or TEI. Queries and passages are sent to it."""
     reranking_api_key: SecretStr | None = None
@@ -152,7 +170,7 @@ class Settings(BaseSettings):
     reranking_seconds: float = Field(default=3.0, gt=0, le=60)
     """Longest time for reranking, in seconds; on a timeout the order of search is kept."""
 
-    model_url: str | None = None
+    model_url: Annotated[str | None, _ENDPOINT] = None
     """An OpenAI-compatible endpoint for agents (https://api.example.com/v1); the built-in default quotes passages."""
     model_api_key: SecretStr | None = None
     """API key of the agents' model endpoint."""
@@ -194,10 +212,10 @@ class Settings(BaseSettings):
     docstore_workers: int = Field(default=2, ge=0, le=100)
     """Concurrent syncs with document databases; 0: leave syncs to other replicas."""
 
-    smtp_url: SecretStr | None = None
+    smtp_url: Annotated[SecretStr | None, _MAIL_SERVER] = None
     """Mail server: smtps://user:password@mail.example.com (TLS, port 465), or smtp:// (STARTTLS, port 587; without TLS
     only on this machine). Without a mail server, alerts go only to webhooks, and only admins can reset passwords."""
-    mail_from: str | None = None
+    mail_from: Annotated[str | None, _SENDER] = None
     """Sender address of mail."""
     webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Further hosts and networks (10.0.0.0/8) allowed for webhooks, also over http, and for sign-in providers."""
@@ -253,21 +271,6 @@ class Settings(BaseSettings):
             raise ValueError("set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither")
         return self
 
-    @field_validator("smtp_url")
-    @classmethod
-    def _check_mail_server(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not is_mail_server(value.get_secret_value()):
-            msg = "must be an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587"
-            raise ValueError(msg)
-        return value
-
-    @field_validator("mail_from")
-    @classmethod
-    def _check_sender(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[!-?A-~]+@[!-?A-~]+", value):
-            raise ValueError("must be a single mail address, such as carrel@example.com")
-        return value
-
     @field_validator("public_url", "workbench_url")
     @classmethod
     def _own_address(cls, value: str | None) -> str | None:
@@ -275,28 +278,6 @@ class Settings(BaseSettings):
             msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
             raise ValueError(msg)
         return None if value is None else value.rstrip("/")
-
-    @field_validator("model_url", "reranking_url")
-    @classmethod
-    def _endpoint(cls, value: str | None) -> str | None:
-        if value is not None and parts_of(value) is None:
-            raise ValueError("must be an http or https address, such as https://api.example.com/v1")
-        return value
-
-    @field_validator("oidc_issuer")
-    @classmethod
-    def _provider(cls, value: str | None) -> str | None:
-        if value is not None and ("?" in value or not is_confidential(value)):
-            msg = "must be the provider's https address, without a query or fragment, such as https://login.example.com"
-            raise ValueError(msg)
-        return value
-
-    @field_validator("rate_limit_store")
-    @classmethod
-    def _check_store(cls, value: SecretStr) -> SecretStr:
-        if (url := value.get_secret_value()) != IN_MEMORY and not is_redis(url):
-            raise ValueError("must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)")
-        return value
 
     @field_validator("embeddings_further_models", mode="before")
     @classmethod

@@ -1,13 +1,13 @@
 """admin/access/*: an organization's access; extensions, for admins. Resources with the same access share a class."""
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from carrel.wire import common
-from carrel.wire.fields import NO_NUL, Identifier, StrictFlag
+from carrel.wire.fields import NO_NUL, Identifier, StrictFlag, must_fit
 from carrel.wire.operations import ADMIN, ApiOperation
 
 AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
@@ -52,11 +52,10 @@ class ResourceFilters(common.RequestModel):
     not_readable_by: common.PrincipalReference | None = None
     """Leave out resources accessible to this principal; needs `readableBy`."""
 
-    @model_validator(mode="after")
-    def _compares_two(self) -> Self:
-        if self.not_readable_by is not None and self.readable_by is None:
-            raise ValueError("notReadableBy is given together with readableBy")
-        return self
+    _compares_two = must_fit(
+        lambda filters: filters.not_readable_by is None or filters.readable_by is not None,
+        "notReadableBy is given together with readableBy",
+    )
 
 
 class ResourceOrder(StrEnum):
@@ -74,11 +73,10 @@ class AdminAccessListResourcesRequest(ResourceFilters, common.PagedRequest):
     with_through: StrictFlag | None = None
     """Whether each resource says how `readableBy` (required) has its access; default: false."""
 
-    @model_validator(mode="after")
-    def _through_of_somebody(self) -> Self:
-        if self.with_through and self.readable_by is None:
-            raise ValueError("withThrough is given together with readableBy")
-        return self
+    _through_of_somebody = must_fit(
+        lambda request: not request.with_through or request.readable_by is not None,
+        "withThrough is given together with readableBy",
+    )
 
 
 class HolderType(StrEnum):

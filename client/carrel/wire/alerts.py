@@ -6,10 +6,20 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
 from carrel.wire import common
-from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag, once_each
+from carrel.wire.fields import (
+    NO_NUL,
+    EmailAddress,
+    Instant,
+    Label,
+    RequestInstant,
+    StrictFlag,
+    must,
+    must_fit,
+    once_each,
+)
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
 from carrel.wire.sources import LedgerName, SourceText
 
@@ -61,28 +71,19 @@ class RunOutcome(StrEnum):
     """A person stopped the run."""
 
 
-def _refuse_repetition(kinds: list[AlertKind]) -> list[AlertKind]:
-    if len(set(kinds)) < len(kinds):
-        raise ValueError("must be given once each")
-    return kinds
-
-
-def _refuse_other_schemes(url: str) -> str:
-    if not url.lower().startswith(("https://", "http://")):
-        raise ValueError("must be an https address, such as https://hooks.example.com/carrel")
-    return url
-
-
 Kinds = Annotated[
     list[AlertKind],
     Field(min_length=1, max_length=len(AlertKind), examples=[["RUN_FAILED", "SCHEDULE_MISSED"]]),
-    AfterValidator(_refuse_repetition),
+    must(lambda kinds: len(set(kinds)) == len(kinds), "must be given once each"),
 ]
 WebhookUrl = Annotated[
     str,
     Field(min_length=1, max_length=2048, examples=["https://hooks.example.com/carrel"]),
     NO_NUL,
-    AfterValidator(_refuse_other_schemes),
+    must(
+        lambda url: url.lower().startswith(("https://", "http://")),
+        "must be an https address, such as https://hooks.example.com/carrel",
+    ),
 ]
 Names = Annotated[list[SourceText], Field(max_length=100, examples=[["/srv/handbook"]])]
 Emails = Annotated[list[EmailAddress], Field(min_length=1, max_length=50)]
@@ -186,12 +187,9 @@ class AdminAlertRulesCreateRequest(common.RequestModel):
     names: Names = Field(default_factory=list[str])
     """Names of the sources, syncs or schedules, as in alerts; default: all."""
 
-    @model_validator(mode="after")
-    def require_one_target(self) -> "AdminAlertRulesCreateRequest":
-        """Refuse a rule with both targets, or none."""
-        if (self.webhook_url is None) == (self.emails is None):
-            raise ValueError("give either webhookUrl or emails")
-        return self
+    _has_one_target = must_fit(
+        lambda rule: (rule.webhook_url is None) != (rule.emails is None), "give either webhookUrl or emails"
+    )
 
 
 class AdminAlertRulesCreateResponse(AlertRule):

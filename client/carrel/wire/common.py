@@ -427,10 +427,3 @@ class ErrorResponse(ResponseModel):
     """The body of every error outside OAuth."""
 
     error: ErrorBody
-
-
-def refuse_reserved_type(resource_type: ResourceType) -> ResourceType:
-    """Refuse the types of the service's own objects, which uploaded documents may not use."""
-    if resource_type in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC}:
-        raise ValueError("must be the type of a document in its source system")
-    return resource_type

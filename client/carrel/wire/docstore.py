@@ -6,21 +6,23 @@ from operator import attrgetter
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from carrel.wire import common, operations
-from carrel.wire.fields import NO_NUL, NO_NUL_SECRET, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, NO_NUL_SECRET, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag, must
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
 
 
-def _refuse_odd_path(path: str) -> str:
-    if not all(_SEGMENT.fullmatch(segment) for segment in path.split(".")):
-        raise ValueError("must be field names joined by dots, such as content.text")
-    return path
-
-
-FieldPath = Annotated[str, Field(min_length=1, max_length=500), NO_NUL, AfterValidator(_refuse_odd_path)]
+FieldPath = Annotated[
+    str,
+    Field(min_length=1, max_length=500),
+    NO_NUL,
+    must(
+        lambda path: all(map(_SEGMENT.fullmatch, path.split("."))),
+        "must be field names joined by dots, such as content.text",
+    ),
+]
 """Path of a value in a source document: field names joined by dots; a number is a position in a list."""
 
 SourceName = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]

@@ -1,12 +1,12 @@
 """admin/evaluationSets/*: questions with judged documents; extensions. Runs are in `carrel.wire.evaluation_runs`."""
 
-from typing import Annotated, Self
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from carrel.wire import common
-from carrel.wire.fields import NO_NUL, Identifier, Instant, Label, once_each
+from carrel.wire.fields import NO_NUL, Identifier, Instant, Label, must_fit, once_each
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 MOST_CASES = 2000
@@ -40,13 +40,10 @@ class AdminEvaluationSetsCreateRequest(common.RequestModel):
     agent_id: UUID | None = None
     """Id of the agent to ask; absent: the questions are searched."""
 
-    @model_validator(mode="after")
-    def refuse_both(self) -> Self:
-        """Refuse a collection together with an agent."""
-        if self.document_collection_id is not None and self.agent_id is not None:
-            msg = "documentCollectionId and agentId exclude each other: an agent searches its own collections"
-            raise ValueError(msg)
-        return self
+    _searches_or_asks = must_fit(
+        lambda one: one.document_collection_id is None or one.agent_id is None,
+        "documentCollectionId and agentId exclude each other: an agent searches its own collections",
+    )
 
 
 class EvaluationSet(common.Versioned):

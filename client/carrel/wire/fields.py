@@ -2,32 +2,44 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
 _LONGEST_ADDRESS = 1024
+_NUL_REFUSED = "must not contain NUL characters"
 _RUN_BY_BROWSERS = frozenset({"javascript", "data", "vbscript"})
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
-def _refuse_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("must not contain NUL characters")
-    return text
+def _refuse_unless(holds: Callable[[Any], object], reason: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if value is not None and not holds(value):
+            raise ValueError(reason)
+        return value
+
+    return check
+
+
+def must(holds: Callable[[Any], object], reason: str) -> AfterValidator:
+    """Return a validator of a member: `holds` is true of each value but None, or else `reason` says what it must be."""
+    return AfterValidator(_refuse_unless(holds, reason))
+
+
+def must_fit(holds: Callable[[Any], object], reason: str) -> Any:
+    """Return a validator of a model, whose members fit together if `holds` is true of it."""
+    return model_validator(mode="after")(_refuse_unless(holds, reason))
 
 
 # PostgreSQL has no NUL in text, so no string of a request may hold one.
-NO_NUL = AfterValidator(_refuse_nul)
+NO_NUL = must(lambda text: "\0" not in text, _NUL_REFUSED)
 
 
-def _refuse_odd_address(text: str) -> str:
+def _is_address(text: str) -> bool:
     local, _, domain = text.rpartition("@")
-    if not local or not domain or "@" in local or any(char.isspace() or not char.isprintable() for char in text):
-        raise ValueError("must be one email address, such as ada@example.com")
-    return text
+    return bool(local and domain) and "@" not in local and all(not one.isspace() and one.isprintable() for one in text)
 
 
 def normal_email(email: str) -> str:
@@ -44,12 +56,10 @@ def guest_address(email: str) -> str | None:
     return f"{local}@{domain}" if is_guest else None
 
 
-def _refuse_odd_url(text: str) -> str:
+def _is_url(text: str) -> bool:
     scheme, colon, rest = text.partition(":")
     known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and scheme.lower() not in _RUN_BY_BROWSERS
-    if not colon or not rest or not known or any(char.isspace() or not char.isprintable() for char in text):
-        raise ValueError("must be an absolute address, such as https://example.com/page")
-    return text
+    return bool(colon and rest and known) and all(not one.isspace() and one.isprintable() for one in text)
 
 
 Label = Annotated[str, Field(min_length=1, max_length=200), NO_NUL]
@@ -69,7 +79,7 @@ EmailAddress = Annotated[
     str,
     Field(min_length=3, max_length=320, examples=["ada@example.com"], json_schema_extra={"format": "idn-email"}),
     NO_NUL,
-    AfterValidator(_refuse_odd_address),
+    must(_is_address, "must be one email address, such as ada@example.com"),
 ]
 Url = Annotated[
     str,
@@ -80,7 +90,7 @@ Url = Annotated[
         json_schema_extra={"format": "iri"},
     ),
     NO_NUL,
-    AfterValidator(_refuse_odd_url),
+    must(_is_url, "must be an absolute address, such as https://example.com/page"),
 ]
 CustomMetadata = Annotated[dict[Label, MetadataValue], Field(max_length=200)]
 """A document's values for a collection's schema; always strings, for all field types."""
@@ -90,12 +100,7 @@ WRITTEN_OUT = PlainSerializer(SecretStr.get_secret_value, return_type=str, when_
 """How a secret of a request is written: hidden from `repr` and logs, and whole in the request's JSON."""
 
 
-def _refuse_nul_secret(secret: SecretStr) -> SecretStr:
-    _refuse_nul(secret.get_secret_value())
-    return secret
-
-
-NO_NUL_SECRET = AfterValidator(_refuse_nul_secret)
+NO_NUL_SECRET = must(lambda secret: "\0" not in secret.get_secret_value(), _NUL_REFUSED)
 Password = Annotated[SecretStr, Field(min_length=8, max_length=1024), NO_NUL_SECRET, WRITTEN_OUT]
 """Hidden from `repr` and logs; written out only in the request's JSON."""
 
@@ -121,13 +126,11 @@ def format_instant(value: datetime) -> str:
 def once_each(items: str, message: str, *, key: str = "") -> Any:
     """Return a model validator that refuses a list with two equal items, or two items with equal `key` members."""
 
-    def refuse_repetition(model: Any) -> Any:
+    def has_each_once(model: Any) -> bool:
         given: Sequence[object] = getattr(model, items) or ()
-        if len({getattr(one, key) if key else one for one in given}) < len(given):
-            raise ValueError(message)
-        return model
+        return len({getattr(one, key) if key else one for one in given}) == len(given)
 
-    return model_validator(mode="after")(refuse_repetition)
+    return must_fit(has_each_once, message)
 
 
 _AS_RFC_3339 = PlainSerializer(format_instant, return_type=str, when_used="json")

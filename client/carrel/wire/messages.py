@@ -4,25 +4,18 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from carrel.wire.common import ActingRequest, FeedbackRequest, RequestModel, ResponseModel
-from carrel.wire.fields import NO_NUL, Description, Label
+from carrel.wire.fields import NO_NUL, Description, Label, must
 from carrel.wire.operations import ADDS_DATA, KEYED, MESSAGE, NOT_FOUND, SHARED, ApiOperation
 from carrel.wire.replies import ReferencedSource, SendChatResult
-
-
-def _refuse_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must say something")
-    return text
-
 
 MessageText = Annotated[
     str,
     Field(min_length=1, max_length=20_000, examples=["How many days of leave do I have?"]),
     NO_NUL,
-    AfterValidator(_refuse_blank),
+    must(str.strip, "must say something"),
 ]
 
 

@@ -3,14 +3,14 @@
 import re
 from enum import StrEnum
 from ipaddress import IPv6Address
-from typing import Annotated, Self
+from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from carrel.wire import common
-from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag, must, must_fit
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 
@@ -21,6 +21,7 @@ IN_BRACKETS = re.compile(r"\[[^\[\]]+\](?::[0-9]*)?")
 ANSWERED = frozenset({"code", "error", "error_description", "error_uri", "iss", "state"})
 _DOCUMENT_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?", re.ASCII)
 _MESSAGE_ONE = re.compile(r"api:agent:message:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SCOPES = f"must be one of {', '.join(ApiScope)}, or api:agent:message: and an agent's id in lower case"
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
 
 
@@ -34,12 +35,6 @@ def _refuse_odd_host(text: str) -> str:
 def is_api_scope(text: str) -> bool:
     """Whether the scope exists on v1."""
     return text in set(ApiScope) or _MESSAGE_ONE.fullmatch(text) is not None
-
-
-def _refuse_unknown_scope(text: str) -> str:
-    if not is_api_scope(text):
-        raise ValueError(f"must be one of {', '.join(ApiScope)}, or api:agent:message: and an agent's id in lower case")
-    return text
 
 
 def _refuse_odd_redirect_uri(text: str) -> str:
@@ -66,8 +61,7 @@ ClientDocumentHosts = Annotated[
     list[Annotated[str, Field(max_length=300), NO_NUL, AfterValidator(_refuse_odd_host)]], Field(max_length=100)
 ]
 ApiScopes = Annotated[
-    list[Annotated[str, Field(max_length=100), AfterValidator(_refuse_unknown_scope)]],
-    Field(min_length=1, max_length=100),
+    list[Annotated[str, Field(max_length=100), must(is_api_scope, _SCOPES)]], Field(min_length=1, max_length=100)
 ]
 
 
@@ -97,11 +91,10 @@ class _OAuthClientFields(common.RequestModel):
     is_public: StrictFlag | None = None
     """Whether the client has no secret, such as a program on people's own machines; only for `mcp`. Default: false."""
 
-    @model_validator(mode="after")
-    def _refuse_public_for_api(self) -> Self:
-        if self.is_public and self.audience is not OAuthAudience.MCP:
-            raise ValueError("isPublic is for the audience mcp: a client of v1 has a secret")
-        return self
+    _public_for_mcp = must_fit(
+        lambda client: not client.is_public or client.audience is OAuthAudience.MCP,
+        "isPublic is for the audience mcp: a client of v1 has a secret",
+    )
 
 
 class AdminOAuthClientsCreateRequest(_OAuthClientFields):

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr
 
 from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel, Versioned, VersionedRequest
-from carrel.wire.fields import NO_NUL, WRITTEN_OUT, Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, WRITTEN_OUT, Instant, Label, StrictFlag, must
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 MOST_DOMAINS = 100
@@ -44,12 +44,6 @@ def _refuse_repetition(domains: list[str]) -> list[str]:
     return domains
 
 
-def _refuse_odd_secret(secret: SecretStr) -> SecretStr:
-    if not secret.get_secret_value().isprintable():
-        raise ValueError("must not contain control characters")
-    return secret
-
-
 Domain = Annotated[
     str, Field(min_length=1, max_length=300, examples=["example.com"]), NO_NUL, AfterValidator(_to_domain)
 ]
@@ -60,7 +54,10 @@ IssuerAddress = Annotated[
 ClientId = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
 Audiences = Annotated[list[ClientId], Field(max_length=20)]
 ProviderSecret = Annotated[
-    SecretStr, Field(min_length=1, max_length=1024), AfterValidator(_refuse_odd_secret), WRITTEN_OUT
+    SecretStr,
+    Field(min_length=1, max_length=1024),
+    must(lambda secret: secret.get_secret_value().isprintable(), "must not contain control characters"),
+    WRITTEN_OUT,
 ]
 """A client secret: hidden from `repr` and logs; written only to the request's JSON."""
 

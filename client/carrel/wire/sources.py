@@ -3,10 +3,10 @@
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
-from carrel.wire.fields import NO_NUL, Fingerprint, Instant, Label, RequestInstant, StrictFlag, once_each
+from carrel.wire.fields import NO_NUL, Fingerprint, Instant, Label, RequestInstant, StrictFlag, must, once_each
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
@@ -16,19 +16,19 @@ def holds_credential(source: str) -> bool:
     return bool(is_url) and scheme != "catalog" and ("@" in rest.partition("/")[0] or "?" in rest)
 
 
-def _refuse_credential(source: str) -> str:
-    if holds_credential(source):
-        raise ValueError("must be without credentials: leave out the user, the password and the query of the address")
-    return source
-
-
 LedgerName = Annotated[
     str, Field(min_length=24, max_length=24, pattern="^[0-9a-f]{24}$", examples=["5f0c6a1e9b3d4c7f8a2e1b0d"]), NO_NUL
 ]
 """24 hexadecimal digits naming a ledger: the state of the runs of one source."""
 
 SourceText = Annotated[
-    str, Field(min_length=1, max_length=4096, examples=["/srv/handbook"]), NO_NUL, AfterValidator(_refuse_credential)
+    str,
+    Field(min_length=1, max_length=4096, examples=["/srv/handbook"]),
+    NO_NUL,
+    must(
+        lambda source: not holds_credential(source),
+        "must be without credentials: leave out the user, the password and the query of the address",
+    ),
 ]
 """Source of a run: a path, a pattern or an address, without credentials."""
 

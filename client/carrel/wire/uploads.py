@@ -2,14 +2,14 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from carrel.wire import fields
 from carrel.wire.catalog import IndexingStatus, NotRead, TextRecognition
-from carrel.wire.common import RequestModel, ResourceType, ResponseModel, Tabular, refuse_reserved_type
+from carrel.wire.common import RequestModel, ResourceType, ResponseModel, Tabular
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, SHARED, WRITE, ApiOperation
 
 
@@ -42,6 +42,11 @@ Flag = Annotated[bool, Field(strict=True), BeforeValidator(_flag_of)]
 """A multipart part, "true" or "false"."""
 
 _FROM_LIST = BeforeValidator(_list_of)
+# The other types are those of the service's own objects.
+_OF_SOURCE = fields.must(
+    lambda kind: kind not in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC},
+    "must be the type of a document in its source system",
+)
 
 
 class UploadFileForm(RequestModel):
@@ -72,7 +77,7 @@ class UploadFileForm(RequestModel):
     """When the document last changed in the source system (RFC 3339)."""
     resource_id: fields.Identifier | None = None
     """Identifier of the document in the source system; requires `resourceType`."""
-    resource_type: Annotated[ResourceType, AfterValidator(refuse_reserved_type)] | None = None
+    resource_type: Annotated[ResourceType, _OF_SOURCE] | None = None
     """Kind of the document in the source system; requires `resourceId`."""
     force_update: Flag = False
     """"true": extract the text again even from unchanged bytes; default: "false"."""
@@ -85,11 +90,10 @@ class UploadFileForm(RequestModel):
     await_vector_store_sync: Flag = False
     """"true": answer only when searchable by words and meaning, however long this takes. Default: "false" (words)."""
 
-    @model_validator(mode="after")
-    def _source_identity_is_whole(self) -> Self:
-        if (self.resource_id is None) != (self.resource_type is None):
-            raise ValueError("resourceId and resourceType are given together or not at all")
-        return self
+    _source_identity_is_whole = fields.must_fit(
+        lambda form: (form.resource_id is None) == (form.resource_type is None),
+        "resourceId and resourceType are given together or not at all",
+    )
 
     @property
     def names_access(self) -> bool:
