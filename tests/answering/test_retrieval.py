@@ -15,12 +15,7 @@ QUERY = "the ferry to Harwell"
 
 
 def found(
-    library: Library,
-    query: str = QUERY,
-    *,
-    person: str = ADMIN,
-    limit: int = 10,
-    collection_ids: Sequence[str] | None = None,
+    library: Library, query: str = QUERY, *, person: str = ADMIN, limit=10, collection_ids: Sequence[str] | None = None
 ) -> list[Passage]:
     ids = [UUID(each) for each in ([library.collection_id] if collection_ids is None else collection_ids)]
     caller = library.caller(person)

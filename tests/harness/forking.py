@@ -99,12 +99,7 @@ class ForkServer:
             os.close(told)
 
     def run(
-        self,
-        *arguments: str,
-        environment: Mapping[str, str],
-        typed: str = "",
-        folder: Path | None = None,
-        timeout: float,
+        self, *arguments: str, environment: Mapping[str, str], typed="", folder: Path | None = None, timeout: float
     ) -> "subprocess.CompletedProcess[str]":
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(typed.encode())

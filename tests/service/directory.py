@@ -108,12 +108,7 @@ def readable(service: RunningService, email: str | None = None, **body: Any) -> 
 
 
 def walk(
-    service: RunningService,
-    operation: str,
-    body: dict[str, Any] | None = None,
-    *,
-    page_size: int = 1000,
-    **options: Any,
+    service: RunningService, operation: str, body: dict[str, Any] | None = None, *, page_size=1000, **options: Any
 ) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     token: dict[str, str] = {}

@@ -64,12 +64,7 @@ def server(running: MongoServer) -> MongoServer:
 
 
 def opened(
-    server: MongoServer,
-    *,
-    uri: str | None = None,
-    allowed: AllowedHosts = EVERYWHERE,
-    connect_seconds: float = 10,
-    **members,
+    server: MongoServer, *, uri: str | None = None, allowed: AllowedHosts = EVERYWHERE, connect_seconds=10, **members
 ) -> AbstractAsyncContextManager[MongoSource]:
     config = {"syncName": "s", "collectionName": server.collection_name, "sourceFields": DATED, **members}
     return open_mongodb(

@@ -16,6 +16,7 @@ from tests.service.test_owners import CALM, counted, make_resources, owned, sees
 
 PLAN, OFFBOARD = "admin/users/planOffboarding", "admin/users/offboard"
 ADA, BEN, EVE = "ada@example.test", "ben@example.test", "eve@example.test"
+ADAS = {"version": "", "email": ADA, "name": "ada"}
 COUNTS = ("apiKeyCount", "browserSessionCount", "applicationCount", "applicationTokenCount")
 NOTHING_ENDED = {**dict.fromkeys(COUNTS, 0), "groupIds": []}
 
@@ -63,14 +64,7 @@ def test_a_plan_says_what_would_end_and_what_is_owned(service: RunningService, i
             done(service.call("admin/serviceAccountTokens/revoke", {"tokenId": made["tokenId"]}))
     for _ in range(2):
         plan = done(service.call(PLAN, {"email": "Ada@example.test", "newOwner": user(BEN)}))
-        assert plan["user"] | {"version": ""} == {
-            "version": "",
-            "id": ids[ADA],
-            "email": ADA,
-            "name": "ada",
-            "isAdmin": True,
-            "active": True,
-        }
+        assert plan["user"] | {"version": ""} == {**ADAS, "id": ids[ADA], "isAdmin": True, "active": True}
         assert (plan["newOwner"]["id"], plan["newOwner"]["type"]) == (ids[BEN], "user")
         assert [one["name"] for one in plan["apiKeys"]] == ["Deck"]
         held = (plan["browserSessionCount"], plan["applicationCount"], plan["applicationTokenCount"])
@@ -130,14 +124,7 @@ def test_all_access_ends_and_everything_is_handed_over(service: RunningService, 
 
     ended = {**dict.fromkeys(COUNTS, 1), "apiKeyCount": 2, "groupIds": [team["id"]]}
     assert answer["ended"] == ended
-    assert answer["user"] | {"version": ""} == {
-        "version": "",
-        "id": ids[ADA],
-        "email": ADA,
-        "name": "ada",
-        "isAdmin": False,
-        "active": False,
-    }
+    assert answer["user"] | {"version": ""} == {**ADAS, "id": ids[ADA], "isAdmin": False, "active": False}
     assert (counted(answer["transferred"]), answer["remaining"]) == ({"UPLOADED_DOCUMENT": 1}, [])
     assert code(service.call("catalog/listDocuments", {}, api_key=key)) == (401, "credential_revoked")
     assert sees(service, bens, document_id) == (True, True, True)
