@@ -63,10 +63,10 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone(UTC):%d %b %Y, %H:%M} UTC"
 
 
-def ago(at: datetime | None, *, now: datetime | None = None, never: str = "never") -> str:
+def ago(at: datetime | None, *, now: datetime | None = None) -> str:
     """Return the time since a moment, or until it: 3 hours ago, in 2 days, just now."""
     if at is None:
-        return never
+        return "never"
     apart = at - (now or datetime.now(UTC))
     # What was chosen to be in 30 days is so for a while yet; what was 29 days ago isn't 30 days ago before it is.
     distance = _span(apart, as_int=round) if apart > timedelta(0) else _span(-apart, as_int=int)

@@ -57,8 +57,8 @@ class Cell:
     more: str
 
 
-def time_cell(at: datetime | None, *, never: str = "never") -> Cell:
-    return Cell(ago(at, never=never), moment(at))
+def time_cell(at: datetime | None) -> Cell:
+    return Cell(ago(at), moment(at))
 
 
 class PageAsked(TypedDict):

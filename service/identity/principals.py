@@ -13,6 +13,7 @@ from carrel.wire.fields import guest_address, normal_email
 from service.identity import queries
 from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import to_uuid
 
 MOST_DETAILS = 20
 
@@ -102,7 +103,7 @@ async def find_group_ids(
     connection: Connection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
 ) -> frozenset[UUID]:
     """Return the ids after checking that all belong to groups. BadRequest names the wrong ids."""
-    wanted = {str(group_id): _uuid(group_id) for group_id in group_ids}
+    wanted = {str(group_id): to_uuid(str(group_id).strip()) for group_id in group_ids}
     ids = {group_id for group_id in wanted.values() if group_id is not None}
     rows = await queries.find_principals(connection, organization_id, ids=ids)
     groups = {row.principal_id for row in rows if row.kind == "group"}
@@ -126,10 +127,3 @@ def describe(one: PrincipalReference) -> str:
     if isinstance(one, UserReference):
         return f"person {one.email}"
     return f"{'group' if isinstance(one, GroupReference) else 'service account'} {one.id}"
-
-
-def _uuid(text: str | UUID) -> UUID | None:
-    try:
-        return text if isinstance(text, UUID) else UUID(text.strip())
-    except ValueError:
-        return None

@@ -33,7 +33,7 @@ def target(**members: Any) -> Target:
 
 def mapped(_id: Any = "a", _target: Target | None = None, **fields: Any) -> MappedDocument:
     whole = {"title": "A title", "text": "A text.", **fields}
-    return map_document(SourceDocument(values.SourceId(_id), whole, 1), _target or target())
+    return map_document(SourceDocument(values.SourceId(_id), whole), _target or target())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from service.identity_server.signin.providers.queries import ChosenProvider, Lef
 from service.identity_server.signin.providers.registrations import open_registration
 from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
-from service.platform.errors import BadRequest, ServiceError
+from service.platform.errors import BadRequest, ServiceError, required
+from service.platform.identifiers import to_uuid
 from service.platform.secrets import SealError, unseal
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
@@ -58,7 +59,9 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
             left = await _find_session_there(connection, browser, person)
             await end_session(connection, browser, organization_id=person.organization_id)
         elif form.get("action") == "withdraw":
-            await withdraw(runtime, connection, person=person, client_id=_client_id(form.get("client_id", "")))
+            unknown = BadRequest("You have no such application. Reload the page to see the applications you allowed.")
+            client_id = required(to_uuid(form.get("client_id", "")), unknown)
+            await withdraw(runtime, connection, person=person, client_id=client_id)
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
     there = await _sign_out_address(runtime, person, left) if left else None
@@ -119,13 +122,6 @@ async def _consents_page(
 
 def _purpose(person: SignedIn) -> str:
     return f"consents\n{person.principal_id}"
-
-
-def _client_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as exc:
-        raise BadRequest("You have no such application. Reload the page to see the applications you allowed.") from exc
 
 
 async def meanings_to(

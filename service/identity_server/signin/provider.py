@@ -92,10 +92,7 @@ class Provider:
     """A provider; connections open on first use, and close with `stack`."""
 
     def __init__(self, registration: Registration, runtime: Runtime, stack: AsyncExitStack) -> None:
-        self._issuer = registration.issuer
-        self._client_id = registration.client_id
-        self._client_secret = registration.client_secret
-        self._accepted_audiences = registration.accepted_audiences
+        self._own = registration
         self._is_guarded = registration.provider_id is not None
         self._runtime = runtime
         self._callback = f"{runtime.settings.issuer}{CALLBACK}"
@@ -119,10 +116,10 @@ class Provider:
         the provider must ask again and return the time (OpenID Connect Core 1.0, section 3.1.2.1). Raises
         ProviderAway."""
         metadata = await self._discover()
-        again: Mapping[str, str] = _asking_again(self._issuer) if must_be_new else {}
+        again: Mapping[str, str] = _asking_again(self._own.issuer) if must_be_new else {}
         parameters = {
             "response_type": "code",
-            "client_id": self._client_id,
+            "client_id": self._own.client_id,
             "redirect_uri": self._callback,
             "scope": SCOPE,
             "state": state,
@@ -147,7 +144,7 @@ class Provider:
             raise _not_vouched("issuer")
         tokens = await self._exchange(metadata, code, verifier=proof.verifier)
         id_token: object = tokens.get("id_token")
-        expected = id_tokens.Expected(self._issuer, self._client_id, proof.nonce, self._accepted_audiences)
+        expected = id_tokens.Expected(self._own.issuer, self._own.client_id, proof.nonce, self._own.accepted_audiences)
         try:
             subject = await self._verify(lambda keys: id_tokens.subject_of(id_token, keys, expected), again_since=begun)
         except id_tokens.NotVouched as exc:
@@ -170,7 +167,7 @@ class Provider:
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
         """Return the claims of a logout token signed by the provider. Raises NotVouched and ProviderAway."""
-        expected = id_tokens.Expected(self._issuer, self._client_id)
+        expected = id_tokens.Expected(self._own.issuer, self._own.client_id)
         return await self._verify(
             lambda keys: id_tokens.signed_claims(logout_token, keys, expected, essential=("jti", "events")),
             again_since=time.monotonic() - PAUSE_SECONDS,
@@ -190,7 +187,7 @@ class Provider:
         endpoint = (await self._discover()).get("end_session_endpoint")
         if not isinstance(endpoint, str) or not self._is_safe(endpoint):
             return None
-        parameters = {"client_id": self._client_id, "post_logout_redirect_uri": back_to}
+        parameters = {"client_id": self._own.client_id, "post_logout_redirect_uri": back_to}
         return _with_query(endpoint, parameters | ({"id_token_hint": id_token} if id_token else {}))
 
     async def problems(self, *, needs_sign_out: bool) -> list[str]:
@@ -225,7 +222,7 @@ class Provider:
             "redirect_uri": self._callback,
             "code_verifier": verifier,
         }
-        client_id, secret = self._client_id, self._client_secret.get_secret_value()
+        client_id, secret = self._own.client_id, self._own.client_secret.get_secret_value()
         methods: object = metadata.get("token_endpoint_auth_methods_supported")
         if isinstance(methods, list) and "client_secret_post" in methods and "client_secret_basic" not in methods:
             form |= {"client_id": client_id, "client_secret": secret}
@@ -247,13 +244,13 @@ class Provider:
         self, name: str, ask: Callable[[], Awaitable[Mapping[str, Any]]], since: float | None
     ) -> Mapping[str, Any]:
         # What one provider may be asked at, another with the same issuer may not be: guarded and not are two.
-        named = (self._is_guarded, self._issuer, name)
+        named = (self._is_guarded, self._own.issuer, name)
         since = time.monotonic() - KEPT_SECONDS if since is None else since
         return await self._runtime.kept.get(named, ask, since=since, errors=ProviderAway)
 
     async def _read_metadata(self) -> Mapping[str, Any]:
-        metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
-        if metadata.get("issuer") != self._issuer:
+        metadata = await self._json("GET", self._own.issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
+        if metadata.get("issuer") != self._own.issuer:
             raise _away("issuer", "Its metadata has another issuer. Enter the issuer exactly as in the metadata.")
         for name in ENDPOINTS:
             if not self._is_safe(metadata.get(name)):
@@ -265,7 +262,7 @@ class Provider:
         parts = parts_of(endpoint) if isinstance(endpoint, str) else None
         if parts is None or not is_confidential(parts.geturl()):
             return False
-        return parts.scheme == "https" or self._issuer.startswith("http:")
+        return parts.scheme == "https" or self._own.issuer.startswith("http:")
 
     async def _json(
         self, method: str, address: str, *, most_bytes: int = MOST_BYTES, **options: Any

@@ -290,7 +290,7 @@ def _to_document(raw: Raw, updated: str | None) -> SourceDocument:
         )
     value = None if updated is None else value_at(known, updated)
     time = value if isinstance(value, datetime) else None
-    return SourceDocument(SourceId(known["_id"]), fields, len(raw.raw), time)
+    return SourceDocument(SourceId(known["_id"]), fields, time)
 
 
 def _decode(raw: Raw, codec: CodecOptions[dict[str, Any]]) -> dict[str, Any]:

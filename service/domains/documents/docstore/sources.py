@@ -30,11 +30,10 @@ def unknown_host() -> SourceError:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A source's document: `fields` (None: undecodable), `size` in bytes, `updated` (None: no single time)."""
+    """A source's document: `fields` (None: undecodable), `updated` (None: no single time)."""
 
     source_id: SourceId
     fields: Mapping[str, Any] | None
-    size: int
     updated: datetime | None = None
 
 
