@@ -84,6 +84,7 @@ _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "
 _FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
 _END = re.compile(r"\){0,8}(?:\s|\Z)")
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
+_LONG_NUMBER = re.compile(r"-(\d{4,})")  # a year, or a number of a document; "-5" is an amount
 _ONLY_EXCLUDES = re.compile(r"\s*(?:-(\d\S*)|NOT\s+(\w+))\s*")
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$|(\d{1,2})\.(\d{1,2})\.(\d{4})$")
 
@@ -197,6 +198,9 @@ class _Reader:
             if other := _OTHER_FIELD.match(texts[0]):
                 fields = ", ".join(f"{name}:" for name in FieldName)
                 self.not_understood.append(f"{other[0]} is no field, so it is plain text. Fields: {fields}.")
+            elif tokens[0].start and (number := _LONG_NUMBER.fullmatch(texts[0])):
+                told = f"{texts[0]} is searched for as text. To leave {number[1]} out, write NOT {number[1]}."
+                self.not_understood.append(told)
             return
         self.clauses.append(Clause(tuple(map(_text_of, tokens))))
         self._say(SignKind.PHRASE if len(texts) == 1 else SignKind.ALTERNATIVES, tokens, start=tokens[0].start)
@@ -230,7 +234,8 @@ def _text_of(token: _Token) -> str:
 
 
 def _is_operand(token: _Token) -> bool:
-    return bool(token.text) and not token.excludes and token.field is None
+    has_text = is_phrase(token.text) or any(map(str.isalnum, token.text))
+    return has_text and not token.excludes and token.field is None
 
 
 def _skip_blanks(query: str, at: int) -> int:
