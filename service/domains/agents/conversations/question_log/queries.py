@@ -22,7 +22,8 @@ from service.schema.search import audit_entries, free_texts
 MOST_RANKED = 100
 
 
-Filters = wire.AdminQuestionLogQueryRequest | wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogRankRequest
+Query = wire.AdminQuestionLogQueryRequest
+Filters = Query | wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogRankRequest
 """The requests that say which questions are meant. `from_` is inclusive, `to` exclusive."""
 
 
@@ -91,12 +92,7 @@ async def end_erased(connection: Connection, organization_id: UUID, *, conversat
 
 
 async def list_questions(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    filters: wire.AdminQuestionLogQueryRequest,
-    before: Position | None,
-    limit: int,
+    connection: Connection, organization_id: UUID, *, filters: Query, before: Position | None, limit: int
 ) -> list[StoredQuestion]:
     """List questions before a position, newest first. A search by words covers only the next MOST_LOOKED_THROUGH."""
     looked_through = limit if filters.query is None else wire.MOST_LOOKED_THROUGH
@@ -127,11 +123,7 @@ async def list_questions(
 
 
 async def find_last_looked_through(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    filters: wire.AdminQuestionLogQueryRequest,
-    before: Position | None,
+    connection: Connection, organization_id: UUID, *, filters: Query, before: Position | None
 ) -> Position | None:
     """Find the last question covered by a page of a search by words; None when the search reaches the end."""
     statement = _newest(organization_id, filters, before).offset(wire.MOST_LOOKED_THROUGH - 1).limit(1)
@@ -212,7 +204,7 @@ def _newest(organization_id: UUID, filters: Filters, before: Position | None) ->
 def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElement[bool]]:
     conditions = [questions.c.organization_id == organization_id]
     equal: dict[str, object] = {"agent_id": filters.agent_id}
-    if isinstance(filters, wire.AdminQuestionLogQueryRequest):
+    if isinstance(filters, Query):
         conditions.append(optional_in(questions.c.turn_id, filters.ids))
         equal |= {name: getattr(filters, name) for name in ("conversation_id", "outcome", "feedback")}
     conditions += [questions.c[name] == getattr(one, "value", one) for name, one in equal.items() if one is not None]
