@@ -221,15 +221,10 @@ async def get_api_key(connection: Connection, organization_id: UUID, *, api_key_
 
 
 async def list_api_keys(
-    connection: Connection,
-    organization_id: UUID,
-    window: Window,
-    *,
-    ids: Collection[UUID] | None,
-    owner_email: str | None,
+    connection: Connection, organization_id: UUID, window: Window, *, ids: Collection[UUID] | None, owner: str | None
 ) -> list[ApiKey]:
-    """List API keys, optionally only `ids` or only the owner with address `owner_email` (lower case), ordered by id."""
-    chosen = sql.optional_in(api_keys.c.api_key_id, ids), sql.optional(principals.c.email, owner_email)
+    """List API keys, optionally only `ids` or only those of the address `owner` (lower case), ordered by id."""
+    chosen = sql.optional_in(api_keys.c.api_key_id, ids), sql.optional(principals.c.email, owner)
     statement = sql.rows_after(_api_keys(organization_id).where(*chosen), api_keys.c.api_key_id, *window)
     return await sql.find_rows(connection, statement, ApiKey)
 
