@@ -123,6 +123,11 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typ
     assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_query_without_words_has_an_answer(library: RunningService, mode: str) -> None:
+    assert found(library, "🎉 ?!", mode=mode) == (set() if mode == "LEXICAL" else set(TEXTS))
+
+
 def test_a_document_that_is_called_by_the_query_comes_first(module_service: RunningService) -> None:
     add_users(module_service, FAY)
     for name, text in (
