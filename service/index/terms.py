@@ -150,7 +150,7 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
         sought += _seek_forms(word, parts, stemmings, rest)
     further: list[set[int]] = [set() for _ in kept]  # the terms of other spellings, by words
     instead: list[set[int]] = [set() for _ in kept]
-    starts = [word.start for word in kept]
+    starts, written = [word.start for word in kept], [word.text for word in kept]
     for each in sought:
         if not each.is_own and each.share >= WHOLE:
             further[bisect_left(starts, each.start)].update(each.terms)
@@ -162,10 +162,11 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
         if rest is not None and (lowers or share >= NEIGHBOURS):
             for at in range(bisect_left(starts, start), bisect_left(starts, end)):
                 (instead if is_own else further)[at].update(terms)
+                written[at] = query[start:end] if is_own else written[at]  # "C++", not "C"
     by_word: dict[str, list[set[int]]] = {}
-    for word, parts, others, form in zip(kept, own, further, instead, strict=True):
+    for word, parts, others, form in zip(written, own, further, instead, strict=True):
         found = [form] if form else [others.union(part) for part in parts] or [others]
-        for merged, part in zip(by_word.setdefault(word.text, found), found, strict=False):
+        for merged, part in zip(by_word.setdefault(word, found), found, strict=False):
             merged.update(part)
     return QueryTerms(
         tuple(word.text for word in kept),
