@@ -127,13 +127,15 @@ async def _mark(
     while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]
         left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
+        unsure = [one for one in left_out if not one.fingerprint]  # planned by a run that was interrupted
         looked_for = [one for _, one in page if one not in left_out]
-        await asyncio.to_thread(ledger.mark, left_out, state=State.IGNORED)
         documents = await asyncio.to_thread(_select_without_problem, ledger, looked_for)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in documents])
-        plans = await _ask(client, documents, upload_as=options.upload_as_user_email, outages=outages)
+        plans = await _ask(client, [*documents, *unsure], upload_as=options.upload_as_user_email, outages=outages)
         gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
-        still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE]
+        still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE and one not in unsure]
+        left_out = [one for one in left_out if one.external_id not in gone]
+        await asyncio.to_thread(ledger.mark, left_out, state=State.IGNORED)
         others = [one for one, plan in still if plan.action in _OTHERS or one.external_id in elsewhere]
         ours = [
             replace(one, document_id=str(plan.document_id) if plan.document_id else one.document_id)

@@ -1,7 +1,10 @@
 """Files excluded by default: not sent, not deleted, reported, and sent on request."""
 
+import asyncio
+
 import pytest
 
+from flows.operations.jobs import Hooks
 from tests.flows.sources import Source, note
 
 LOCK = "shelf-0/package-lock.json"
@@ -50,6 +53,17 @@ async def test_what_was_sent_before_and_is_left_out_now_is_not_missing(source: S
     gone = await source.load(delete_missing=True, include=["package-lock.json"])
     assert (gone.summary.deleted, gone.plan.left_out) == (1, 2)
     assert source.documents() & OTHERS == {"site.css", "server.pem"}
+
+
+async def test_what_an_interrupted_run_never_sent_is_not_said_to_stay(source: Source) -> None:
+    async def stop(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await source.load(include=["*"], hooks=Hooks(on_plan=stop))
+    outcome = await source.load()
+    assert (outcome.summary.created, outcome.plan.left_out, outcome.summary.left_out) == (12, 0, 0)
+    assert len(source.documents()) == 12
 
 
 async def test_manifest_asks_for_what_it_names_and_misses_what_it_no_longer_names(source: Source) -> None:
