@@ -3,7 +3,8 @@
 import csv
 import io
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 
 from carrel.spreadsheets import as_text
 from flows.operations.ledger.ledger import PAGE, Ledger
@@ -26,14 +27,14 @@ COLUMNS = ("what", "name", "path", "document", "reason")
 
 
 def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict[str, str]]:
-    """Yield the documents of each kind, at most `limit` of each: the action, name, path, id and reason."""
+    """Yield the documents of each kind, at most `limit` of each, by path: action, name, path, id and reason. Without a
+    limit, the order is the ledger's."""
     for what, states, actions in _KINDS:
-        left = limit
-        for state in states:
-            for action in actions:
-                for entry in islice(ledger.walk(state, action=action, page_size=limit or PAGE), left):
-                    left = None if left is None else left - 1
-                    yield _row(what, entry.document.name, entry.document.external_id, entry.document_id or "")
+        kinds = ((state, action) for state in states for action in actions)
+        walks = (ledger.walk(state, action=action, page_size=limit or PAGE) for state, action in kinds)
+        entries = islice(chain.from_iterable(walks), limit)
+        rows = (_row(what, each.document.name, each.document.external_id, each.document_id or "") for each in entries)
+        yield from rows if limit is None else sorted(rows, key=itemgetter("path"))
     for one in ledger.failures(limit=limit):
         path = one.external_id or one.place
         yield _row(FAILED, path.rpartition("/")[2], path, "", one.message)

@@ -293,6 +293,7 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
         ledger.join_latest()
         rows, mark = list(name_documents(ledger)), mark_of_deletions(ledger)
         assert {(row["what"], row["path"]) for row in rows} == {(GONE, note(number)) for number in range(5)}
+        assert [row["path"] for row in name_documents(ledger, limit=9)] == sorted(map(note, range(5)))
         assert names_as_csv(ledger).count(GONE) == 5
     source.remove(5)
     lenient = DELETING.model_copy(update={"delete_limit_percent": 100})
