@@ -6,6 +6,7 @@ from service.platform.files import FileStore
 from tests import made_files
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.documents import (
+    add_group,
     add_to_collection,
     add_users,
     chunks,
@@ -124,6 +125,19 @@ def test_lists_narrow_by_name_owner_type_and_time(service: RunningService) -> No
     assert list_documents(service, mediaTypes=["application/pdf"]) == []
     assert list_documents(service, updatedFrom="2099-01-01T00:00:00Z") == []
     assert list_documents(service, updatedTo="2099-01-01T00:00:00Z", documentName="train") == ["b"]
+
+
+def test_shared_with_me_leaves_out_own_documents_and_what_everyone_may_read(service: RunningService) -> None:
+    add_users(service, ANN, BEN)
+    crew = add_group(service, "Crew", ANN)
+    uploaded(service, "own", as_user=ANN)
+    uploaded(service, "open", internalPublic=True)
+    uploaded(service, "named", allowedUsersEmailAddresses=[ANN])
+    uploaded(service, "of a group", allowedGroupIds=[crew])
+    uploaded(service, "of others", allowedUsersEmailAddresses=[BEN])
+    assert list_documents(service, as_user=ANN, sharedWithMe=True) == ["of a group", "named"]
+    assert list_documents(service, as_user=ANN, sharedWithMe=False) == ["open", "own"]
+    assert list_documents(service, sharedWithMe=True) == []
 
 
 def test_a_download_is_an_attachment_a_browser_wont_run(service: RunningService) -> None:

@@ -278,6 +278,9 @@ class DocumentFilters(common.ActingRequest):
     """Part of the name, or of the file's name, in any case."""
     owner_email: EmailAddress | None = None
     """Only documents owned by the user with this email address."""
+    shared_with_me: StrictFlag | None = None
+    """Only documents of other owners, shared with the caller or a group of the caller (true), or only others (false);
+    what everyone in the organization may read is not counted as shared."""
     readable_by: common.PrincipalReference | None = None
     """Only documents readable by this principal; for admins."""
     document_collection_id: UUID | None = None

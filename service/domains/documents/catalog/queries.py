@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from unicodedata import normalize
@@ -461,6 +461,10 @@ def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.C
         email = normal_email(request.owner_email)
         own = sql.matches(principals, caller.organization_id, email=email)
         yield documents.c.owner_id.in_(sa.select(principals.c.principal_id).where(own))
+    if request.shared_with_me is not None:
+        personal = replace(caller, principals=tuple(set(caller.principals) - {caller.organization_id}))
+        shared = resources.c.access_class.in_(classes_of(personal)), documents.c.owner_id != caller.principal_id
+        yield sa.and_(*shared) if request.shared_with_me else sa.not_(sa.and_(*shared))
     if request.document_collection_id is not None:
         yield _ID.in_(_documents_in(caller, request.document_collection_id))
     if path := _path_of(request.folder or ""):
