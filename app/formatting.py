@@ -59,8 +59,8 @@ def days_back(days: int, *, monday: bool = False) -> datetime:
 
 
 def moment(at: datetime | None) -> str:
-    """Return a time to the minute, in UTC; empty for None."""
-    return "" if at is None else f"{at.astimezone(UTC):%d %b %Y, %H:%M} UTC"
+    """Return a time to the minute, by the clock of the browser's time zone; empty for None."""
+    return "" if at is None else f"{at.astimezone(browser_zone()):%d %b %Y, %H:%M %Z}"
 
 
 def ago(at: datetime | None, *, now: datetime | None = None) -> str:

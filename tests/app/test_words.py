@@ -1,10 +1,11 @@
 """Times and runs in words, and files for spreadsheets."""
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.formatting import ago, isolate
+from app.formatting import ago, isolate, moment
 from app.loading.runs import duration_in_words, reason, times_in_words
 from app.ui.progress import in_batches
 from carrel.spreadsheets import as_text
@@ -13,6 +14,12 @@ from tests.harness.cases import cases
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 A_MOMENT = timedelta(seconds=9)
+
+
+def test_a_moment_is_told_by_the_clock_of_the_browser(monkeypatch) -> None:
+    assert moment(NOW) == "01 Mar 2026, 12:00 UTC"
+    monkeypatch.setattr("app.formatting.browser_zone", lambda: ZoneInfo("Pacific/Auckland"))
+    assert moment(NOW) == "02 Mar 2026, 01:00 NZDT"
 
 
 @pytest.mark.parametrize(
