@@ -10,7 +10,7 @@ from app.auth.current import AWAY, current_session, key_client, require_person, 
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.formatting import escape
-from app.navigation import SETTINGS, UNDER_SETTINGS, pages
+from app.navigation import UNDER_SETTINGS, pages, tell_place
 from app.palette import show_palette
 from app.settings import settings
 from app.ui.dialogs import close_unshown, leave_others
@@ -68,7 +68,7 @@ def main() -> None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)
     if page.url_path in UNDER_SETTINGS and me.is_admin:
-        st.html(f'<nav class="carrel-trail" aria-label="Place"><a href="{SETTINGS}" target="_self">Settings</a></nav>')
+        st.html(tell_place(page.url_path))
     page.run()
     close_unshown()
 

@@ -55,6 +55,15 @@ def addresses() -> frozenset[str]:
     return frozenset(entry.name for entry, _ in entries_for(is_admin=True))
 
 
+def tell_place(name: str) -> str:
+    """Return HTML with the way back to Settings, and the pages of the group with the page `name`."""
+    group, entries = next(item for item in GROUPS.items() if name in {one.name for one in item[1]})
+    here = {True: ' aria-current="page"', False: ""}
+    links = (f'<a href="{one.name}" target="_self"{here[one.name == name]}>{one.title}</a>' for one in entries)
+    above = f'<a href="{SETTINGS}" target="_self">Settings</a> <span>{group}</span>'
+    return f'<nav class="carrel-trail" aria-label="Place">{above} {" ".join(links)}</nav>'
+
+
 def _page(entry: Entry) -> StreamlitPage:
     is_first = entry.name == "search"
     return st.Page(

@@ -20,7 +20,8 @@ from carrel.wire.catalog import Document, DocumentFolder, DocumentOrder
 from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text, list_text
 
-LIST, CHOSEN, FOLDERS, MINE, ALL = "documents", "documents.chosen", "documents.folders", "mine", "all"
+LIST, CHOSEN, FOLDERS = "documents", "documents.chosen", "documents.folders"
+MINE, SHARED, ALL = "mine", "shared", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Not listed unless looked for", ALL: "Listed"}
 CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
@@ -47,6 +48,7 @@ class Wanted(NamedTuple):
     kind: str
     state: str
     owner: str
+    shared: bool
     files: str
     collection: str
     reader: str
@@ -67,6 +69,7 @@ class Wanted(NamedTuple):
             "media_types": self.kind and list(KINDS[self.kind][1]),
             "indexing": self.state.upper(),
             "owner_email": self.owner,
+            "shared_with_me": self.shared,
             "document_collection_id": self.collection,
             "readable_by": self.reader and {"type": "user", "email": self.reader},
             "updated_from": since,
@@ -83,22 +86,22 @@ class Wanted(NamedTuple):
 def read_wanted() -> Wanted:
     me = api.me()
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
-    whose = {MINE: "Mine", ALL: "All" if me.is_admin else "All that I may read"}
+    whose = {MINE: "Mine", SHARED: "Shared with me", ALL: "All" if me.is_admin else "All that I may read"}
     own = show_errors(api.collections)
     collections = {"": "Any", **{str(one.document_collection_id): one.collection_name for one in own}}
-    with filter_line("kind", "state", "of", "files", "owner", "collection", "reader", "changed", "order"):
+    with filter_line("of", "kind", "order", "state", "changed", "collection", "files", "owner", "reader", most=4):
         name = text_filter("Name", "name", placeholder="Part of a name")
-        order = choice_filter("Order", "order", {key: words for key, (words, *_) in ORDERS.items()})
+        choice = choice_filter("Whose", "of", whose, default=ALL if me.is_admin else MINE)
         kind = choice_filter("Type", "kind", kinds)
+        order = choice_filter("Order", "order", {key: words for key, (words, *_) in ORDERS.items()})
         state = choice_filter("State", "state", ANY_STATE)
         changed = choice_filter("Changed", "changed", CHANGED)
         collection = choice_filter("Collection", "collection", collections)
-        choice = choice_filter("Whose", "of", whose, default=ALL if me.is_admin else MINE)
         files = choice_filter("Files in archives and mails", "files", FILES)
         owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
         reader = text_filter("Who can read it", "reader", placeholder="name@example.com") if me.is_admin else ""
     owner, folder = me.email if choice == MINE else owner, st.query_params.get("folder", "").strip("/")[:1000]
-    return Wanted(name, kind, state, owner, files, collection, reader, changed, folder, order)
+    return Wanted(name, kind, state, owner, choice == SHARED, files, collection, reader, changed, folder, order)
 
 
 def show_folders(wanted: Wanted) -> None:
@@ -109,7 +112,7 @@ def show_folders(wanted: Wanted) -> None:
     listed = pages_of(
         lambda at: api.client().catalog.list_folders(**wanted.filters(), **at), about=wanted, size=MOST_FOLDERS
     )
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="small", key="folders"):
         heading = st.empty()
         show_each(FOLDERS, listed, each=_show_folder, empty=lambda: None)
         if shown_items(FOLDERS):

@@ -14,18 +14,25 @@ _IN_LINE = ContextVar("in_line", default=False)
 
 
 @contextmanager
-def filter_line(*parameters: str) -> Generator[None]:
-    """Put the enclosed filters into a line. On a phone all but the first fold, with the number of set `parameters`."""
+def filter_line(*parameters: str, most: int = 0) -> Generator[None]:
+    """Put the enclosed filters into a line. On a phone all but the first fold, with the number of set `parameters`. If
+    `most` is given, later filters fold on a screen, too; `parameters` then has all after the first, in their order."""
     is_open = bool(st.session_state.get(_OPEN))
-    with st.container(horizontal=True, key=f"filters-{'open' if is_open else 'folded'}", gap="small"):
+    with st.container(
+        horizontal=True, key=f"filters-{'open' if is_open else 'folded'}{'-few' * bool(most)}", gap="small"
+    ):
         before = _IN_LINE.set(True)
         try:
             yield
         finally:
             _IN_LINE.reset(before)
-        chosen = sum(parameter in st.query_params for parameter in parameters)
-        label = f"Filters ({chosen})" if chosen else "Filters"
-        offer_action(label, st.session_state.update, {_OPEN: not is_open}, key="filters-toggle", icon="tune")
+        folds = {"toggle": ("Filters", parameters)}
+        if most:
+            folds["more"] = ("Fewer filters" if is_open else "More filters", parameters[most - 1 :])
+        for name, (label, folded) in folds.items():
+            chosen = sum(parameter in st.query_params for parameter in folded)
+            said = f"{label} ({chosen})" if chosen else label
+            offer_action(said, st.session_state.update, {_OPEN: not is_open}, key=f"filters-{name}", icon="tune")
 
 
 def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:

@@ -76,6 +76,10 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     assert sorted(names(house.open("documents", name=tag, of="mine"))) == [f"{tag} plain", f"{tag} table"]
     assert names(house.open("documents", name=tag, state="failed")) == []
     assert len(names(house.open("documents", name=tag, state="done"))) == 3
+    readers = {"allowed_users_email_addresses": [house.service.admin_email]}
+    house.load(f"{tag} shared", upload_as_user_email=MEMBER, **readers)
+    page = house.open("documents", name=tag, of="shared", state="done", files="all")
+    assert (names(page), "More filters (2)" in page.labels) == ([f"{tag} shared"], True)
     assert "whole address" in house.open("documents", owner="jonas").shown
     assert "No document is like that." in house.open("documents", owner="nobody@example.test").shown
 

@@ -128,7 +128,8 @@ def test_settings_lists_every_page_that_the_menu_does_not_and_its_pages_lead_bac
         page.press(button).press_key("confirm.yes")
         assert keyed_house.client.admin.organization.get().owner_sharing_enabled is enabled
     page._page_hash = calc_hash(links[0])
-    assert '<a href="settings" target="_self">Settings</a>' in page.run().shown
+    assert '<a href="settings" target="_self">Settings</a> <span>People and sign-in</span>' in page.run().shown
+    assert '<a href="people" target="_self" aria-current="page">People</a> <a href="groups"' in page.shown
 
 
 def test_a_dialog_stays_closed_after_its_view_was_left(keyed_house: House, monkeypatch) -> None:
