@@ -140,6 +140,38 @@ function keepUntranslated() {
   for (const part of document.querySelectorAll(`:is(${NOT_TRANSLATED}):not([translate])`)) part.setAttribute("translate", "no");
 }
 
+// A browser that translates the page puts elements in the places of texts. React keeps to the texts: it would fail to
+// remove them and to insert before them, and what it writes into them would not be seen.
+const standsFor = new WeakMap(); // text that a translator took out: the element that it put there
+const rewritten = new MutationObserver((changes) => {
+  for (const { target } of changes) standsFor.get(target).textContent = target.data;
+});
+
+function noteTranslation(changes) {
+  for (const { addedNodes, removedNodes, previousSibling, nextSibling } of changes) {
+    const put = [...addedNodes, previousSibling, nextSibling].find((one) => one?.nodeName === "FONT");
+    for (const text of put ? removedNodes : []) {
+      if (text.nodeType !== Node.TEXT_NODE || text.isConnected) continue;
+      standsFor.set(text, put);
+      rewritten.observe(text, { characterData: true });
+    }
+  }
+}
+
+function mendNodes() {
+  const { removeChild, insertBefore } = Node.prototype;
+  Node.prototype.removeChild = function (child) {
+    const put = child?.parentNode === this ? null : standsFor.get(child);
+    if (!put) return removeChild.call(this, child);
+    put.remove();
+    return child;
+  };
+  Node.prototype.insertBefore = function (child, next) {
+    const put = !next || next.parentNode === this ? null : standsFor.get(next);
+    return insertBefore.call(this, child, !put ? next : put.parentNode === this ? put : null);
+  };
+}
+
 // --- Focus: an element that Streamlit draws anew loses it, and the keyboard would start at the page's top again.
 const KEYED = "[class*=st-key-]";
 let focused = null;
@@ -172,12 +204,17 @@ function findAgain({ key, tag, name }) {
 function keepFocus() {
   if (!focused || document.activeElement !== document.body || !isLost(focused)) return;
   const dialog = document.querySelector("[role=dialog]");
-  const again = findAgain(focused) ?? (dialog || !opener ? null : findAgain(opener));
-  if (again && (!dialog || dialog.contains(again))) again.focus({ preventScroll: true });
+  const again = findAgain(focused) || (!dialog && opener && findAgain(opener));
+  if (again && (!dialog || dialog.contains(again))) return again.focus({ preventScroll: true });
+  // What had the focus is gone for good, as a row is that was opened: it goes to the heading of what came instead.
+  const place = dialog ?? document.querySelector(".stMain h2.carrel-name") ?? document.querySelector(".stMain h1");
+  if (!place || !isDrawn()) return;
+  place.tabIndex = -1;
+  place.focus({ preventScroll: true });
 }
 
 // --- Waiting: a page says within three seconds which part it waits for. app/availability.py looks which one that is.
-const OUTLINED_AFTER = 300;
+const OUTLINED_AFTER = 100;
 const ASKED_AFTER = 700;
 const TOLD_AFTER = 2500;
 const USUAL = "This takes longer than usual. Carrel is still at work on it.";
@@ -426,6 +463,7 @@ function followPage() {
 function begin() {
   const seen = { childList: true, subtree: true, attributeFilter: ["data-test-script-state", "data-test-connection-state"] };
   new MutationObserver(followPage).observe(document.body, seen);
+  new MutationObserver(noteTranslation).observe(document.body, { childList: true, subtree: true });
   followPage();
   setInterval(followWaiting, 250);
 }
@@ -442,4 +480,5 @@ for (const kind of ["focusin", "beforeinput"]) document.addEventListener(kind, n
 document.addEventListener("input", keepTyped, true);
 document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
 document.addEventListener("keydown", noteSending, true);
+mendNodes();
 begin();
