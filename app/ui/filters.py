@@ -27,7 +27,8 @@ def filter_line(*parameters: str, most: int = 0) -> Generator[None]:
         finally:
             _IN_LINE.reset(before)
         folds = {"toggle": ("Filters", parameters)}
-        if most:
+        if most:  # a phone shows the third and fourth, too
+            folds["toggle"] = ("Filters", parameters[:1] + parameters[most - 1 :])
             folds["more"] = ("Fewer filters" if is_open else "More filters", parameters[most - 1 :])
         for name, (label, folded) in folds.items():
             chosen = sum(parameter in st.query_params for parameter in folded)
