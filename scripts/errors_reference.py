@@ -37,6 +37,7 @@ REPLIES = ("service.domains.agents.conversations.jobs",)
 # What those say that are put together at run time, or say too many things for a table.
 SAID = {
     "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",
+    "invalid_fields": "Which change names a field the collection hasn't, or a name that another field has.",
     "invalid_metadata": "Which key is no field of the collection's schema, or which value isn't of its field's type.",
     "invalid_request": "Which member of the request, or of its query or body, is wrong, and why.",
 }

@@ -39,8 +39,8 @@ EXAMPLES: Mapping[FieldType, str] = {
 }
 
 
-def type_in_words(kind: FieldType) -> str:
-    return next(words for words, known in TYPES.items() if known is kind)
+def type_in_words(kind: str) -> str:
+    return next(words for words, known in TYPES.items() if known == kind)
 
 
 MOST_LOOKED_THROUGH = 10_000
@@ -163,7 +163,7 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 
 def ask_for_fields(key: str) -> None:
     """Show inputs for fields and an extra empty line. An editable table would lose letters typed during a redraw."""
-    show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
+    show_text("Fields that its documents may have; searches can be narrowed by them. You can change them later.")
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
         visibility = "visible" if number == 0 else "collapsed"

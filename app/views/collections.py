@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import api
 from app.document_collections import contents
+from app.document_collections.fields import offer_changes, show_fields
 from app.document_collections.sections import show_documents, show_index
 from app.document_collections.values import PARAMETERS
 from app.formatting import ago, moment
@@ -26,7 +27,8 @@ TITLE, PURPOSE = "Collections", "Documents that are searched together, and that 
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
 ONE = ("collection", "part", *PARAMETERS)
 """Address parameters of a collection, in addition to the list's."""
-PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "access": "Access", "about": "About"}
+PARTS = {"documents": "Documents", "add": "Add documents", "fields": "Fields", "index": "Index"}
+PARTS |= {"access": "Access", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 NONE_CALLED = ("No collection is called that.", "Try another part of its name.")
 NONE_YET = (
@@ -100,13 +102,7 @@ def _show_about(collection: DocumentCollection) -> None:
         ],
         named=True,
     )
-    fields = collection.custom_metadata_schema.fields
-    st.subheader("Fields", anchor=False)
-    if fields:
-        rows = [(field.name, contents.type_in_words(field.type)) for field in fields]
-        notices.show_table(rows, heads=("Field", "Kind"))
-    else:
-        notices.show_text("It has none.")
+    show_fields(collection)
     where = str(collection.document_collection_id)
     if collection.role is not Role.OWNER and not api.me().is_admin:
         return
@@ -162,12 +158,15 @@ def page() -> None:
     notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
     is_admin, owns = api.me().is_admin, collection.role is Role.OWNER
     parts = PARTS if edits or is_admin else READERS_PARTS
-    parts = {name: label for name, label in parts.items() if name != "access" or is_admin or owns}
+    parts = {name: label for name, label in parts.items() if name not in {"access", "fields"} or is_admin or owns}
     part = part_of("part", parts, default="documents")
     if part == "documents":
         show_documents(collection, edits=edits)
     elif part == "add":
         contents.offer_adding(collection)
+    elif part == "fields":
+        show_fields(collection)
+        offer_changes(collection)
     elif part == "index":
         show_index(collection)
     elif part == "access":

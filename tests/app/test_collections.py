@@ -275,6 +275,39 @@ def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: Em
     assert models[collection] != MODEL
 
 
+def fill(page: Page, chosen: str, **values) -> Page:
+    page.selectbox(key="fields.chosen").set_value(chosen).run()
+    for name, value in values.items():
+        kind = page.selectbox if name == "type" else page.checkbox if isinstance(value, bool) else page.text_input
+        kind(key=f"fields.{chosen}.{name}").set_value(value)
+    return page.run()
+
+
+def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) -> None:
+    collection, (there, other) = a_shelf(house, "Dunlin", "Ruff")
+    for document, team in ((there, "12"), (other, "abc")):
+        house.add_to(collection, document, team=team)
+    page = open_collection(house, collection, "fields")
+    assert page.find_button("Save").disabled
+    page = fill(page, "", name="pages", type="Whole number", value="many")
+    assert "write it like 1200" in page.shown
+    page = fill(page, "", value="1,200", required=True)
+    assert "2 documents: the empty field gets the value" in page.shown
+    page = page.press("Save")
+    assert page.text_input(key="fields..name").value == ""
+    page = fill(page, "team", name="size", type="Whole number")
+    assert "<td>Ruff</td><td>abc</td><td>Empty</td>" in page.shown
+    assert page.find_button("Save").disabled
+    house.client.document_collections.change_fields(collection, [{"field": "secret", "name": "hidden"}])
+    page.checkbox(key="fields.empty").check().run().press("Save")
+    assert "Nothing is saved; the plan is new." in page.shown
+    assert "team (Text), hidden (Yes or no), pages (Whole number)" in page.shown
+    assert page.text_input(key="fields.team.name").value == "size"
+    page.press("Save")
+    assert fields_in(house, collection) == {"Dunlin": {"size": "12", "pages": "1200"}, "Ruff": {"pages": "1200"}}
+    assert page.selectbox(key="fields.chosen").value == ""
+
+
 def test_a_collection_is_renamed_by_its_owner(house: House) -> None:
     collection, other = house.add_collection(f"Old {uuid4()}"), house.add_collection()
     page = open_collection(house, collection, "about").press("Rename")
@@ -305,7 +338,7 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
     schema = {"fields": [{"name": MARKUP, "type": "STRING"}]}
     collection = house.add_collection(MARKUP, custom_metadata_schema=schema)
     house.load(MARKUP, collection_id=collection)
-    for part in ("documents", "add", "index", "about"):
+    for part in ("documents", "add", "fields", "index", "about"):
         open_collection(house, collection, part).assert_shown_as_text(MARKUP)
 
 

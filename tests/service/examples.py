@@ -346,6 +346,8 @@ OWN: dict[str, dict[str, Any]] = {
     "catalog/deleteTrashedDocuments": {"trashedDocumentIds": lambda things: [things.spare_trashed_document_id]},
     "documentCollections/addDocumentChunksToCollection": {"documentCollectionId": named("chunked_collection_id")},
     "documentCollections/renameDocumentCollection": {"collectionName": lambda _: a_name()},
+    "documentCollections/planFieldChanges": {"changes": lambda _: [{"name": a_name(), "type": "STRING"}]},
+    "documentCollections/changeFields": {"changes": lambda _: [{"name": a_name(), "type": "STRING"}]},
     "documentCollections/countValues": {"documentCollectionId": named("collection_id")},
     "documentCollections/changeValues": {
         "documentCollectionId": named("collection_id"),

@@ -71,6 +71,11 @@ EDITS = {
         ({"collectionName": "Log of the Wren"}, {"collectionName": "Log of the Gull"}),
         about=of("documentCollectionId", "named_collection_id"),
     ),
+    "documentCollections/changeFields": Edit(
+        "documentCollections/planFieldChanges",
+        lambda things: {"documentCollectionId": things.named_collection_id, "changes": [{"field": "port"}]},
+        ({"changes": [{"field": "port", "type": "INT"}]}, {"changes": [{"field": "port", "required": True}]}),
+    ),
     "documentCollections/addDocumentToCollection": IN_COLLECTION,
     "documentCollections/reindexDocumentInCollection": replace(
         IN_COLLECTION, saves=({"customMetadata": {"port": "Cork"}}, {"customMetadata": {}})
@@ -169,7 +174,7 @@ def things(service_harness) -> Iterator[Things]:
             made = owner.make(*create, collectionName=owner.name(), customMetadataSchema=schema)
             setattr(things, name, made)
             owner.place(things.document_id, made)
-        things.named_collection_id = owner.make(*create, collectionName="Log of the Tern")
+        things.named_collection_id = owner.make(*create, collectionName="Log of the Tern", customMetadataSchema=schema)
         things.make("agent_id", "group_id", "client_id", "provider_id", "alert_rule_id")
         things.spare_client_id = owner.make("admin/oauthClients/request", "clientId", **CLIENT)
         things.evaluate()

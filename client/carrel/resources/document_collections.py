@@ -17,6 +17,7 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import (
     ADD_DOCUMENT_CHUNKS_TO_COLLECTION,
     ADD_DOCUMENT_TO_COLLECTION,
+    CHANGE_FIELDS,
     CHANGE_VALUES,
     COUNT_VALUES,
     CREATE_DOCUMENT_COLLECTION,
@@ -24,6 +25,7 @@ from carrel.wire.collections import (
     GET_DOCUMENT_CHUNKS,
     LIST_DOCUMENT_COLLECTIONS,
     LIST_DOCUMENTS_IN_COLLECTION,
+    PLAN_FIELD_CHANGES,
     REINDEX_DOCUMENT_IN_COLLECTION,
     REMOVE_DOCUMENT_FROM_COLLECTION,
     RENAME_DOCUMENT_COLLECTION,
@@ -31,8 +33,10 @@ from carrel.wire.collections import (
     AddDocumentChunksToCollectionResponse,
     AddDocumentToCollectionRequest,
     AddDocumentToCollectionResponse,
+    ChangeFieldsRequest,
     ChangeValuesRequest,
     ChangeValuesResponse,
+    CollectionFields,
     CountValuesRequest,
     CountValuesResponse,
     CreateDocumentCollectionRequest,
@@ -44,12 +48,14 @@ from carrel.wire.collections import (
     DocumentChunk,
     DocumentCollection,
     DocumentInCollection,
+    FieldChange,
     GetDocumentChunksRequest,
     GetDocumentChunksResponse,
     ListDocumentCollectionsRequest,
     ListDocumentCollectionsResponse,
     ListDocumentsInCollectionRequest,
     ListDocumentsInCollectionResponse,
+    PlanFieldChangesRequest,
     ReindexDocumentInCollectionRequest,
     ReindexDocumentInCollectionResponse,
     RemoveDocumentFromCollectionRequest,
@@ -236,6 +242,49 @@ class DocumentCollections(Resource[M]):
             collection_name=collection_name,
         )
         return Call(RENAME_DOCUMENT_COLLECTION, request)
+
+    @Operation
+    def plan_field_changes(
+        self,
+        document_collection_id: Id,
+        changes: Iterable[FieldChange | Members],
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[CollectionFields]:
+        """Plan changes of a collection's fields: in which documents values stay, are converted, filled or removed, or
+        don't fit. Nothing is saved. A change without `field` adds a field. For the owner and admins.
+        """
+        request = PlanFieldChangesRequest(
+            user_email=user_email,
+            document_collection_id=as_any(UUID, document_collection_id),
+            changes=as_list(FieldChange, changes),
+        )
+        return Call(PLAN_FIELD_CHANGES, request)
+
+    @Operation
+    def change_fields(
+        self,
+        document_collection_id: Id,
+        changes: Iterable[FieldChange | Members],
+        *,
+        version: str | None = None,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[CollectionFields]:
+        """Change a collection's fields and all documents' values together, without indexing. With a plan's `version`,
+        raises ChangedMeanwhileError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't
+        fit, unless `empty_unfit` is set. With over 100,000 documents, only optional fields can be added.
+        """
+        request = ChangeFieldsRequest(
+            user_email=user_email,
+            document_collection_id=as_any(UUID, document_collection_id),
+            changes=as_list(FieldChange, changes),
+            version=version,
+        )
+        return Call(CHANGE_FIELDS, request)
 
     @ListOperation
     def list_document_collections(

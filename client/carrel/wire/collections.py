@@ -10,7 +10,17 @@ from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.fields import NO_NUL, ChunkText, CustomMetadata, Identifier, Instant, Label, StrictFlag, once_each
+from carrel.wire.fields import (
+    NO_NUL,
+    ChunkText,
+    CustomMetadata,
+    Identifier,
+    Instant,
+    Label,
+    MetadataValue,
+    StrictFlag,
+    once_each,
+)
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import Filters
@@ -40,6 +50,8 @@ class SchemaField(common.RequestModel):
     name: Label
     type: FieldType
     """Type of the field's values; values must parse as the type."""
+    required: StrictFlag | None = None
+    """Whether each document added to the collection must have a value; default: false."""
 
 
 class CustomMetadataSchema(common.RequestModel):
@@ -57,6 +69,8 @@ class SchemaFieldInfo(common.ResponseModel):
     name: str
     type: FieldType
     """Type of the field's values; values must parse as the type."""
+    required: bool | None = None
+    """Whether each document added to the collection must have a value; absent: no."""
 
 
 class CustomMetadataSchemaInfo(common.ResponseModel):
@@ -213,6 +227,80 @@ def find_named(collections: Iterable[DocumentCollection], name: str) -> list[Doc
     known = list(collections)
     found = [one for one in known if name in {str(one.document_collection_id), one.collection_name}]
     return found or [one for one in known if name in (one.former_names or ())]
+
+
+class FieldChange(common.RequestModel):
+    """A field to add, or a change of an existing field; omitted members stay as they are."""
+
+    field: Label | None = None
+    """Name of the existing field; absent: a new field, which needs a name and a type."""
+    name: Label | None = None
+    """The new name; values move with it."""
+    type: FieldType | None = None
+    """The new type; values are converted."""
+    required: StrictFlag | None = None
+    """Whether each document must have a value."""
+    value: MetadataValue | None = None
+    """Value for documents without a value."""
+    remove: StrictFlag | None = None
+    """Whether to remove the field and its values."""
+    empty_unfit: StrictFlag | None = None
+    """Whether the field is empty in documents without a value that fits; default: the change is refused."""
+
+
+class PlanFieldChangesRequest(common.ActingRequest):
+    """Plan changes of a collection's fields."""
+
+    document_collection_id: UUID
+    changes: Annotated[list[FieldChange], Field(min_length=1, max_length=200)]
+    """The changes, at most 200, each existing field once."""
+
+
+class ChangeFieldsRequest(common.VersionedRequest, PlanFieldChangesRequest):
+    """Change a collection's fields, with the version of the plan that was shown."""
+
+
+class ValueEffect(StrEnum):
+    """Effect of a change on a document's value. FILLED: an empty value gets the change's value."""
+
+    KEPT = "KEPT"
+    CONVERTED = "CONVERTED"
+    FILLED = "FILLED"
+    UNFIT = "UNFIT"
+    REMOVED = "REMOVED"
+
+
+class ValueExample(common.ResponseModel):
+    """A document's value of a field before and after a change; empty: none."""
+
+    document_id: UUID
+    document_name: str
+    before: str
+    after: str
+
+
+class FieldEffect(common.ResponseModel):
+    """The documents in which a change has the same effect."""
+
+    field: str
+    """Name of the field before the change; of a new field, its name."""
+    effect: ValueEffect
+    count: int
+    examples: list[ValueExample]
+    """The first of the documents, at most 5."""
+
+
+class CollectionFields(common.Versioned):
+    """A collection's fields, and effects of changes on the documents that the caller may READ."""
+
+    edited = ("fields",)
+
+    fields: list[SchemaFieldInfo]
+    """The fields: of a plan the present fields."""
+    effects: list[FieldEffect]
+    """Effects with at least one document."""
+    hidden_unfit: bool | None = None
+    """Whether documents that the caller may not READ have no value that fits; absent: no."""
 
 
 class ListDocumentCollectionsRequest(common.ActingRequest, common.PagedRequest):
@@ -444,6 +532,17 @@ RENAME_DOCUMENT_COLLECTION = ApiOperation(
 """Rename a collection; schedules, manifests and `in:` in searches still work with the former name. Raises
 PermissionDeniedError `collection_owner_required` (owner and admins only), ConflictError
 `collection_name_taken`."""
+PLAN_FIELD_CHANGES = ApiOperation(
+    "documentCollections/planFieldChanges", PlanFieldChangesRequest, CollectionFields, READ, NOT_FOUND
+)
+"""Plan changes of a collection's fields: in which documents values stay, are converted, filled or removed, or
+don't fit. Nothing is saved. A change without `field` adds a field. For the owner and admins."""
+CHANGE_FIELDS = ApiOperation(
+    "documentCollections/changeFields", ChangeFieldsRequest, CollectionFields, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
+)
+"""Change a collection's fields and all documents' values together, without indexing. With a plan's `version`,
+raises ChangedMeanwhileError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't
+fit, unless `empty_unfit` is set. With over 100,000 documents, only optional fields can be added."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
 )

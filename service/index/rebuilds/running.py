@@ -16,7 +16,7 @@ from service.index.ingestion.indexing import pack_chunks
 from service.index.queries import IndexEntry, list_chunks
 from service.index.rebuilds import queries
 from service.index.rebuilds.queries import RetiredSpace, RunningRebuild
-from service.index.spaces.queries import SearchedSpace, lock_space
+from service.index.spaces.queries import SearchedSpace, lock_space, lock_spaces, stands_for
 from service.index.statistics.queries import try_lock_statistics
 from service.permissions.queries import lock_objects
 from service.platform.background import for_each_organization
@@ -82,6 +82,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
         if not missing:
             return False
         await lock_objects(connection, organization_id, object_ids=missing)
+        await lock_spaces(connection, organization_id, stands_for(rebuild.replaces_space_id))
         copied = await queries.copy_entries(connection, organization_id, **spaces, document_ids=missing)
         by_callers = [row.document_id for row in copied if row.caller_chunks]
         await _copy_chunks(connection, organization_id, rebuild, by_callers)

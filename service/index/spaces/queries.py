@@ -66,6 +66,18 @@ def stands_for(space_id: int) -> ColumnElement[bool]:
     return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
 
 
+async def lock_spaces(
+    connection: Connection, organization_id: UUID, which: ColumnElement[bool], *, exclusively: bool = False
+) -> None:
+    """Lock spaces until the transaction ends: shared to add entries made of others, exclusively to change all entries.
+
+    The next statement sees entries as the transaction before left them."""
+    own = (
+        select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, which).order_by(spaces.c.space_id)
+    )
+    await connection.execute(own.with_for_update(read=not exclusively, key_share=not exclusively))
+
+
 _CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
 _known = spaces.alias("known")
 _OLDEST = (

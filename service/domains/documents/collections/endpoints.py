@@ -1,7 +1,7 @@
 """documentCollections/* except docstore: collections, documents in collections, and chunks."""
 
 from carrel.wire import collections as wire
-from service.domains.documents.collections import membership, service, values
+from service.domains.documents.collections import membership, schemas, service, values
 from service.web.routing import Router
 
 router = Router()
@@ -13,6 +13,8 @@ router.serve(wire.REINDEX_DOCUMENT_IN_COLLECTION, membership.reindex_document, a
 router.serve(wire.REMOVE_DOCUMENT_FROM_COLLECTION, service.remove_document)
 router.serve(wire.DELETE_DOCUMENT_COLLECTION, service.delete_collection)
 router.serve(wire.RENAME_DOCUMENT_COLLECTION, service.rename_collection)
+router.read(wire.PLAN_FIELD_CHANGES, schemas.plan_changes)
+router.serve(wire.CHANGE_FIELDS, schemas.change_fields)
 router.read(wire.LIST_DOCUMENT_COLLECTIONS, service.list_collections)
 router.read(wire.LIST_DOCUMENTS_IN_COLLECTION, values.list_documents)
 router.read(wire.COUNT_VALUES, values.count_values)

@@ -45,8 +45,25 @@ class StoredCollection:
     dimensions: int
     distance_metric: str
     fields: Mapping[str, str]
+    required: frozenset[str]
     created_at: datetime
     role: Role | None
+
+    def describe_fields(self) -> list[wire.SchemaFieldInfo]:
+        return [
+            wire.SchemaFieldInfo(name=name, type=FieldType(kind), required=name in self.required or None)
+            for name, kind in self.fields.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberValues:
+    """A document's values in a collection. `may_read`: the caller may READ the document."""
+
+    document_id: UUID
+    name: str
+    custom_metadata: Mapping[str, str]
+    may_read: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +123,11 @@ def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[
 
 
 def _to_collection(
-    *, schema_fields: Sequence[Mapping[str, str]], roles: Sequence[str] | None, **columns: Any
+    *, schema_fields: Sequence[Mapping[str, Any]], roles: Sequence[str] | None, **columns: Any
 ) -> StoredCollection:
     return StoredCollection(
         fields={field["name"]: field["type"] for field in schema_fields},
+        required=frozenset(field["name"] for field in schema_fields if field.get("required")),
         role=next((role for role in RANKED if role in (roles or ())), None),
         **columns,
     )
@@ -165,6 +183,13 @@ async def rename_collection(connection: Connection, organization_id: UUID, *, co
     return True
 
 
+async def write_fields(
+    connection: Connection, organization_id: UUID, *, collection_id: UUID, fields: Sequence[Mapping[str, Any]]
+) -> None:
+    own = sql.matches(collections, organization_id, collection_id=collection_id)
+    await connection.execute(update(collections).where(own).values(schema_fields=fields))
+
+
 async def delete_collection(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
@@ -204,14 +229,13 @@ async def list_collections(
 
 def _to_counted(*, document_count: int, former_names: Sequence[str], **columns: Any) -> wire.DocumentCollection:
     stored = _to_collection(**columns)
-    fields = [wire.SchemaFieldInfo.model_validate({"name": name, "type": kind}) for name, kind in stored.fields.items()]
     return wire.DocumentCollection.model_validate(
         {
             "document_collection_id": stored.collection_id,
             "collection_name": stored.name,
             "embeddings_model": stored.model,
             "distance_metric": stored.distance_metric,
-            "custom_metadata_schema": wire.CustomMetadataSchemaInfo(fields=fields),
+            "custom_metadata_schema": wire.CustomMetadataSchemaInfo(fields=stored.describe_fields()),
             "document_count": document_count,
             "role": stored.role,
             "created_at": stored.created_at,
@@ -339,6 +363,25 @@ async def count_values(connection: Connection, caller: Caller, *, space_id: int)
     )
     statement = select(counted.c.field, counted.c.value, counted.c.count).where(counted.c.place <= MOST_VALUES)
     return await sql.find_rows(connection, statement.order_by(counted.c.field, counted.c.place), wire.ValueCount)
+
+
+async def list_values(
+    connection: Connection, caller: Caller, *, space_id: int, after: UUID, limit: int
+) -> list[MemberValues]:
+    """List the values of all documents in a space, by id, for a rule that shows a caller the readable documents."""
+    statement = (
+        select(
+            space_documents.c.document_id,
+            documents.c.name,
+            space_documents.c.custom_metadata,
+            resources.c.access_class.in_(readable_classes(caller)).label("may_read"),
+        )
+        .join(documents, documents.c.document_id == space_documents.c.document_id)
+        .join(resources, resources.c.object_id == space_documents.c.document_id)
+        .where(sql.matches(space_documents, caller.organization_id, space_id=space_id))
+    )
+    after_last = sql.rows_after(statement, space_documents.c.document_id, after=after, limit=limit)
+    return await sql.find_rows(connection, after_last, MemberValues)
 
 
 async def write_values(

@@ -1,6 +1,6 @@
 """EDITORs add, re-index, remove; VIEWERs search. Adding and finding need READ. Owner and admins rename and delete."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
+MISSING = "The field is required: give a value."
 _MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
 
 
@@ -63,9 +64,7 @@ async def create_collection(
         space_id=(await create_space(connection, caller.organization_id, model=model)).space_id,
         name=request.collection_name,
         distance_metric=request.distance_metric,
-        schema_fields=[
-            {"name": field.name, "type": str(field.type)} for field in request.custom_metadata_schema.fields
-        ],
+        schema_fields=[one.model_dump(mode="json", exclude_none=True) for one in request.custom_metadata_schema.fields],
     )
     if not added:
         raise _name_taken()
@@ -125,15 +124,18 @@ async def check_placement(
     document_id: UUID,
     collection_id: UUID,
     custom_metadata: Mapping[str, str] | None,
+    adds: bool = True,
 ) -> Placement:
     """Check the caller's right to put a document with this metadata into a collection: otherwise 404, 403 or 400."""
     collection = await require_collection(
         connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True
     )
-    metadata = check_metadata(custom_metadata or {}, collection.fields)
     membership = await queries.read_membership(
         connection, caller.organization_id, document_id=document_id, space_id=collection.space_id
     )
+    is_whole = adds and (membership is None or custom_metadata is not None)
+    required = collection.required if is_whole else ()
+    metadata = check_metadata(custom_metadata or {}, collection.fields, required=required)
     return Placement(document_id, collection, membership, metadata)
 
 
@@ -153,7 +155,7 @@ async def remove_document(
     document_id, collection_id = request.document_id, request.document_collection_id
     await require_document(connection, caller, document_id=document_id, lock=True)
     placement = await check_placement(
-        connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None
+        connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None, adds=False
     )
     if placement.membership is None:
         raise NotFound("The document is not in this collection.", code="document_not_in_collection")
@@ -182,7 +184,7 @@ async def delete_collection(
 ) -> wire.DeleteDocumentCollectionResponse:
     """Delete a collection; its documents stay in the catalog. For the owner and admins; 403 for others with a role."""
     collection_id = request.document_collection_id
-    space_id = (await _lock_owned(connection, caller, collection_id=collection_id)).space_id
+    space_id = (await lock_owned(connection, caller, collection_id=collection_id)).space_id
     await record(connection, caller, "collection.delete", "collection", collection_id)
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
@@ -195,7 +197,7 @@ async def rename_collection(
 ) -> wire.RenameDocumentCollectionResponse:
     """Rename a collection. For the owner and admins; 409 `collection_name_taken`."""
     collection_id = request.document_collection_id
-    name = (await _lock_owned(connection, caller, collection_id=collection_id)).name
+    name = (await lock_owned(connection, caller, collection_id=collection_id)).name
     before, after = (
         wire.RenameDocumentCollectionResponse(document_collection_id=collection_id, collection_name=one)
         for one in (name, request.collection_name)
@@ -210,9 +212,13 @@ async def rename_collection(
     return after
 
 
-async def _lock_owned(connection: Connection, caller: Caller, *, collection_id: UUID) -> StoredCollection:
+async def lock_owned(connection: Connection, caller: Caller, *, collection_id: UUID) -> StoredCollection:
     """Lock a collection of the caller, or any for an admin; 404 if unknown, 403 for others with a role."""
     await lock_collection(connection, caller.organization_id, collection_id=collection_id)
+    return await require_owned(connection, caller, collection_id=collection_id)
+
+
+async def require_owned(connection: Connection, caller: Caller, *, collection_id: UUID) -> StoredCollection:
     collection = await queries.read_collection(connection, caller, collection_id=collection_id)
     if collection is None or (collection.role is None and not caller.is_admin):
         raise unknown_collection()
@@ -225,9 +231,12 @@ def _name_taken() -> Conflict:
     return Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
 
 
-def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str], *, within: str = "") -> dict[str, str]:
-    """Return values as stored; BadRequest `invalid_metadata` names unknown keys and values of the wrong type."""
-    if errors := list(_metadata_errors(metadata, fields, within)):
+def check_metadata(
+    metadata: Mapping[str, str], fields: Mapping[str, str], *, required: Iterable[str] = (), within: str = ""
+) -> dict[str, str]:
+    """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
+    missing = (FieldError(f"{within}customMetadata.{one}", MISSING) for one in required if not metadata.get(one))
+    if errors := [*_metadata_errors(metadata, fields, within), *missing]:
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
     return {key: read_value(fields[key], value) or "" for key, value in metadata.items()}
 

@@ -1,7 +1,5 @@
 """VIEWERs list, sort and count by values; EDITORs change them. Each sees only documents that they may READ."""
 
-from collections.abc import Mapping
-
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
@@ -13,6 +11,7 @@ from service.auth.callers import Caller
 from service.domains.documents.collections import queries
 from service.domains.documents.collections.filters import conditions_by_schema
 from service.domains.documents.collections.membership import place_files
+from service.domains.documents.collections.queries import StoredCollection
 from service.domains.documents.collections.service import check_metadata, require_collection
 from service.permissions.queries import lock_contained, lock_objects
 from service.platform.errors import BadRequest, FieldError
@@ -78,7 +77,7 @@ async def change_values(
     found = await queries.list_members(connection, caller, space_id=collection.space_id, ids=ids, limit=len(ids))
     held = {one.document_id: one for one, _ in found}
     results = [
-        _change(each, held.get(each.document_id), collection.fields, within=f"changes.{number}.")
+        _change(each, held.get(each.document_id), collection, within=f"changes.{number}.")
         for number, each in enumerate(request.changes)
     ]
     changed = {each.document_id: each for each in results if each.status is wire.ValueChangeStatus.CHANGED}
@@ -97,12 +96,13 @@ async def change_values(
 
 
 def _change(
-    change: wire.ValueChange, held: wire.MetadataInCollection | None, fields: Mapping[str, str], *, within: str
+    change: wire.ValueChange, held: wire.MetadataInCollection | None, collection: StoredCollection, *, within: str
 ) -> wire.ValueChangeResult:
+    fields, emptied = collection.fields, sorted(collection.required & change.custom_metadata.keys())
     given, now, status = change.custom_metadata, held.custom_metadata if held else {}, wire.ValueChangeStatus.CHANGED
     written = {name: value for name, value in given.items() if value or name not in fields}
     values = {name: value for name, value in now.items() if name not in given}
-    values |= check_metadata(written, fields, within=within)
+    values |= check_metadata(written, fields, required=emptied, within=within)
     if held is None:
         status = wire.ValueChangeStatus.NOT_FOUND
     elif values == now:

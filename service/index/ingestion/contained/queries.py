@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion.backlog.queries import FROM_THE_START, has_large_text
 from service.index.ingestion.queries import extend_claim
+from service.index.spaces.queries import lock_spaces
 from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.catalog import collections, documents
 from service.schema.identity import resources
@@ -30,6 +31,10 @@ async def request_with_container(
     connection: Connection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
     """Request locked files in the container's collections, and return the new requests; callers' chunks stay."""
+    placed_in = select(space_documents.c.space_id).where(
+        space_documents.c.organization_id == organization_id, space_documents.c.document_id == container_id
+    )
+    await lock_spaces(connection, organization_id, spaces.c.space_id.in_(placed_in))
     given, entry = _select_files(organization_id, container_id, document_ids), space_documents.c
     new = insert(space_documents).from_select(given.selected_columns.keys(), given)
     changed: dict[str, Any] = {name: new.excluded[name] for name in ("version", "custom_metadata", "is_large")}

@@ -1,0 +1,105 @@
+"""The fields of a collection, and a form for changing a field, with a plan for the documents."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.document_collections.contents import INSIDE, TYPES, type_in_words
+from app.ui import notices
+from app.ui.dialogs import text_in
+from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
+from app.ui.tables import forget
+from carrel.errors import ChangedMeanwhileError
+from carrel.wire.collections import CollectionFields, DocumentCollection, SchemaFieldInfo, ValueEffect
+from flows.operations.formatting import count_text
+
+EFFECTS: Mapping[ValueEffect, str] = {
+    ValueEffect.KEPT: "the value stays",
+    ValueEffect.CONVERTED: "the value is converted",
+    ValueEffect.FILLED: "the empty field gets the value",
+    ValueEffect.UNFIT: "no value that fits",
+    ValueEffect.REMOVED: "the value is removed",
+}
+_CHOSEN, _PROBLEM = "fields.chosen", "fields.problem"
+
+
+def show_fields(collection: DocumentCollection) -> None:
+    st.subheader("Fields", anchor=False)
+    if fields := collection.custom_metadata_schema.fields:
+        rows = [(one.name, type_in_words(one.type), "Yes" if one.required else "No") for one in fields]
+        notices.show_table(rows, heads=("Field", "Kind", "Required"))
+    else:
+        notices.show_text("It has none.")
+
+
+def offer_changes(collection: DocumentCollection) -> None:
+    """Show a form for a change with its plan. The form stays when the change is refused."""
+    where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
+    known: dict[str, SchemaFieldInfo | None] = {"": None, text_in(_CHOSEN): None} | {one.name: one for one in fields}
+    chosen = st.selectbox("Change", list(known), key=_CHOSEN, format_func=lambda name: name or "New field")
+    change = _ask_for_change(known[chosen], chosen)
+    show_kept_problem(_PROBLEM)
+    plan = show_errors(lambda: _plan(where, change)) if change else None
+    is_ready = plan is not None and _show_plan(plan, change)
+    notices.offer_action("Save", _save, where, change, plan, key="fields.save", kind="primary", disabled=not is_ready)
+
+
+def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
+    """Return the change that the form has; empty: none."""
+    key, kinds = f"fields.{chosen}", list(TYPES)
+    name_at, kind_at = st.columns([3, 2])
+    name = name_at.text_input("Name", chosen, key=f"{key}.name", max_chars=200).strip()
+    held = kinds.index(type_in_words(now.type)) if now else 0
+    kind = kind_at.selectbox("Type", kinds, held, key=f"{key}.type")
+    value = st.text_input("Value for documents without a value", key=f"{key}.value", max_chars=10_000).strip()
+    required = st.checkbox("Required", bool(now and now.required), key=f"{key}.required")
+    if chosen and st.checkbox("Remove the field and its values", key=f"{key}.remove"):
+        return {"field": chosen, "remove": True}
+    was = {"name": chosen, "type": now and now.type, "value": "", "required": bool(now and now.required)}
+    given = {"name": name, "type": TYPES[kind], "value": value, "required": required}
+    changed = {member: one for member, one in given.items() if one != was[member]}
+    return {"field": chosen or None, **changed} if name and changed else {}
+
+
+@st.cache_data(ttl=10, show_spinner="Looking at the documents …", scope="session")
+def _plan(where: UUID, change: dict[str, Any]) -> CollectionFields:
+    return api.client().document_collections.plan_field_changes(where, [change])
+
+
+def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
+    """Show a plan, and return whether the change can be saved; ask whether fields without a fitting value are empty."""
+    if not plan.effects:
+        notices.show_text("The values of documents that you may read stay as they are.")
+    for one in plan.effects:
+        names = ", ".join(each.document_name for each in one.examples)
+        such = f"{names}, …" if one.count > len(one.examples) else names
+        notices.show_text(f"{count_text(one.count, 'document')}: {EFFECTS[one.effect]} ({such}).")
+        if one.effect is not ValueEffect.KEPT:
+            rows = [(each.document_name, each.before or "Empty", each.after or "Empty") for each in one.examples]
+            notices.show_table(rows, heads=("Document", "Now", "Then"))
+    if plan.hidden_unfit:
+        notices.show_warning("Documents that you may not read have no value that fits, either.")
+    if not plan.hidden_unfit and all(one.effect is not ValueEffect.UNFIT for one in plan.effects):
+        return True
+    change["empty_unfit"] = st.checkbox("Leave the field empty where no value fits", key="fields.empty")
+    return change["empty_unfit"]
+
+
+def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
+    with keep_problem(_PROBLEM):
+        try:
+            api.client().document_collections.change_fields(where, [change], version=plan.version)
+        except ChangedMeanwhileError as error:
+            current = error.meanwhile.current if error.meanwhile else {}
+            now = ", ".join(f"{one['name']} ({type_in_words(one['type'])})" for one in current.get("fields", ()))
+            message = "Another person changed fields or values first. Nothing is saved; the plan is new."
+            st.session_state[_PROBLEM] = Problem(message, (f"The fields are now: {now or 'none'}.",))
+        else:
+            for key in [one for one in st.session_state if str(one).startswith("fields.")]:
+                del st.session_state[key]
+            forget(INSIDE)
+        _plan.clear()
+        api.collections.clear()
