@@ -27,9 +27,9 @@ TITLE, PURPOSE = "Collections", "Documents that are searched together, and that 
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
 ONE = ("collection", "part", *PARAMETERS)
 """Address parameters of a collection, in addition to the list's."""
-PARTS = {"documents": "Documents", "add": "Add documents", "fields": "Fields", "index": "Index"}
-PARTS |= {"access": "Access", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}
+_EDITORS_PARTS = {"add": "Add documents", "fields": "Fields", "index": "Index", "access": "Access"}
+PARTS = {"documents": "Documents", **_EDITORS_PARTS, "about": "About"}
 NONE_CALLED = ("No collection is called that.", "Try another part of its name.")
 NONE_YET = (
     "There is no collection yet.",
