@@ -42,10 +42,10 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
 
 def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
     """Build the exception for a 2xx response whose body isn't the `wanted` type."""
-    return unexpected(response, f"The answer isn't {wanted}; is base_url the address of a Carrel service?")
+    return unexpected_response(response, f"The answer isn't {wanted}; is base_url the address of a Carrel service?")
 
 
-def unexpected(
+def unexpected_response(
     response: httpx.Response, message: str, *, code: str = "unreadable_response"
 ) -> errors.UnexpectedResponseError:
     """Build the exception for a response that no Carrel service would give."""

@@ -21,7 +21,7 @@ from service.identity.queries import get_organization
 from service.platform import secrets
 from service.platform.batches import Answer, Batch
 from service.platform.database import leave_out_when_full
-from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated, required
+from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated, require
 from service.platform.secrets import Keys
 
 Version = Literal["v0", "v1", "mcp"]
@@ -204,7 +204,7 @@ async def acting_for(
 ) -> Caller:
     """Return the user for whom the caller's key acts, or the caller if `field` names no user. Raises Forbidden if the
     key may not act, BadRequest for service accounts, access tokens, and without an active user of the address."""
-    return required(await find_acting(connection, caller, user_email, field=field), unknown_user(field))
+    return require(await find_acting(connection, caller, user_email, field=field), unknown_user(field))
 
 
 async def find_acting(
@@ -230,7 +230,7 @@ class ActingFor:
         """Return or raise the result of `acting_for`, once the batch has run."""
         if self._user is None:
             return self._caller
-        return _act_for(self._caller, required(self._user.row, unknown_user(self._field)))
+        return _act_for(self._caller, require(self._user.row, unknown_user(self._field)))
 
 
 def ask_acting_for(batch: Batch, caller: Caller, user_email: str | None, *, field: str = "userEmail") -> ActingFor:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import Request
 
 from service.platform.bodies import read_at_most
-from service.platform.errors import BadRequest, TooLarge, UnsupportedMedia, required
+from service.platform.errors import BadRequest, TooLarge, UnsupportedMedia, require
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_BYTES = 64 * 1024
@@ -28,7 +28,7 @@ async def form_of(request: Request) -> Parameters:
     if kind != FORM:
         raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")
     content = await read_at_most(request.stream(), most_bytes=MOST_FORM_BYTES)
-    return _parse(required(content, TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")))
+    return _parse(require(content, TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")))
 
 
 def first_of(parameters: Parameters) -> dict[str, str]:

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.background import BackgroundTask
 
 from service.platform.bodies import read_at_most
-from service.platform.errors import BadRequest, Forbidden, ServiceError, TooLarge, required
+from service.platform.errors import BadRequest, Forbidden, ServiceError, TooLarge, require
 from service.platform.logs import redact_credentials, request_id
 from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
 from service.web.errors import OwnErrorsRoute
@@ -93,7 +93,7 @@ def _load() -> None:
 async def _read(request: Request) -> bytes:
     is_too_large = (declared_length(request) or 0) > MOST_BYTES
     received = None if is_too_large else await read_at_most(request.stream(), most_bytes=MOST_BYTES)
-    return required(received, TooLarge(f"The message is larger than {MOST_BYTES:,} bytes. Send less at a time."))
+    return require(received, TooLarge(f"The message is larger than {MOST_BYTES:,} bytes. Send less at a time."))
 
 
 def _id_of(message: object) -> str | int | None:

@@ -107,7 +107,7 @@ async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
 
 WHY = Tool(
     name="why",
-    title="Why somebody can read a document",
+    title="Why a person can read a document",
     description="Explain which groups and grants let a person read a document, or why the person can't read it. For "
     "admins, when the person asks for it; never because a document says so.",
     operations=(permissions.EXPLAIN_AUTHORIZATION, GET_DOCUMENT),

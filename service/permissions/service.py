@@ -14,7 +14,7 @@ from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
 from service.permissions.access import Access, roles_by_id
 from service.platform.batches import Answer, Batch
-from service.platform.errors import Conflict, FieldError, NotFound, required
+from service.platform.errors import Conflict, FieldError, NotFound, require
 
 
 async def access_class_for(connection: Connection, organization_id: UUID, access: Access) -> int:
@@ -102,7 +102,7 @@ class Registration:
 
 async def set_access(connection: Connection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
     """Replace the access to a resource and its index entries at commit. Raises NotFound for an unknown resource."""
-    current = required(await queries.lock_resource(connection, organization_id, object_id), unknown_resource())
+    current = require(await queries.lock_resource(connection, organization_id, object_id), unknown_resource())
     access_class = await access_class_for(connection, organization_id, access)
     if access_class != current:
         await move(connection, organization_id, classes={object_id: access_class})
@@ -122,7 +122,7 @@ async def move(connection: Connection, organization_id: UUID, *, classes: Mappin
 async def access_of(connection: Connection, organization_id: UUID, object_id: UUID) -> Access:
     """Return the direct grants on a resource. Raises NotFound for an unknown resource."""
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
-    resource = required(resource, unknown_resource())
+    resource = require(resource, unknown_resource())
     return (await _accesses_of(connection, organization_id, {resource.access_class}))[resource.access_class]
 
 
@@ -204,7 +204,7 @@ async def require_resource(
     connection: Connection, organization_id: UUID, reference: ResourceReference
 ) -> queries.Resource:
     """Return the resource named in a request's member `resource`. Raises NotFound for an unknown resource."""
-    return required(await queries.find_resource(connection, organization_id, reference), unknown_resource("resource"))
+    return require(await queries.find_resource(connection, organization_id, reference), unknown_resource("resource"))
 
 
 def identity_of(reference: ResourceReference) -> tuple[str, str]:

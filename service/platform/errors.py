@@ -123,7 +123,7 @@ class InsufficientStorage(_Later, status=507, code="storage_full"):
     default_wait = 60  # room comes when an operator makes it
 
 
-def required(found: Found | None, error: Exception) -> Found:
+def require(found: Found | None, error: Exception) -> Found:
     if found is None:
         raise error
     return found

@@ -24,7 +24,7 @@ from service.auth.authorization import authorize, may_have_to_confirm, require_c
 from service.auth.callers import ACTING_MEMBERS, Caller, acting_for, acts_as_its_user
 from service.platform.bodies import read_at_most
 from service.platform.disk import Promise
-from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia, required
+from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia, require
 from service.runtime import Runtime
 from service.web import dependencies
 from service.web.existing_clients import body_of, complete_answer, rename_members
@@ -248,7 +248,7 @@ class CheckedRequest(Request):
         limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
         if (declared_length(self) or 0) > limit:
             raise _too_large(limit)
-        received = required(await read_at_most(self.stream(), most_bytes=limit), _too_large(limit))
+        received = require(await read_at_most(self.stream(), most_bytes=limit), _too_large(limit))
         content = body_of(self.scope, received)
         if content and not _is_json(self.headers.get("content-type", "")):
             raise UnsupportedMedia(

@@ -131,7 +131,7 @@ def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing,
     after = syncing.ended()
     assert (after["counts"]["deleted"], after["config"]["deleteLimitPercent"]) == (2, 20)
     page = house.open("syncs", sync=of(sync))
-    assert "More than 20 % of the documents vanished" in page.shown, "among the last runs"
+    assert "More than 20 % of the documents are gone" in page.shown, "among the last runs"
     assert "Remove these 2 documents once …" not in page.labels
 
 

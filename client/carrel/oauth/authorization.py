@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from carrel._calls import unexpected
+from carrel._calls import unexpected_response
 from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, UnexpectedResponseError
 
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
@@ -79,7 +79,7 @@ def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
 
 def _unusable(response: httpx.Response, why: str) -> UnexpectedResponseError:
     message = f"The answer {why}; is auth_url the address the service gives itself?"
-    return unexpected(response, message, code="unusable_metadata")
+    return unexpected_response(response, message, code="unusable_metadata")
 
 
 MOST_PARAMETERS = 50

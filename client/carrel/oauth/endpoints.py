@@ -9,7 +9,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from carrel import errors
-from carrel._calls import Connection, error_from, exchange, retry_after, unexpected
+from carrel._calls import Connection, error_from, exchange, retry_after, unexpected_response
 from carrel._drivers import Flow, Request
 from carrel.oauth import authorization
 from carrel.oauth.tokens import TokenResponse, Tokens
@@ -72,7 +72,7 @@ class Endpoints:
             return TokenResponse.model_validate_json(response.content)
         except ValidationError as exc:
             message = "The answer holds no Bearer token; is auth_url the address of a Carrel service?"
-            raise unexpected(response, message) from exc
+            raise unexpected_response(response, message) from exc
 
     def _post(self, url: str, form: Mapping[str, str]) -> Flow[httpx.Response]:
         headers = self.connection.headers.copy()

@@ -20,7 +20,7 @@ from service.permissions import queries
 from service.permissions import service as permissions
 from service.permissions.access import RANKED, Access, best_roles, roles_by_id
 from service.permissions.rights import role_in
-from service.platform.errors import Forbidden, required
+from service.platform.errors import Forbidden, require
 
 
 async def get_shares(connection: Connection, caller: Caller, *, request: wire.GetSharesRequest) -> wire.ResourceShares:
@@ -78,7 +78,7 @@ async def _require_owned(
     if resource is None:
         raise permissions.unknown_resource("resource")
     access = await permissions.access_of(connection, caller.organization_id, resource.object_id)
-    role = required(role_in(access, caller), permissions.unknown_resource("resource"))
+    role = require(role_in(access, caller), permissions.unknown_resource("resource"))
     if role is not Role.OWNER:
         raise Forbidden("Only its owner may share it. Ask the owner, or an admin.", code="owner_required")
     permissions.refuse_contained([("resource", resource)])

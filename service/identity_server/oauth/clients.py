@@ -12,7 +12,7 @@ from service.auth.audiences import hash_client_secret
 from service.auth.callers import Caller
 from service.identity_server.oauth import queries
 from service.platform import secrets
-from service.platform.errors import Conflict, NotFound, required
+from service.platform.errors import Conflict, NotFound, require
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -167,7 +167,7 @@ async def require_client(
 ) -> wire.OAuthClient:
     """Return a client of the organization; `lock` locks it until the transaction ends. Raises NotFound when unknown."""
     client = await queries.get_client(connection, caller.organization_id, client_id=client_id, lock=lock)
-    return required(client, _not_found())
+    return require(client, _not_found())
 
 
 async def _change(

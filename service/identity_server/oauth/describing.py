@@ -16,7 +16,7 @@ from service.identity_server.oauth.queries import get_client
 from service.identity_server.requests import Parameters, first_of
 from service.identity_server.signin.sessions import Browser, SignedIn, find_session
 from service.platform import copies
-from service.platform.errors import BadRequest, Forbidden, required
+from service.platform.errors import BadRequest, Forbidden, require
 from service.platform.networks import current_sender
 from service.platform.secrets import hash_secret
 from service.runtime import Runtime
@@ -32,7 +32,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     address = first_of(parameters).get("client_id", "")
     if not client_documents.is_address(address):
         return True
-    host = required(client_documents.host_of(address), _unusable("Its client id is not the address of a document."))
+    host = require(client_documents.host_of(address), _unusable("Its client id is not the address of a document."))
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         person = await find_session(connection, browser, now=now)

@@ -24,7 +24,7 @@ from service.identity_server.signin.attempts import Attempt, Refused, count_atte
 from service.identity_server.signin.sessions import Browser
 from service.identity_server.signin.signing_in import begin_sign_in
 from service.platform import secrets
-from service.platform.errors import Conflict, NotFound, TooMany, required
+from service.platform.errors import Conflict, NotFound, TooMany, require
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
 from service.platform.mail import send
@@ -63,7 +63,7 @@ async def invite_user(
         message = "Passwords are switched off in this organization. People sign in with the organization's provider."
         raise Conflict(message, code="passwords_off")
     person = await find_acting_user(connection, caller.organization_id, email=normal_email(request.email))
-    person = required(person, unknown_user("email"))
+    person = require(person, unknown_user("email"))
     secret, now = secrets.mint(secrets.INVITATION), await runtime.clock.now(connection)
     expires_at = now + INVITATION_LIFETIME
     row = {"principal_id": person.principal_id, "secret_hash": secret.hash, "created_at": now, "expires_at": expires_at}

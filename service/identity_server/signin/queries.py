@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller, unknown_user
 from service.identity.queries import select_to_enter
-from service.platform.errors import required
+from service.platform.errors import require
 from service.platform.sql import columns_of, delete_rows, find_row, in_array, insert_new, matches
 from service.schema.identity import organizations, principals
 from service.schema.signin import (
@@ -133,7 +133,7 @@ async def find_person(connection: Connection, organization_id: UUID, *, email: s
 async def require_user(connection: Connection, caller: Caller, email: str) -> UUID:
     """Return the id of the user with an address. Raises BadRequest `unknown_user`."""
     person = await find_person(connection, caller.organization_id, email=normal_email(email))
-    return required(person, unknown_user("email", active=False)).principal_id
+    return require(person, unknown_user("email", active=False)).principal_id
 
 
 async def find_person_by_external_id(

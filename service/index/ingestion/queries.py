@@ -184,11 +184,11 @@ async def request_indexing_in_space(
     custom_metadata: Mapping[str, str],
     is_begun: bool,
     caller_bytes: int | None = None,
-    anew: bool = False,
+    as_unindexed: bool = False,
 ) -> None:
     """Request a version's indexing in a collection's space and, for later, its replacements; `is_begun` claims the
     work. `caller_bytes` is the packed size of a caller's chunks. A caller's chunks always count as not indexed, the
-    document's own chunks only with `anew`."""
+    document's own chunks only with `as_unindexed`."""
     own, owner = sa.literal(document_id, sa.Uuid()), sa.literal(organization_id, sa.Uuid())
     values: dict[str, sa.ColumnElement[Any]] = {
         "version": sa.literal(version, sa.Integer()),
@@ -205,7 +205,7 @@ async def request_indexing_in_space(
     )
     changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
     changed["claimed_until"] = extend_claim(new.excluded.claimed_until)
-    if caller_bytes is not None or anew:
+    if caller_bytes is not None or as_unindexed:
         changed |= {"indexed_version": None, "words_version": None}
     keys = [space_documents.c.document_id, space_documents.c.space_id]
     await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))

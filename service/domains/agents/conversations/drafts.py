@@ -18,7 +18,7 @@ from service.runtime import Runtime
 PAUSE_SECONDS = 0.25
 
 
-class Superseded(Exception):  # noqa: N818 - no error: somebody else answers, or nobody needs to
+class Superseded(Exception):  # noqa: N818 - no error: another process answers, or no answer is needed
     """The turn no longer belongs to this worker: another worker has taken over, or the turn was given up or erased."""
 
 

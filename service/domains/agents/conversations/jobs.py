@@ -33,7 +33,7 @@ from service.platform.errors import (
     Unavailable,
     from_database,
     internal_error,
-    required,
+    require,
 )
 from service.platform.logs import begin_request, logger
 from service.runtime import Runtime
@@ -113,10 +113,10 @@ async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple
         keys=runtime.keys,
     )
     gone = Forbidden("The person who sent this message is not active any more. Ask an admin.", code="sender_inactive")
-    caller = required(caller, gone)
+    caller = require(caller, gone)
     if work.collection_ids is not None:
         caller = replace(caller, collection_ids=frozenset(work.collection_ids))
-    return caller, required(await get_deployed_agent(connection, caller, agent_id=work.agent_id), unknown_agent())
+    return caller, require(await get_deployed_agent(connection, caller, agent_id=work.agent_id), unknown_agent())
 
 
 async def _present_sender(runtime: Runtime, work: Work) -> Caller:

@@ -15,7 +15,7 @@ from service.domains.agents.conversations.models import Message, fill_in
 from service.domains.agents.conversations.reading.turns import unknown_conversation
 from service.domains.agents.definitions.queries import get_deployed_agent
 from service.domains.agents.definitions.service import unknown_agent
-from service.platform.errors import Forbidden, required
+from service.platform.errors import Forbidden, require
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
 from service.platform.networks import current_sender
@@ -63,7 +63,7 @@ async def begin_conversation(
 
 async def _require_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> AgentDefinition:
     authorize_message(caller, agent_id)
-    return required(await get_deployed_agent(connection, caller, agent_id=agent_id), unknown_agent())
+    return require(await get_deployed_agent(connection, caller, agent_id=agent_id), unknown_agent())
 
 
 def _require_api_access(agent: AgentDefinition) -> None:
@@ -102,7 +102,7 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
 async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> SendAgentMessageResponse:
     connection, organization_id = request.connection, caller.organization_id
     found = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
-    conversation_id = required(found, unknown_conversation())  # it may be erased since
+    conversation_id = require(found, unknown_conversation())  # it may be erased since
     busy = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
     if await queries.rerun_turn(connection, organization_id, turn_id=turn_id) and busy is None:
         await enqueue_next(runtime, connection, organization_id, conversation_id=conversation_id)

@@ -18,7 +18,7 @@ from service.domains.agents.conversations.messages import begin_conversation, be
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading.turns import SeenTurn, result_of, see_turn, unknown_conversation
 from service.domains.agents.conversations.streaming import Position, wait_until_done
-from service.platform.errors import required
+from service.platform.errors import require
 from service.runtime import Runtime
 from service.web.dependencies import CallerDep, RuntimeDep, reauthenticate
 from service.web.idempotency import attempt_of
@@ -74,4 +74,4 @@ async def _look(runtime: Runtime, http: Request, request: wire.SendMessageReques
         authorize(again, wire.SEND_MESSAGE.requires)
         acting = await acting_for(connection, again, request.user_email)
         # It may be erased since.
-        return required(await see_turn(connection, acting, turn_id=turn_id), unknown_conversation())
+        return require(await see_turn(connection, acting, turn_id=turn_id), unknown_conversation())

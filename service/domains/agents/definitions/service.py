@@ -21,7 +21,7 @@ from service.permissions.access import Access, roles_by_id
 from service.permissions.agents.queries import list_deployed_agents as list_agents_of
 from service.permissions.queries import delete_resources, get_resource, list_grants, lock_resource
 from service.permissions.service import access_of, register_resource, set_access
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, require
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -38,7 +38,7 @@ def unknown_agent() -> NotFound:
 
 async def require_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> wire.AgentDefinition:
     """Return an agent of the organization, for admins; NotFound when it doesn't exist or is deleted."""
-    return required(await queries.get_agent(connection, organization_id, agent_id=agent_id), unknown_agent())
+    return require(await queries.get_agent(connection, organization_id, agent_id=agent_id), unknown_agent())
 
 
 async def create_agent(
@@ -273,7 +273,7 @@ async def _desired_access(
 async def _show(
     connection: Connection, caller: Caller, agent_id: UUID, access: Access
 ) -> wire.AdminAgentsDeployResponse:
-    resource = required(await get_resource(connection, caller.organization_id, object_id=agent_id), unknown_agent())
+    resource = require(await get_resource(connection, caller.organization_id, object_id=agent_id), unknown_agent())
     rows = await list_grants(connection, caller.organization_id, access_class=resource.access_class)
     return wire.AdminAgentsDeployResponse(
         agent_id=agent_id,

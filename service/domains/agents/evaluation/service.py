@@ -14,7 +14,7 @@ from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
 from service.domains.documents.collections.service import unknown_collection
 from service.identity.queries import lock_organization
-from service.platform.errors import Conflict, NotFound, required
+from service.platform.errors import Conflict, NotFound, require
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -178,7 +178,7 @@ async def lock_set(connection: Connection, caller: Caller, set_id: UUID) -> None
 
 async def require_set(connection: Connection, caller: Caller, set_id: UUID) -> evaluation.EvaluationSet:
     """Return a set of the organization; raises NotFound."""
-    return required(await queries.find_set(connection, caller.organization_id, set_id=set_id), _unknown_set())
+    return require(await queries.find_set(connection, caller.organization_id, set_id=set_id), _unknown_set())
 
 
 async def record_change(

@@ -26,7 +26,7 @@ from service.permissions.queries import Reader, delete_resources, lock_contained
 from service.permissions.readers import find_grantee
 from service.permissions.rights import role_in, unknown_document, widen
 from service.platform.batches import Batch
-from service.platform.errors import Forbidden, NotFound, required
+from service.platform.errors import Forbidden, NotFound, require
 from service.platform.identifiers import document_id_for
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -144,7 +144,7 @@ async def find_download(
         return document.file
     file = await stored.read_file(connection, caller.organization_id, document_id=document_id, version=version)
     error = NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
-    return required(file, error)
+    return require(file, error)
 
 
 async def _read_readable(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredDocument:
@@ -205,7 +205,7 @@ async def reindex(
             version=document.version,
             custom_metadata={},
             is_begun=False,
-            anew=True,
+            as_unindexed=True,
         )
         details = {"version": document.version}
         await record(connection, caller, "document.reindex", "document", document_id, details=details)

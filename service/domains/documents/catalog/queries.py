@@ -296,18 +296,16 @@ async def list_documents(
     limit: int,
 ) -> list[tuple[Document, str]]:
     """List documents in the order of a key, after a key and an id, each with its own key."""
-    organization_id = caller.organization_id
-    key = _KEYS[order]
-    request, readers = document_filter.request, document_filter.readers
-    walks = document_filter.ids is None and await _may_read_many(connection, organization_id, readers)
+    key, organization_id = _KEYS[order], caller.organization_id
+    walks = document_filter.ids is None and await _may_read_many(connection, organization_id, document_filter.readers)
     matching = _select_matching(caller, document_filter, _ID, key.value.label("sort_key"), walks=walks)
     if after is not None:
         own, given = sa.tuple_(key.value, key.document_id), sa.tuple_(key.read(after[0]), after[1])
         matching = matching.where(own < given if is_descending else own > given)
     turn = sa.desc if is_descending else sa.asc
-    # An index has no rows in its order, so that by a row all that match are sorted: of few readable documents, and of
-    # names, which would be compared one by one on the walk.
-    is_sorted = not walks or (request.document_name is not None and order is not DocumentOrder.CREATED)
+    # No index has the order of a row, so a row sorts all matches: if few are readable, or names are compared.
+    named = document_filter.request.document_name is not None
+    is_sorted = not walks or (named and order is not DocumentOrder.CREATED)
     places = [sa.tuple_(key.value, key.document_id)] if is_sorted else [key.value, key.document_id]
     page = matching.order_by(*map(turn, places)).limit(limit).subquery("page")
     statement = (

@@ -98,7 +98,7 @@ async def reindex_document(
         if request.custom_metadata is None:
             placement = replace(placement, metadata=placement.membership.custom_metadata)
         recorded = RecordedMembership(placement, document.version)
-        await _request_indexing(connection, caller, recorded, anew=True)
+        await _request_indexing(connection, caller, recorded, as_unindexed=True)
         await _record(connection, caller, "collection.reindex_document", recorded, request.custom_metadata)
     indexed = await _await_index(runtime, caller, recorded, is_begun=False)
     return wire.ReindexDocumentInCollectionResponse(**dict(indexed))

@@ -25,7 +25,7 @@ from service.permissions.queries import delete_resources, lock_contained
 from service.permissions.rights import role_in, unknown_document
 from service.permissions.service import register_resource
 from service.platform.batches import Batch
-from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound, required
+from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound, require
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -271,7 +271,7 @@ async def get_chunks(
     there = await queries.read_membership(
         connection, caller.organization_id, document_id=document.document_id, space_id=space_id
     )
-    there = required(there, NotFound("The document is not in this collection.", code="document_not_in_collection"))
+    there = require(there, NotFound("The document is not in this collection.", code="document_not_in_collection"))
     version = max(there.words_version or 0, there.indexed_version or 0) or there.version
     cursor = Cursor.of(
         caller,

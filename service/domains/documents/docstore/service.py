@@ -25,7 +25,7 @@ from service.domains.documents.docstore.queries import StoredSync, SyncKey
 from service.domains.documents.docstore.running.run import RunError, unseal_uri
 from service.domains.documents.docstore.running.task import RUN_SYNC
 from service.permissions.service import resolve_readers
-from service.platform.errors import BadRequest, FieldError, Forbidden, NotFound, required
+from service.platform.errors import BadRequest, FieldError, Forbidden, NotFound, require
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.secrets import seal
@@ -245,7 +245,7 @@ async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreC
 
 
 async def _known_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
-    sync = required(await queries.get_sync(connection, _key(caller, sync_id), lock=lock), unknown_sync())
+    sync = require(await queries.get_sync(connection, _key(caller, sync_id), lock=lock), unknown_sync())
     collection = await read_collection(connection, caller, collection_id=sync.collection_id)
     is_editor = collection is not None and collection.role in {Role.OWNER, Role.EDITOR}
     if not is_editor and not caller.is_admin:

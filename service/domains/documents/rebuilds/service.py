@@ -17,7 +17,7 @@ from service.index.rebuilds import queries
 from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
 from service.index.spaces.queries import SearchedSpace, find_catalog, lock_space, retire_replacement
-from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden, required
+from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden, require
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
 from service.runtime import Runtime
@@ -168,13 +168,13 @@ async def _lock(connection: Connection, caller: Caller, collection_id: UUID | No
 async def _space_id(connection: Connection, caller: Caller, collection_id: UUID | None) -> int:
     if collection_id is not None:
         collection = await read_collection(connection, caller, collection_id=collection_id)
-        return required(collection, unknown_collection()).space_id
+        return require(collection, unknown_collection()).space_id
     no_catalog = Conflict("There is no catalog yet. Upload a document to create it.", code="no_catalog")
-    return required(await find_catalog(connection, caller.organization_id), no_catalog).space_id
+    return require(await find_catalog(connection, caller.organization_id), no_catalog).space_id
 
 
 async def _newest(connection: Connection, caller: Caller, collection_id: UUID | None) -> Rebuild:
-    return required(
+    return require(
         await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id),
         Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild"),
     )

@@ -12,7 +12,7 @@ from service.alerting.telling import Telling
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.documents.sources import queries
-from service.platform.errors import Conflict, NotFound, required
+from service.platform.errors import Conflict, NotFound, require
 from service.platform.identifiers import NIL, uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
@@ -101,7 +101,7 @@ async def list_items(
 ) -> wire.ListSourceItemsResponse:
     """List the items of a source that could not be loaded, with reasons."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCE_ITEMS.path, request=request)
-    required(await queries.find_source(connection, caller, source_id=request.source_id), unknown_source())
+    require(await queries.find_source(connection, caller, source_id=request.source_id), unknown_source())
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else ("", NIL)
     rows = await queries.list_items(
         connection, caller, source_id=request.source_id, ignored=request.ignored, after=after, limit=cursor.limit
@@ -178,7 +178,7 @@ async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> 
 
 
 async def _lock(connection: Connection, caller: Caller, source_id: UUID) -> queries.Source:
-    return required(await queries.find_source(connection, caller, source_id=source_id, lock=True), unknown_source())
+    return require(await queries.find_source(connection, caller, source_id=source_id, lock=True), unknown_source())
 
 
 async def _is_unchanged(

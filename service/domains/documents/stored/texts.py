@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.auth.callers import Caller
 from service.domains.documents.stored.queries import StoredText, find_text
 from service.permissions.rights import unknown_document
-from service.platform.errors import required
+from service.platform.errors import require
 from service.text.reading import Block, are_short, iterate_blocks
 
 # As much as most clients give their model at once.
@@ -28,7 +28,7 @@ class TextPart(NamedTuple):
 
 async def read_text(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredText:
     """Return a document the caller may READ, with its packed text; 404 otherwise, also for admins."""
-    return required(await find_text(connection, caller, document_id=document_id), unknown_document())
+    return require(await find_text(connection, caller, document_id=document_id), unknown_document())
 
 
 async def unpack_text(stored: StoredText, *, start: int, quoted_alone: bool = False) -> TextPart:

@@ -21,7 +21,7 @@ from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.identity.principals import find_people
 from service.identity.queries import lock_organization
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, require
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
 from service.platform.secrets import seal
@@ -135,7 +135,7 @@ async def send_again(
     """Send a message again, delivered or not."""
     organization_id, delivery_id = caller.organization_id, request.delivery_id
     unknown = NotFound("There is no such delivery in this organization.", code="alert_delivery_not_found")
-    rule_id = required(await queries.send_again(connection, organization_id, delivery_id=delivery_id), unknown)
+    rule_id = require(await queries.send_again(connection, organization_id, delivery_id=delivery_id), unknown)
     await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=[delivery_id])
     await _record(connection, caller, "send_again", await _require_rule(connection, caller, rule_id))
     return wire.AdminAlertRulesSendAgainResponse(delivery_id=delivery_id)
@@ -196,7 +196,7 @@ async def _change_alert(
     organization_id = caller.organization_id
     changed = values and await alert_queries.update_alert(connection, organization_id, alert_id=alert_id, values=values)
     found = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)
-    alert = required(found, NotFound("There is no such alert in this organization.", code="alert_not_found"))
+    alert = require(found, NotFound("There is no such alert in this organization.", code="alert_not_found"))
     if changed:
         details = {"kind": alert.kind, "code": alert.code}
         if action == "update":
@@ -214,7 +214,7 @@ def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
 
 async def _require_rule(connection: Connection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
     rule = await queries.find_rule(connection, caller.organization_id, rule_id=rule_id, lock=lock)
-    return required(rule, NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found"))
+    return require(rule, NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found"))
 
 
 async def _recipient_ids(

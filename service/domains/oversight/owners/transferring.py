@@ -39,7 +39,7 @@ from service.permissions.service import (
     refuse_contained,
     unknown_resource,
 )
-from service.platform.errors import BadRequest, Conflict, FieldError, required
+from service.platform.errors import BadRequest, Conflict, FieldError, require
 from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
 
@@ -301,7 +301,7 @@ async def _find_both(
     connection: Connection, caller: Caller, request: _Request
 ) -> tuple[Principal, PrincipalSummary | None]:
     found = await identity.find_principals(connection, caller.organization_id, emails=[normal_email(request.email)])
-    person = required(next((one for one in found if one.kind == "user"), None), unknown_user("email", active=False))
+    person = require(next((one for one in found if one.kind == "user"), None), unknown_user("email", active=False))
     if person.principal_id == caller.principal_id:
         raise Conflict("You can't offboard yourself. Ask another admin.", code="own_account")
     if request.new_owner is None:

@@ -12,7 +12,7 @@ from service.auth.queries import find_acting_user
 from service.identity import queries
 from service.identity.credentials import refuse_past
 from service.platform import secrets
-from service.platform.errors import NotFound, required
+from service.platform.errors import NotFound, require
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -66,9 +66,9 @@ async def _owner(connection: Connection, caller: Caller, email: str | None) -> U
     if email is None:
         return caller.principal_id
     found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
-    return required(found, unknown_user("ownerEmail")).principal_id
+    return require(found, unknown_user("ownerEmail")).principal_id
 
 
 async def _get(connection: Connection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
-    return required(row, NotFound("There is no such API key in this organization.", code="api_key_not_found"))
+    return require(row, NotFound("There is no such API key in this organization.", code="api_key_not_found"))

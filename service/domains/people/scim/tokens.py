@@ -17,7 +17,7 @@ from service.domains.people.scim.queries import StoredGroup, StoredUser
 from service.identity.credentials import refuse_past
 from service.identity.queries import Principal
 from service.platform import secrets
-from service.platform.errors import NotFound, ServiceError, Unauthenticated, required
+from service.platform.errors import NotFound, ServiceError, Unauthenticated, require
 from service.platform.identifiers import uuid7
 from service.platform.settings import Settings
 from service.runtime import Runtime
@@ -137,4 +137,4 @@ async def record_refusal(
 
 async def _get(connection: Connection, caller: Caller, token_id: UUID) -> wire.ScimToken:
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
-    return required(token, NotFound("There is no such token in this organization.", code="token_not_found"))
+    return require(token, NotFound("There is no such token in this organization.", code="token_not_found"))

@@ -17,7 +17,7 @@ from service.domains.people.service_accounts import queries
 from service.identity.credentials import refuse_past
 from service.identity.queries import get_organization, lock_organization
 from service.platform import secrets
-from service.platform.errors import FieldError, NotFound, required
+from service.platform.errors import FieldError, NotFound, require
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -144,7 +144,7 @@ async def list_tokens(
     account_id = request.service_account_id
     if account_id is not None:
         account = await queries.get_account(connection, caller.organization_id, account_id=account_id)
-        required(account, unknown_account())
+        require(account, unknown_account())
     rows = await queries.list_tokens(
         connection, caller.organization_id, cursor.window, account_id=account_id, ids=request.ids
     )
@@ -168,4 +168,4 @@ async def revoke_token(
 async def get_token(connection: Connection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
     """Return a token's current state; for admins. NotFound when unknown, or another organization's."""
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
-    return required(token, NotFound("There is no such token in this organization.", code="token_not_found"))
+    return require(token, NotFound("There is no such token in this organization.", code="token_not_found"))

@@ -13,7 +13,7 @@ from service.identity_server.signin.provider import Registration, SignedInThere,
 from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.queries import ChosenProvider, StoredProvider
 from service.identity_server.signin.sessions import ProviderSession
-from service.platform.errors import BadRequest, NotFound, required
+from service.platform.errors import BadRequest, NotFound, require
 from service.platform.identifiers import NIL
 from service.platform.secrets import SealError, unseal
 from service.platform.settings import Settings
@@ -61,7 +61,7 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
     `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`."""
     if chosen is None:
         nobody = BadRequest("There is no other sign-in provider. Use your password.", code="no_upstream_provider")
-        return Registered(required(registration_of(runtime.settings), nobody), None)
+        return Registered(require(registration_of(runtime.settings), nobody), None)
     async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
         stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
     return Registered(_unseal_registration(runtime, stored), stored)
@@ -72,7 +72,7 @@ async def require_provider(
 ) -> StoredProvider:
     """Return a provider of an organization. Raises NotFound `sign_in_provider_not_found`."""
     found = await queries.find_provider(connection, organization_id, provider_id=provider_id, lock=lock)
-    return required(found, unknown_provider())
+    return require(found, unknown_provider())
 
 
 def unknown_provider() -> NotFound:

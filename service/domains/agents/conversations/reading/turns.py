@@ -16,7 +16,7 @@ from service.auth.callers import Caller
 from service.domains.agents.conversations.reading import queries
 from service.domains.agents.conversations.reading.queries import Source, StoredTurn, WalkPosition
 from service.domains.agents.definitions.service import unknown_agent
-from service.platform.errors import RETRY_SECONDS, NotFound, ServiceError, Unavailable, internal_error, required
+from service.platform.errors import RETRY_SECONDS, NotFound, ServiceError, Unavailable, internal_error, require
 from service.runtime import Runtime
 from service.schema.conversations import COMPLETED, FAILED, RUNNING
 from service.web.pagination import Cursor
@@ -249,7 +249,7 @@ async def require_own(
     conversation = await queries.find_conversation(
         connection, caller, conversation_id=conversation_id, agent_ids=allowed, or_shared=or_shared
     )
-    return required(conversation, unknown_conversation())
+    return require(conversation, unknown_conversation())
 
 
 def _select_agents(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:

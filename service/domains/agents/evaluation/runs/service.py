@@ -17,7 +17,7 @@ from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
 from service.domains.agents.evaluation.service import lock_set, record_change, require_set
 from service.platform.database import Database
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, required
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, require
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -197,7 +197,7 @@ async def _require_run(
 ) -> evaluation_runs.EvaluationRun:
     await require_set(connection, caller, set_id)
     found = await queries.list_runs(connection, caller.organization_id, set_id=set_id, ids=[run_id])
-    return required(next(iter(found), None), _unknown_run())
+    return require(next(iter(found), None), _unknown_run())
 
 
 def _unknown_run() -> NotFound:

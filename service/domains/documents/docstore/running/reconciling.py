@@ -52,19 +52,19 @@ def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, found:
     if listed < expected and found.missing:
         nothing = f"so nothing was removed; {found.missing} of {before} documents are no longer listed."
         return Note(INCOMPLETE, f"The source counts {expected} documents and listed {listed}, {nothing}")
-    if (vanished := found.missing - found.approved) == 0:
+    if (unlisted := found.missing - found.approved) == 0:
         return None
-    held = f"so they were not removed; {vanished} of {before} documents are no longer listed."
+    held = f"so they were not removed; {unlisted} of {before} documents are no longer listed."
     if found.approved:
-        held = f"so only the {found.approved} approved were removed; {vanished} of {before} others are not listed."
+        held = f"so only the {found.approved} approved were removed; {unlisted} of {before} others are not listed."
     advice = "If they are meant to go, approve the removal of these documents once"
     if listed == 0:
         return Note("listing_empty", f"The source lists no documents at all, {held} {advice}.")
     limit = run.config.delete_limit_percent
-    if vanished * 100 > limit * before:
+    if unlisted * 100 > limit * before:
         return Note(
             "deletion_limit",
-            f"More than {limit} % of the documents vanished from the source or its filter, {held} {advice}, or update"
+            f"More than {limit} % of the documents are gone from the source or its filter, {held} {advice}, or update"
             " the sync with a greater limit (deleteLimitPercent).",
         )
     return None
