@@ -16,11 +16,11 @@ def main() -> None:
         chosen = settings()
         app = create_app()
     except (CarrelError, ValueError, RuntimeError) as error:
-        sys.exit(f"The workbench can't start: {error}")
+        sys.exit(f"The workbench cannot start: {error}")
     os.environ.setdefault("HOME", str(chosen.app_dir))  # Streamlit looks for settings there
     # Streamlit looks five times a second for changes of its settings, which this program gives it below.
     setattr(polling_path_watcher, "_POLLING_PERIOD_SECS", 1.0)  # noqa: B010 - it is declared as final
-    sys.stderr.write(f"The workbench listens at {chosen.origin}\n")
+    sys.stderr.write(f"The workbench runs at {chosen.origin}\n")
     app.run(
         config={
             "server.address": chosen.app_host,

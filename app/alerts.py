@@ -50,18 +50,18 @@ def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
     last = delivery.attempts[-1] if delivery.attempts else None
     why = f": {last.error}" if last is not None and last.error else ""
     to = "webhook" if delivery.recipient is None else one_line(delivery.recipient.email)
-    status = "On its way" if last is None else DELIVERIES[delivery.status]
+    status = "Sending" if last is None else DELIVERIES[delivery.status]
     name: str = (delivery.message or {}).get("data", {}).get("name", "")
     message = ": ".join(filter(None, (MESSAGES.get(delivery.type, delivery.type), one_line(name))))
     return ago(delivery.created_at), message, to, f"{status}{why}"
 
 
 def _target_of(rule: AlertRule) -> str:
-    return rule.webhook_url or one_line(", ".join(one.email for one in rule.recipients)) or "nobody any more"
+    return rule.webhook_url or one_line(", ".join(one.email for one in rule.recipients)) or "nobody"
 
 
 NEW = "alert_rule"
-_WEBHOOK, _MAIL = "Webhook", "Mail"
+_WEBHOOK, _MAIL = "Webhook", "Email"
 _KINDS, _NAMES, _TARGET, _URL, _PEOPLE = (f"{NEW}.{part}" for part in ("kinds", "names", "target", "url", "people"))
 
 
@@ -84,18 +84,18 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
     every = "All sources, syncs and schedules"
-    st.multiselect("Only for", options, key=_NAMES, accept_new_options=True, placeholder=every)
+    st.multiselect("Limit to", options, key=_NAMES, accept_new_options=True, placeholder=every)
     if rule is None:
-        st.segmented_control("Send them by", [_WEBHOOK, _MAIL], key=_TARGET, required=True)
+        st.segmented_control("Send by", [_WEBHOOK, _MAIL], key=_TARGET, required=True)
     if not (is_mail := _is_mail(rule)):
-        st.text_input("Address", key=_URL, max_chars=2048, placeholder="https://hooks.example.com/carrel")
-        show_note("Messages are signed. The secret that verifies them is shown once, when the rule is created.")
+        st.text_input("Webhook URL", key=_URL, max_chars=2048, placeholder="https://hooks.example.com/carrel")
+        show_note("Messages are signed. Carrel shows the signing secret once, when you create the rule.")
     elif mail_enabled:
         chosen = [Principal(PERSON, one.email, one.name) for one in rule.recipients] if rule else []
         pick_principals(_PEOPLE, label="People", chosen=chosen, kinds=(PERSON,), most=50)
     else:
-        show_note("The service can't send mail yet: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM.")
-    show_note("The alerts that are open now are sent at once.")
+        show_note("The service cannot send email. An operator must set CARREL_SMTP_URL and CARREL_MAIL_FROM.")
+    show_note("Open alerts are sent immediately.")
     action = partial(save_rule, rule)
     dialogs.offer_submit(NEW, "Save" if rule else "Create", action=action, disabled=is_mail and not mail_enabled)
 
@@ -109,9 +109,9 @@ def save_rule(rule: AlertRule | None) -> None:
     if _is_mail(rule):
         emails = [one.id for one in get_principals(_PEOPLE)]
         if not emails:
-            raise dialogs.NotYetError("Choose whom to send mail.")
+            raise dialogs.NotYetError("Choose at least one recipient.")
     else:
-        url = dialogs.text_in(_URL, missing="Give the address that messages are posted to.")
+        url = dialogs.text_in(_URL, missing="Enter the webhook URL.")
     rules = api.client().admin.alert_rules
     if rule is not None:
         people = [one for one in rule.recipients if one.email in (emails or ())]
@@ -121,8 +121,8 @@ def save_rule(rule: AlertRule | None) -> None:
         written = {"kinds": kinds, "names": sorted(names), "webhook_url": url, "recipients": people}
         send_changes(NEW, rule, written, partial(_update, rule.alert_rule_id))
     elif secret := rules.create(kinds, names=names, webhook_url=url, emails=emails).webhook_secret:
-        hint = "The receiver verifies with it that messages come from here (Standard Webhooks)."
-        dialogs.hold_secret(dialogs.Secret("The webhook's secret", secret, hint=hint))
+        hint = "The receiver uses it to verify that messages come from Carrel (Standard Webhooks)."
+        dialogs.hold_secret(dialogs.Secret("Webhook secret", secret, hint=hint))
 
 
 def _update(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None, **changed: Any) -> None:
@@ -138,12 +138,12 @@ def show_alerts() -> None:
     dialogs.show_held_secret()
     listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):
-        show_heading("Alerts", "Somebody is told when loading fails, and when it works again.")
+        show_heading("Alerts", "Carrel sends messages when loading fails, and when it works again.")
         offer_action("New alert rule", _open_rule, None, key="alerts.new", icon="add")
     found = show_errors(lambda: next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
     _show_open(found)
     if not listed.alert_rules:
-        show_empty("Nobody is told.", "Create an alert rule: it posts to a web address, or sends mail to people.")
+        show_empty("No alert rules yet.", "Create an alert rule to send messages to a webhook or by email.")
     for rule in listed.alert_rules:
         _show_rule(rule)
     if listed.alert_rules:
@@ -154,9 +154,9 @@ def show_alerts() -> None:
 
 def _show_open(found: list[Alert]) -> None:
     if not found:
-        show_text("No alert is open.")
+        show_text("No open alerts.")
         return
-    show_table(map(_alert_row, found), heads=("Alert", "Of", "Reason", "Since"))
+    show_table(map(_alert_row, found), heads=("Alert", "Source", "Reason", "Since"))
     by_id = {str(one.alert_id): one for one in found}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -170,7 +170,7 @@ def _show_open(found: list[Alert]) -> None:
         until = {label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()}
         for label, change in {"Acknowledge": {"acknowledged": True}, **until, "End": None}.items():
             offer_action(label, _change, chosen, change, key=f"alert.{label}", disabled=chosen is None)
-    show_note("End an alert if nobody runs its source any more. An acknowledged alert is sent again if it changes.")
+    show_note("End an alert if its source is no longer used. Carrel sends an acknowledged alert again if it changes.")
 
 
 def _change(alert_id: str | None, change: dict[str, Any] | None) -> None:
@@ -184,20 +184,20 @@ def _show_rule(rule: AlertRule) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         paused = "" if rule.enabled else " · paused"
         every = len(rule.kinds) == len(AlertKind)
-        kinds = "Every alert" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
-        only = f" of {one_line(', '.join(rule.names))}" if rule.names else ""
+        kinds = "All alerts" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
+        only = f" for {one_line(', '.join(rule.names))}" if rule.names else ""
         show_text(f"{kinds}{only} → {_target_of(rule)}{paused}")
         offer_action("Change", _open_rule, rule, key=f"{key}.change", icon="edit")
-        if st.button("Send a test", key=f"{key}.test"):
+        if st.button("Send test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
-            st.toast("A test is on its way. The list below shows its outcome.")
+            st.toast("Test sent. The list below shows the result.")
         label = "Pause" if rule.enabled else "Resume"
         offer_action(label, _set_enabled, rule, key=f"{key}.pause")
-        if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
+        if st.button("Delete …", key=f"{key}.delete", icon=":material/delete:"):
             dialogs.confirm(
                 "Delete this alert rule?",
-                f"{_target_of(rule)} is told nothing any more. Its secret and the list of its deliveries are deleted.",
-                doing="Delete it",
+                f"{_target_of(rule)} gets no more messages. The secret and the delivery list are deleted.",
+                doing="Delete",
                 action=partial(api.client().admin.alert_rules.delete, rule.alert_rule_id),
             )
 
@@ -212,12 +212,12 @@ def _show_deliveries() -> None:
     rules = api.client().admin.alert_rules
     found = show_errors(lambda: next(rules.list_deliveries(page_size=_SHOWN).pages())).deliveries
     if not found:
-        show_note("Nothing was sent yet.")
+        show_note("No messages yet.")
         return
     show_table(map(_delivery_row, found), heads=("Sent", "Message", "To", "Outcome"))
     by_id = {str(one.delivery_id): one for one in found}
     chosen = st.selectbox(
-        "Show a message",
+        "Show message",
         list(by_id),
         index=None,
         key="delivery",
@@ -228,7 +228,7 @@ def _show_deliveries() -> None:
     st.json(by_id[chosen].message or {})
     for attempt in by_id[chosen].attempts:
         said = " ".join(str(part) for part in (attempt.status_code, attempt.error, attempt.answer) if part)
-        show_text(f"{moment(attempt.at)}: {said or 'Taken.'}")
+        show_text(f"{moment(attempt.at)}: {said or 'Accepted.'}")
     if st.button("Send again", key="delivery.again", icon=":material/replay:"):
         show_errors(partial(rules.send_again, chosen))
-        st.toast("The message is on its way. The list shows its outcome.")
+        st.toast("Message sent. The list shows the result.")

@@ -100,8 +100,8 @@ class KnownPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._leads_nowhere(HTTPConnection(scope)):
-            said = "Its address may be mistyped, or is of another version of Carrel."
-            answer = notice("There is no such page", said, again="/", status=404, doing="Go to the first page")
+            said = "The URL may be mistyped, or belong to another version of Carrel."
+            answer = notice("This page does not exist", said, again="/", status=404, doing="Go to the home page")
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -117,8 +117,8 @@ def tell_of_failure(error: Exception) -> bool:
     reference = secrets.token_hex(4)
     _log.error("A page failed (reference %s)", reference, exc_info=error)
     show_problem(
-        "This page failed, and it isn't anything you did.",
-        "Reload it. If it fails again, tell the person who runs Carrel the reference.",
+        "This page failed because of an error in Carrel.",
+        "Reload the page. If it fails again, send the reference to the operator of Carrel.",
         f"Reference: {reference}",
     )
     return True

@@ -63,7 +63,7 @@ _VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful", "POSITIVE": "
 
 
 def actions() -> dict[str, str]:
-    return {code: f"{deed.group}: {deed.name}" for code, deed in ACTION_TEXTS.items()}
+    return {code: f"{text.group}: {text.name}" for code, text in ACTION_TEXTS.items()}
 
 
 def sentence(entry: AuditEntry, names: KnownNames) -> str:
@@ -92,16 +92,16 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
 
 
 def _plainly(entry: AuditEntry, names: KnownNames) -> str:
-    if (deed := ACTION_TEXTS.get(entry.action)) is None:
-        return f"did something this page has no text for ({entry.action})"
+    if (text := ACTION_TEXTS.get(entry.action)) is None:
+        return f"did an action that this page does not know ({entry.action})"
     details = entry.details
-    return deed.said.format(
+    return text.said.format(
         it=_target(entry, names),
         collection=_name_thing(COLLECTION, details.get("collectionId"), names, "the catalog"),
         document=_name_thing(DOCUMENT, details.get("documentId"), names, "a search"),
         agent=_name_thing(AGENT, details.get("agentId"), names, "an agent"),
         account=_name_thing(SERVICE_ACCOUNT, details.get("serviceAccountId"), names, "a service account"),
-        owner=_name_thing(PERSON, details.get("ownerId"), names, "somebody" if "ownerId" in details else "themselves"),
+        owner=_name_thing(PERSON, details.get("ownerId"), names, "someone" if "ownerId" in details else "themselves"),
     )
 
 
@@ -111,7 +111,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
     # Everybody comes last: "Crew and everybody".
-    named = {holder: names.get(holder, "somebody") for holder in before.keys() | after.keys()}
+    named = {holder: names.get(holder, "someone") for holder in before.keys() | after.keys()}
     for holder in sorted(named, key=lambda one: (named[one] == EVERYBODY, named[one].lower(), one)):
         had, has = before.get(holder), after.get(holder)
         if had != has:
@@ -127,7 +127,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
 
 def _members(entry: AuditEntry, names: KnownNames) -> str | None:
     parts = [
-        f"{verb} {_list([names.get(one, 'somebody') for one in ids])} {preposition}"
+        f"{verb} {_list([names.get(one, 'someone') for one in ids])} {preposition}"
         for verb, preposition, key in (("added", "to", "added"), ("removed", "from", "removed"))
         if (ids := cast("list[str]", entry.details.get(key) or []))
     ]
@@ -144,7 +144,7 @@ def _describe_unpacking(entry: AuditEntry, names: KnownNames) -> str | None:
     counts = (entry.details.get(member) for member in ("files", "leftOut", "deleted"))
     files, left_out, deleted = (number if isinstance(number, int) else 0 for number in counts)
     rest = f", {left_out:,} left out" if left_out else ""
-    gone = f", and deleted {count_text(deleted, 'document')} of files that are gone" if deleted else ""
+    gone = f", and deleted {count_text(deleted, 'document')} of removed files" if deleted else ""
     return f"read {count_text(files, 'file')} in {_target(entry, names)}{rest}{gone}"
 
 
@@ -168,9 +168,9 @@ def _person(entry: AuditEntry, names: KnownNames) -> str | None:
 
 def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None:
     said = {
-        "secondFactor": "gave the right password of {it}, and a wrong second factor",
+        "secondFactor": "entered the correct password of {it} but a wrong second factor",
         "passkey": "failed to sign in as {it} with a passkey",
-        "session": "failed to prove to be {it}, in a session that had begun",
+        "session": "failed to confirm the identity of {it} during a session",
     }.get("session" if entry.details.get("inSession") is True else str(entry.details.get("by")))
     return said and said.format(it=_target(entry, names))
 
@@ -190,14 +190,14 @@ def _describe_transfer(entry: AuditEntry, names: KnownNames) -> str | None:
     number = sum(cast("dict[str, int]", counts).values())
     said = f"made {_target(entry, names)} the owner of {count_text(number, 'resource')}"
     owner = entry.details.get("ownerId")
-    return said if owner is None else f"{said} of {_name_thing(PERSON, owner, names, 'somebody')}"
+    return said if owner is None else f"{said} of {_name_thing(PERSON, owner, names, 'someone')}"
 
 
 def _describe_deleted_account(entry: AuditEntry, names: KnownNames) -> str | None:
     count = entry.details.get("revokedTokenCount")
     if not isinstance(count, int) or not count:
         return None
-    return f"{_plainly(entry, names)}, and with it {count_text(count, 'token')}"
+    return f"{_plainly(entry, names)} and {count_text(count, 'token')}"
 
 
 _TOLD: Mapping[str, Callable[[AuditEntry, KnownNames], str | None]] = {

@@ -10,7 +10,7 @@ from carrel.environment import http_options
 
 SLOW, LONGEST = 1.0, 8.0
 """Seconds until an answer counts as slow, and until a silent part counts as stopped."""
-_CONTINUES = "This page continues by itself."
+_CONTINUES = "This page continues automatically."
 
 
 async def look(seconds: float, *, needs_prefect: bool = False) -> str:
@@ -21,7 +21,7 @@ async def look(seconds: float, *, needs_prefect: bool = False) -> str:
         asked.append(f"{settings().prefect_api_url.rstrip('/')}/health")
     alive, ready, *others = await asyncio.gather(*(_ask(url, seconds) for url in asked))
     said = _of_part("The service", alive, seconds) or _of_database(ready, seconds)
-    said = said or "".join(_of_part("Prefect, which runs loading,", one, seconds) for one in others)
+    said = said or "".join(_of_part("Prefect, which manages runs,", one, seconds) for one in others)
     return f"{said} {_CONTINUES}" if said else ""
 
 
@@ -41,11 +41,11 @@ async def _ask(url: str, seconds: float) -> tuple[httpx.Response | None, float]:
 def _of_part(name: str, asked: tuple[httpx.Response | None, float], seconds: float) -> str:
     answer, took = asked
     if took < 0:
-        return f"{name} is gone: nothing answers at its address."
+        return f"{name} is not reachable."
     if answer is None and seconds < LONGEST:
-        return f"{name} has not answered yet: it is slow, or it has stopped."
+        return f"{name} has not answered yet. It is slow or has stopped."
     if answer is None:
-        return f"{name} has stopped: it takes connections, and does not answer."
+        return f"{name} accepts connections but does not answer."
     return f"{name} is slow: an answer takes {took:.0f} seconds." if took >= SLOW else ""
 
 

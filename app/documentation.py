@@ -174,8 +174,8 @@ class Documentation:
             return _picture(name)
         page = read_page(name)
         if page is None and name:
-            said = "Its address may be mistyped, or is of another version of Carrel."
-            return notice("There is no such help page", said, again=f"{HELP}/", status=404, doing="All help pages")
+            said = "The URL may be mistyped, or belong to another version of Carrel."
+            return notice("This help page does not exist", said, again=f"{HELP}/", status=404, doing="All help pages")
         return HTMLResponse(page_html(page), headers={"Cache-Control": "private, max-age=300"})
 
 

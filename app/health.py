@@ -67,42 +67,42 @@ def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
     found = list[Finding]()
     if primary.unconfirmed_at is not None and not _is_late(primary.unconfirmed_at, at, RECENT_PRIMARY):
         said = (
-            f"The database did not confirm a change in time, {ago(primary.unconfirmed_at, now=at)}: it waits for a "
-            "standby, and none may follow. Changes are answered 503, and take effect when a standby follows."
+            f"A change was not confirmed in time, {ago(primary.unconfirmed_at, now=at)}: the database waits "
+            "for a standby. Changes are refused (503), and take effect when a standby follows."
         )
         found.append(_trouble("Changes wait for a standby", said, "unconfirmed"))
     if primary.older_refused_at is not None and not _is_late(primary.older_refused_at, at, RECENT_PRIMARY):
         said = (
-            "A database server takes changes that was the primary before another one was promoted. It was refused "
-            f"{ago(primary.older_refused_at, now=at)}, since what is written there is lost."
+            "A former primary database accepts changes. Carrel refused it "
+            f"{ago(primary.older_refused_at, now=at)}, because changes there are lost."
         )
-        found.append(_trouble("An older primary answers", said, "older_primary"))
+        found.append(_trouble("Old primary is running", said, "older_primary"))
     return found
 
 
 def _of_standby(standby: StandbyStatus) -> Finding:
-    about = f"Standby {standby.number} of the database"
+    about = f"Standby database {standby.number}"
     if standby.state is StandbyState.SERVING:
-        return Finding(about, Level.FINE, "Searches are read from it.")
+        return Finding(about, Level.FINE, "Searches read from this standby.")
     whys = {
         StandbyState.LATE: f"it is behind the primary by {size(standby.lag_bytes or 0)}",
         StandbyState.AWAY: "it does not answer",
-        StandbyState.NOT_A_STANDBY: "the server at its address follows another primary, or none",
+        StandbyState.NOT_A_STANDBY: "the server at its address follows no primary or another primary",
     }
-    said = f"Searches are read from the primary instead: {whys[standby.state]}, since {moment(standby.since)}."
+    said = f"Searches read from the primary since {moment(standby.since)}: {whys[standby.state]}."
     return _trouble(about, said, "standby_late" if standby.state is StandbyState.LATE else "standby_away")
 
 
 def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
     archived_at, about = archive.archived_at, "The archive"
-    said = "Nothing was archived since the service was started."
+    said = "Nothing was archived since the service started."
     if archived_at is not None:
-        said = f"All that was written until {moment(archived_at)} is archived."
+        said = f"Changes until {moment(archived_at)} are archived."
         if not _is_late(archived_at, at, LATE_ARCHIVE):
             if archive.backed_up_at is None:
-                without = "No backup in it leads to now, so what was written lately can't be restored from it."
+                without = "The archive has no current backup, so recent changes cannot be restored from it."
                 return _trouble(about, f"{said} {without}", "no_backup")
-            return Finding(about, Level.FINE, f"{said} The newest backup in it is of {moment(archive.backed_up_at)}.")
+            return Finding(about, Level.FINE, f"{said} The newest backup is from {moment(archive.backed_up_at)}.")
     return _trouble(about, said, "archive_late")
 
 
@@ -124,7 +124,7 @@ def ask_service() -> oversight.AdminStatusGetResponse | Finding:
     try:
         return api.client().admin.status.get()
     except carrel.APIConnectionError:
-        return _trouble("The service", f"No whole answer comes from {settings().base_url}.", "away")
+        return _trouble("The service", f"The service at {settings().base_url} does not answer completely.", "away")
     except carrel.APIError as error:
         todo = f"See its log. Request id: {error.request_id}" if error.request_id else "See its log."
         return Finding("The service", Level.TROUBLE, error.message, todo, help_page(_ADVICE["away"]["see"]))
@@ -132,13 +132,13 @@ def ask_service() -> oversight.AdminStatusGetResponse | Finding:
 
 def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
     at, model = now or datetime.now(UTC), status.language_model
-    model = "picking out passages, without a language model" if model == "built-in" else model
+    model = "quoting passages, without a language model" if model == "built-in" else model
     return [
         Finding(
             "The service",
             Level.FINE,
-            f"The service and its database respond. Version {status.version}; embeddings by {status.embedding_model}"
-            f"{_arithmetic_text(status.arithmetic)}, agents answer by {model}.",
+            f"The service and its database respond. Version {status.version}; embeddings by "
+            f"{status.embedding_model}{_arithmetic_text(status.arithmetic)}, agents answer by {model}.",
         ),
         _of_index(status.indexing, at),
         *_of_busy(status),
@@ -168,20 +168,20 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
     since = _since(index.oldest_waiting_at, at)
     waits = f" {count_text(index.running, 'waits', 'wait')}{since}." if index.running else ""
     if index.without_meaning:
-        waits += f" {index.without_meaning:,} of them can be found by words already; their meaning follows."
+        waits += f" {index.without_meaning:,} of them can already be found by words, and soon by meaning."
     can = f"{count_text(index.done, 'document')} can be found."
     if index.uploads_refused_seconds is not None:
         waits = count_text(index.waiting_documents or 0, "document waits", "documents wait")
-        said = f"{can} {waits} for an index, in the catalog or in collections: too many, so uploads are refused now."
+        said = f"{can} {waits} for an index. This is too many, so uploads are refused."
         return _trouble("The index", said, "uploads_refused")
     if index.failed or index.failed_in_collections:
         by_words, said = index.failed_in_meaning or 0, f"{can}{waits}"
         if index.failed > by_words or not by_words:
             said += f" {count_text(index.failed - by_words, 'document')} could not be indexed."
         if by_words:
-            said += f" {count_text(by_words, 'document')} can be found by words, but could not be indexed by meaning."
+            said += f" {count_text(by_words, 'document')} can be found only by words: indexing by meaning failed."
         if index.failed_in_collections:
-            said = f"{said} In collections, {count_text(index.failed_in_collections, 'document')} could not be."
+            said = f"{said} In collections, {count_text(index.failed_in_collections, 'document')} could not be indexed."
         return _trouble("The index", said, "index_failed")
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         return _trouble("The index", f"{can}{waits}", "index_late")
@@ -191,14 +191,14 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
 def _of_busy(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
     if running := status.rebuilds_running:
         said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
-        yield Finding("Rebuilding", Level.BUSY, said, see=LinkedText("Open the collections", "collections"))
+        yield Finding("Rebuilding", Level.BUSY, said, see=LinkedText("Open collections", "collections"))
     if status.renewing_count:
         among = f"{status.renewing_count:,} of {status.document_count:,} documents"
-        said = f"The index of {among} is being updated. They can still be found."
+        said = f"The index of {among} is being updated. They stay searchable."
         yield Finding("Updating the index", Level.BUSY, said)
     if waiting := status.pages_waiting:
         pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
-        said = f"{pages} to be read by machine (OCR)."
+        said = f"{pages} for text recognition (OCR)."
         yield Finding("Text recognition", Level.BUSY, said, see=help_page("running#text-recognition"))
 
 
@@ -219,7 +219,7 @@ def _of_syncs(syncs: oversight.SyncsState) -> Finding:
     refused = f"{count_text(syncs.refused_documents or 0, 'document')} of {count_text(syncs.refusing or 0, 'sync')}"
     troubles_of_them = {
         f"The last run of {count_text(syncs.failed, 'sync')} failed.": syncs.failed,
-        f"The last run of {count_text(syncs.incomplete or 0, 'sync')} left work undone.": syncs.incomplete,
+        f"The last run of {count_text(syncs.incomplete or 0, 'sync')} is incomplete.": syncs.incomplete,
         f"{refused} could not be loaded.": syncs.refused_documents,
     }
     if any(troubles_of_them.values()):
@@ -229,14 +229,14 @@ def _of_syncs(syncs: oversight.SyncsState) -> Finding:
 
 
 def _of_disk(storage: oversight.StorageState) -> Finding:
-    about = f"The disk of the {list_text([_KEPT[area] for area in storage.areas])}"
+    about = f"Disk of the {list_text([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
     if storage.level is oversight.StorageLevel.FULL:
-        said = f"{said} Nothing is added, and the database itself is running out of room."
+        said = f"{said} Carrel adds nothing, and the database is also running out of space."
     elif storage.level is oversight.StorageLevel.LOW:
-        said = f"{said} Nothing is added or indexed until there is more room; reading, searching and deleting work."
+        said = f"{said} Carrel adds and indexes nothing until there is space. Reading, searching and deleting work."
     elif storage.free_bytes < EARLY * storage.low_below_bytes:
-        said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
+        said = f"{said} Below {size(storage.low_below_bytes)}, Carrel adds nothing."
     else:
         return Finding(about, Level.FINE, said)
     return _trouble(about, said, "disk")
@@ -247,7 +247,7 @@ def _of_connections(connections: oversight.ConnectionsState, at: datetime) -> Fi
     if connections.pressed_at is None or _is_late(connections.pressed_at, at, RECENT_PRESSURE):
         return Finding("Connections", Level.FINE, said)
     said = (
-        f"{said} There were too many {ago(connections.pressed_at, now=at)}: since the start, "
+        f"{said} The limit was reached {ago(connections.pressed_at, now=at)}: since the start, "
         f"{connections.refused:,} were refused, and {connections.evicted:,} were closed to make room."
     )
     return _trouble("Connections", said, "connections")
@@ -256,29 +256,29 @@ def _of_connections(connections: oversight.ConnectionsState, at: datetime) -> Fi
 def _of_reranking(endpoint: RerankingState) -> Finding:
     answered_at, failed_at, about = endpoint.answered_at, endpoint.failed_at, "Reranking"
     if failed_at is not None and (answered_at is None or answered_at < failed_at):
-        before = "" if answered_at is None else f" It answered {moment(answered_at)}, before that."
-        said = f"The endpoint failed, or was too late, {moment(failed_at)}: searches keep their own order.{before}"
+        before = "" if answered_at is None else f" Before that, it answered {moment(answered_at)}."
+        said = f"The endpoint failed or was too slow {moment(failed_at)}. Searches keep their own order.{before}"
         return _trouble(about, said, "reranking")
-    said = "Nothing has asked the endpoint since the service was started."
+    said = "No requests since the service started."
     return Finding(about, Level.FINE, said if answered_at is None else f"The endpoint answered {moment(answered_at)}.")
 
 
 def _since(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f", the first of them since {ago(at, now=now)} ({moment(at)})"
+    return "" if at is None else f", the oldest since {ago(at, now=now)} ({moment(at)})"
 
 
 def of_flows() -> Finding:
     try:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
     except RunsError:
-        said = f"Prefect, which has the runs, doesn't answer at {settings().prefect_api_url}."
+        said = f"Prefect, which manages the runs, does not answer at {settings().prefect_api_url}."
         return _trouble("The flows", said, "flows_away")
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
-        said = "Prefect answers, but no process carries out runs: started and scheduled runs wait."
+        said = "Prefect answers, but no flow server is running. Runs wait."
         return _trouble("The flows", said, "flows_idle")
     offered = count_text(ready, "flow is", "flows are")
-    return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")
+    return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} available.")
 
 
 @st.cache_resource(show_spinner=False, on_release=Runs.close)
@@ -296,16 +296,16 @@ def of_credentials() -> Finding | None:
         return None
     about = "Tokens and keys"
     if not (tokens or keys):
-        said = "No token or key expires within 14 days, or each that does has its replacement."
+        said = "No token or key without a replacement expires within 14 days."
         return Finding(about, Level.FINE, said)
     counts = [count_text(len(some), noun) for some, noun in ((tokens, "token"), (keys, "API key")) if some]
     said = f"{list_text(counts)} will expire within 14 days."
-    todo = "Create the next one with the same scopes, give it to the program, and revoke the old one."
+    todo = "Create a replacement with the same scopes, give it to the program, and revoke the old credential."
     if not tokens:
-        see = LinkedText(f"Open the key that ends {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
+        see = LinkedText(f"Open the key that expires {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
     else:
         address = f"service_accounts?account={tokens[0].service_account_id}&token={tokens[0].token_id}"
-        see = LinkedText(f"Open the token that ends {ends(tokens[0].expires_at)}", address)
+        see = LinkedText(f"Open the token that expires {ends(tokens[0].expires_at)}", address)
     return Finding(about, Level.TROUBLE, said, todo, see)
 
 
@@ -318,8 +318,8 @@ def of_work() -> list[Finding]:
     except carrel.CarrelError:  # as above
         return []
     asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
-    said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} of them not answered."
-    see = LinkedText("Open the questions that nothing answered", "agents?show=questions&list=unanswered")
+    said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} not answered."
+    see = LinkedText("Open unanswered questions", "agents?show=questions&list=unanswered")
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 
@@ -332,7 +332,7 @@ def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminSt
         is_all = not (status.syncs.refused_documents or status.indexing.failed or status.indexing.failed_in_collections)
         return Finding("Loading", Level.FINE, "Every document was loaded." if is_all else "No source failed to load.")
     others = quarantine.source_count - len(sources)
-    of_each = [f"{one.item_count:,} of {one_line(one.source)}" for one in sources]
+    of_each = [f"{one.item_count:,} from {one_line(one.source)}" for one in sources]
     more = [count_text(others, "other source")] if others > 0 else []
     said = f"{count_text(count, 'document')} could not be loaded. By source: {', '.join([*of_each, *more])}."
     said = f"{said} {runs}" if status.failed_run_count else said
@@ -341,7 +341,7 @@ def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminSt
 
 def _of_alerts(count: int) -> Finding:
     if not count:
-        return Finding("Alerts", Level.FINE, "No alert is open.")
+        return Finding("Alerts", Level.FINE, "No open alerts.")
     return _trouble("Alerts", f"{count_text(count, 'alert is', 'alerts are')} open.", "alerts")
 
 

@@ -56,7 +56,7 @@ def _days_ago(days: int) -> datetime:
 def _alerts() -> Answer:
     page = next(api.client().admin.alerts.list(only_open=True, page_size=_MOST).pages())
     names = [LinkedText(f"{KINDS[one.kind]}: {about(one)}", "health") for one in page.alerts]
-    return Answer(len(names), names, LinkedText("Open the alerts", "health"), page.next_page_token is not None)
+    return Answer(len(names), names, LinkedText("Open alerts", "health"), page.next_page_token is not None)
 
 
 def _failures() -> Answer:
@@ -66,19 +66,19 @@ def _failures() -> Answer:
         count = status.quarantine.item_count
         for one in status.quarantine.sources:
             where = f"ingestion?part=quarantine&source={one.source_id}"
-            names.append(LinkedText(f"{one.item_count:,} of {runs.source_in_words(one.source)}", where))
+            names.append(LinkedText(f"{one.item_count:,} from {runs.source_in_words(one.source)}", where))
     by_words = status.indexing.failed_in_meaning or 0
     parts = (
-        (status.syncs.refused_documents, "not taken by a sync", "syncs"),
+        (status.syncs.refused_documents, "not loaded by a sync", "syncs"),
         (status.indexing.failed - by_words, "not indexed", "documents?of=all&state=failed"),
-        (by_words, "found by words alone", "health"),
+        (by_words, "found only by words", "health"),
         (status.indexing.failed_in_collections, "not indexed in collections", "collections"),
     )
     for number, said, where in parts:
         if number:
             count += number
             names.append(LinkedText(f"{count_text(number, 'document')} {said}", where))
-    return Answer(count, names, LinkedText("Open what failed", names[0].address if names else "ingestion"))
+    return Answer(count, names, LinkedText("Open failed documents", names[0].address if names else "ingestion"))
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, show_spinner=False, scope="session")
@@ -98,7 +98,7 @@ def _held_deletions() -> Answer:
             newest.setdefault(run.source, run)
     links += [_link_to(run) for run in newest.values() if run.counts.held_back]
     is_more = page.next_page_token is not None or uploads.total > len(uploads.runs)
-    return Answer(len(links), links, links[0] if links else LinkedText("Open the runs", _RUNS), is_more)
+    return Answer(len(links), links, links[0] if links else LinkedText("Open runs", _RUNS), is_more)
 
 
 def _link_to(run: RunStatus, *facts: str) -> LinkedText:
@@ -112,7 +112,7 @@ def _unanswered() -> Answer:
     pages = [next(log.query(outcome=one, from_=_days_ago(7), page_size=_MOST).pages()) for one in outcomes]
     newest = sorted((one for page in pages for one in page.questions), key=lambda one: one.at, reverse=True)
     names = [LinkedText(one.message or ERASED, f"{where}&question={one.message_id}") for one in newest]
-    action = LinkedText("Open the questions", f"{where}&over=week{'&list=unanswered' if pages[0].questions else ''}")
+    action = LinkedText("Open questions", f"{where}&over=week{'&list=unanswered' if pages[0].questions else ''}")
     return Answer(len(names), names, action, any(page.next_page_token is not None for page in pages))
 
 
@@ -125,13 +125,13 @@ def _expiring() -> Answer:
         *((one, f"provisioning?token={one.token_id}") for one in provisioning),
     ]
     names = [LinkedText(f"{one.name}, {ends(one.expires_at)}", where) for one, where in listed]
-    return Answer(len(names), names, LinkedText("Open the first of them", names[0].address if names else "api_keys"))
+    return Answer(len(names), names, LinkedText("Open the first credential", names[0].address if names else "api_keys"))
 
 
 def _loaded() -> Answer:
     page = _runs_of_late(*_LOADING, days=1)
     names = [_link_to(run, runs.state_in_words(run)) for run in page.runs if _loads(run)]
-    return Answer(len(names), names, LinkedText("Open the runs", _RUNS), page.total > len(page.runs))
+    return Answer(len(names), names, LinkedText("Open runs", _RUNS), page.total > len(page.runs))
 
 
 def _loads(run: RunStatus) -> bool:
@@ -153,7 +153,7 @@ def _access() -> Answer:
     ]
     is_more = any(page.next_page_token is not None for page in pages)
     where = f"audit_log?from={since.astimezone(browser_zone()):%Y-%m-%d}"
-    return Answer(len(listed), links, LinkedText("Open the audit log of these days", where), is_more)
+    return Answer(len(listed), links, LinkedText("Open audit log", where), is_more)
 
 
 def _widens(entry: AuditEntry) -> bool:
@@ -167,13 +167,13 @@ def _widens(entry: AuditEntry) -> bool:
 
 
 CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
-    "Open alerts": ("No alert is open.", _alerts),
+    "Open alerts": ("No open alerts.", _alerts),
     "Failed documents": ("Every document was loaded and indexed.", _failures),
-    "Held deletions": ("No deletion waits for you.", _held_deletions),
+    "Held deletions": ("No deletions wait for your approval.", _held_deletions),
     "Questions without an answer": ("Agents answered every question of the last seven days.", _unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _expiring),
     "Loaded in the last 24 hours": ("Nothing was loaded.", _loaded),
-    "New access in the last seven days": ("Nobody got more access.", _access),
+    "New access in the last seven days": ("No new access.", _access),
 }
 """The title of each card, the text when empty, and the function."""
 _NEWS = {_loaded, _access}
@@ -208,7 +208,7 @@ def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
         said = escape(" ".join((problem.message, *problem.notes)))
         show(f'<p role="status">This can\'t be read now. {said}</p>')
         return
-    none = f"None among the newest. {answer.action.body}" if answer.at_least else escape(nothing)
+    none = f"None in the newest entries. {answer.action.body}" if answer.at_least else escape(nothing)
     body = _body(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{none}</p>"
     kept[title] = (time.monotonic(), body)
     show(body)
@@ -234,11 +234,11 @@ def _show_reader_home() -> None:
             for one in documents
         )
     with right:
-        st.header("Agents that answer you", anchor=False)
+        st.header("Your agents", anchor=False)
         agents = my_agents()[:6]
         _show_links((LinkedText(one.name, f"chat?agent={one.agent_id}"), one.description) for one in agents)
         if not agents:
-            show_note("None yet. An admin gives you access to an agent.")
+            show_note("No agents yet. Ask an admin for access to an agent.")
 
 
 def _show_links(rows: Iterable[tuple[LinkedText, str]]) -> None:
@@ -284,8 +284,8 @@ def _greet() -> None:
     with st.container(border=True, key="greeting"):
         st.header("Welcome to Carrel", anchor=False)
         show_text(f"You are signed in to {person.organization_name} as {person.name} ({person.email}).")
-        show_text("Search here for what is in the documents that you may read. In Chat, agents answer from them.")
-        show_text(f"Next time, open {settings().public_url} and sign in with your new password. Bookmark this address.")
+        show_text("Search the contents of documents that you can read. In Chat, agents answer from these documents.")
+        show_text(f"Next time, open {settings().public_url} and sign in with your new password. Bookmark this page.")
         show_help("How to use the workbench", "workbench")
 
 
@@ -306,7 +306,7 @@ def _show_steps() -> bool:
                     show_link(step.action, step.page)
         with st.container(horizontal=True, vertical_alignment="center"):
             if not steps[0].done:
-                show_link("Or look around with a sample organization first", "ingestion", job="sample")
+                show_link("Or try a sample organization first", "ingestion", job="sample")
             offer_action("Don't show this again", _dismiss, key="welcome.dismiss", kind="tertiary")
         show_help("The first hour, step by step", "first-hour")
     return True
@@ -318,16 +318,16 @@ def first_steps() -> list[Step]:
     loaded = admin.status.get().document_count > 0
     asked = next(iter(admin.agents.list(page_size=1)), None) is not None
     let_in = admin.users.count(active=True).count > 1
-    agent = ("Make an agent", "agents") if api.collections() else ("Make a collection", "collections")
+    agent = ("Create an agent", "agents") if api.collections() else ("Create a collection", "collections")
     return [
-        Step("Load documents", "drop files, or name a folder or bucket.", loaded, "Load documents", "ingestion"),
+        Step("Load documents", "upload files, or enter a folder or bucket.", loaded, "Load documents", "ingestion"),
         Step(
-            "Make a collection and an agent",
-            "the agent answers questions from the collection's documents, and quotes them.",
+            "Create a collection and an agent",
+            "an agent answers questions from the collection's documents, and quotes them.",
             asked,
             *agent,
         ),
-        Step("Let people in", "invite somebody; all find what they may read.", let_in, "Add people", "people"),
+        Step("Invite people", "they find the documents that they can read.", let_in, "Add people", "people"),
     ]
 
 
@@ -352,7 +352,7 @@ def _show_to_reader() -> bool:
 def show_nothing_to_find() -> None:
     is_admin = api.me().is_admin
     todo = "Load documents first." if is_admin else "Ask an admin of your organization for access, or add documents."
-    show_empty("There is nothing here for you to find yet.", todo)
+    show_empty("There are no documents that you can read yet.", todo)
     show_link(*("Load documents", "ingestion") if is_admin else ("Add a document", "documents"))
 
 

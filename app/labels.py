@@ -38,9 +38,9 @@ DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code,
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
 GRANTED: Mapping[GrantRole, str] = {GrantRole.VIEWER: "Viewer", GrantRole.EDITOR: "Editor"}
 ROLE_MEANINGS: Mapping[Role, str] = {
-    Role.OWNER: "may do everything with it",
-    Role.EDITOR: "may read and change it",
-    Role.VIEWER: "may read it",
+    Role.OWNER: "can do everything with it",
+    Role.EDITOR: "can read and change it",
+    Role.VIEWER: "can read it",
 }
 
 

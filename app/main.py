@@ -65,7 +65,7 @@ def main() -> None:
         show_palette(**menus[person.id])
     watch_session()  # before the navigation, a run of it that is due before then would empty the page
     if me.is_admin and key_client() is not None:
-        show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
+        show_warning("Except for Chat, these pages use an API key of the workbench, not your account.")
     leave_others(page.url_path)
     if page.url_path in UNDER_SETTINGS and me.is_admin:
         st.html(tell_place(page.url_path))

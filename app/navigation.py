@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     purpose: str = ""
 
 
-HOME = Entry("search", "Home", "home", "Search, and what needs you today.")
+HOME = Entry("search", "Home", "home", "Search, and what needs your attention today.")
 """The first page for admins."""
 MENU, SETTINGS = "Menu", "settings"
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -19,7 +19,7 @@ from app.permissions.panel import show_access
 from app.ui.dialogs import confirm, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_text, show_warning
-from app.ui.saving import ConflictError, begin_anew, in_words, keep_opened, key_of, send_changes, show_conflict
+from app.ui.saving import ConflictError, in_words, keep_opened, key_of, reset_fields, send_changes, show_conflict
 from app.ui.tables import forget
 from carrel import Reply
 from carrel.drafts import lend_draft, may_ask
@@ -28,9 +28,7 @@ from carrel.wire.common import ResourceType
 
 DEFAULT_MODEL = ""
 """Stands for the service's default model."""
-INSTRUCTIONS_IGNORED = (
-    f"The built-in model, {BUILT_IN_MODEL}, quotes documents and follows no instructions: other ones change no reply."
-)
+INSTRUCTIONS_IGNORED = f"The built-in model, {BUILT_IN_MODEL}, only quotes documents. It ignores instructions."
 MOST_LOOKED_AT = 10
 """Most people checked for access to the agent's collections."""
 MOST_STARTERS = 6
@@ -73,17 +71,17 @@ def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
 
 
 _PROBLEM = "agent.problem"
-_INSTRUCTING = "What the model is told before every conversation. A model may repeat it: write no secrets."
+_INSTRUCTING = "What the model is told before every conversation. A model may repeat it, so enter no secrets."
 _SEARCHES = (
-    "People who may use the agent see its answer above the results of a search that is a question, and a button for "
-    "other searches. Each answer is a call of the model, and a conversation of the person."
+    "People who can use the agent see its answer above the results of a search that is a question. Other "
+    "searches show a button. Each answer calls the model and starts a conversation."
 )
 _PATIENCE = 120.0
 _READS = {
     "enable_smart_filtering": "Read filters from the message, such as “finance reports since March 2025”",
-    "enable_query_extraction": "Look up each question of a long message by itself",
+    "enable_query_extraction": "Look up each question of a long message separately",
 }
-_RERANKS = {None: "As the organization has it", True: "Always", False: "Never"}
+_RERANKS = {None: "Organization's default", True: "Always", False: "Never"}
 
 
 def show_definition(agent: AgentDefinition) -> None:
@@ -95,12 +93,12 @@ def show_definition(agent: AgentDefinition) -> None:
     with st.form(form, border=False):
         st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
         for part, text, most, height, said in (
-            ("description", agent.description, 10_000, 90, "Its purpose, as people see it."),
+            ("description", agent.description, 10_000, 90, "Purpose of the agent. People see this text."),
             ("instructions", agent.instructions, 20_000, 160, _INSTRUCTING),
         ):
             st.text_area(part.capitalize(), text, key=_key(agent, part), max_chars=most, height=height, help=said)
         offered = show_errors(models)
-        default = f"The service's default (now {offered[0]})" if offered else "The service's default"
+        default = f"Default of the service (currently {offered[0]})" if offered else "Default of the service"
         options = list(dict.fromkeys([DEFAULT_MODEL, *offered, *([agent.model] if agent.model else [])]))
         st.selectbox(
             "Model",
@@ -112,20 +110,20 @@ def show_definition(agent: AgentDefinition) -> None:
         if BUILT_IN_MODEL in {agent.model, *([] if agent.model else offered[:1])}:
             show_note(INSTRUCTIONS_IGNORED)
         st.multiselect(
-            "Collections it answers from",
+            "Collections",
             list(names),
             known,
             key=_key(agent, "collections"),
             format_func=lambda one: names[one],
-            placeholder="Choose collections" if names else "There is no collection that you may search",
+            placeholder="Choose collections" if names else "You cannot search any collection",
             max_selections=100,
         )
         st.text_area(
-            "Questions to begin with",
+            "Starter questions",
             "\n".join(agent.starter_questions),
             key=_key(agent, "starters"),
             height=90,
-            help=f"A question in each line, at most {MOST_STARTERS}. Chat offers them at the start of a conversation.",
+            help=f"One question per line, at most {MOST_STARTERS}. Chat offers them at the start of a conversation.",
         )
         st.checkbox(
             "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
@@ -136,7 +134,7 @@ def show_definition(agent: AgentDefinition) -> None:
         st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
     show_kept_problem(_PROBLEM)
     if not known:
-        show_warning("It answers from no collection, so it finds nothing.", "Choose one above.")
+        show_warning("This agent has no collections, so it finds nothing.", "Choose a collection above.")
 
 
 def _show_retrieval(agent: AgentDefinition) -> None:
@@ -174,7 +172,7 @@ def _save(seen: AgentDefinition) -> None:
         ),
     }
     if not written["name"]:
-        state[_PROBLEM] = Problem("An agent needs a name.")
+        state[_PROBLEM] = Problem("Enter a name for the agent.")
         return
     try:
         send_changes(_key(seen, "form"), seen, written, partial(api.client().admin.agents.update, seen.agent_id))
@@ -183,16 +181,16 @@ def _save(seen: AgentDefinition) -> None:
     except carrel.CarrelError as error:
         state[_PROBLEM] = problem_of(error)
     else:
-        begin_anew(f"agent.{seen.agent_id}")
+        reset_fields(f"agent.{seen.agent_id}")
         forget("agents")
-        st.toast("Saved. It counts from the next message on.")
+        st.toast("Saved. Changes apply from the next message.")
 
 
 def show_deployment(agent: AgentDefinition) -> None:
     """Show the people and groups with access to an agent, and offer to change them."""
     show_text(
-        "Deploying an agent opens no document: it answers each person from what that person may read in its "
-        "collections, and may search there."
+        "An agent answers each person only from documents in its collections that this person can read. "
+        "Access to the agent gives no access to documents."
     )
     resource = Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
     show_access(resource, warn=partial(_warn_without_sources, agent))
@@ -201,18 +199,18 @@ def show_deployment(agent: AgentDefinition) -> None:
 def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
     if lacking := show_errors(lambda: without_sources(agent, who)):
         show_warning(
-            "People who may search none of its collections are told that there is no answer.",
-            f"Let them read one first: {'; '.join(one.label for one in lacking)}.",
+            "These people cannot search any of its collections, so the agent cannot answer them.",
+            f"Give them access to a collection: {'; '.join(one.label for one in lacking)}.",
         )
 
 
 def show_trial(agent: AgentDefinition) -> None:
     with st.form("try", border=False):
-        question = st.text_area("Ask it", key="try.question", max_chars=20_000, height=90)
+        question = st.text_area("Question", key="try.question", max_chars=20_000, height=90)
         asked = st.form_submit_button("Ask", type="primary")
-    show_text("It answers from what you may read. The conversation is yours, and stands under Chat, too.")
+    show_text("The agent answers from documents that you can read. The conversation also appears under Chat.")
     if not show_errors(lambda: may_ask(person_client(), agent.agent_id)):
-        show_text("It isn't deployed to you: it is lent to you while it answers, and nobody else's access changes.")
+        show_text("You have no access to this agent. You get access while it answers; no other access changes.")
     if asked and question.strip():
         _ask(agent, question.strip())
     said: tuple[str, str, Reply] | None = st.session_state.get("try.said")
@@ -240,18 +238,18 @@ def show_versions(agent: AgentDefinition) -> None:
     kept = show_errors(lambda: list(api.client().admin.agents.list_versions(agent.agent_id)))
     earlier = [one for one in kept if one.version != agent.version]
     if not earlier:
-        show_empty("There are no earlier settings.", "Each save keeps the settings; the newest 50 are here.")
+        show_empty("No earlier settings.", "Each save keeps the settings. The newest 50 appear here.")
         return
     chosen = st.selectbox("Settings of", earlier, format_func=_when, key=f"agent.{agent.agent_id}.earlier")
     names = show_errors(all_collections)
     changes = _lines(chosen, agent, names)
-    show_text("What restoring them would take away (-) and bring back (+):")
+    show_text("Restoring these settings removes (-) and adds (+):")
     st.code("\n".join(changes), language="diff", wrap_lines=True)
     gone = [str(one) for one in chosen.collection_ids if str(one) not in names]
     if gone:
-        show_warning(f"Collections that are deleted stay left out: {len(gone)}.")
+        show_warning(f"Deleted collections are not restored: {len(gone)}.")
     if st.button("Restore …", key="restore", icon=":material/restore:"):
-        said = f"{agent.name} has the settings of {_when(chosen)} from the next message on. Those of now stay here."
+        said = f"{agent.name} uses the settings of {_when(chosen)} from the next message. The current settings stay."
         confirm("Restore these settings?", said, doing="Restore", action=partial(_restore, agent, chosen, gone))
 
 
@@ -260,7 +258,7 @@ def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> N
     settings["collection_ids"] = [one for one in chosen.collection_ids if str(one) not in gone]
     settings["retrieval"] = RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True))
     api.client().admin.agents.update(agent.agent_id, **settings, version=agent.version)
-    begin_anew(f"agent.{agent.agent_id}")
+    reset_fields(f"agent.{agent.agent_id}")
     forget("agents")
 
 

@@ -35,13 +35,13 @@ from flows.operations.formatting import count_text
 
 ERASED = "(erased)"
 OUTCOMES: Mapping[question_log.Outcome, str] = {
-    question_log.Outcome.UNANSWERED: "Nothing answered",
+    question_log.Outcome.UNANSWERED: "Not answered",
     question_log.Outcome.FAILED: "Failed",
     question_log.Outcome.ANSWERED: "Answered",
-    question_log.Outcome.RUNNING: "Being answered",
+    question_log.Outcome.RUNNING: "In progress",
 }
 THUMBS: Mapping[Verdict, str] = {Verdict.NEGATIVE: "Thumbs down", Verdict.POSITIVE: "Thumbs up"}
-HEADS = ("Question", "Reply", "Thumbs", "Comment", "Agent", "Who", "Email", "When", "Text of the reply", "Sources")
+HEADS = ("Question", "Reply", "Thumbs", "Comment", "Agent", "Person", "Email", "When", "Text of the reply", "Sources")
 LONGEST_SHOWN = 300
 _MOST_AGENTS = 200
 
@@ -68,9 +68,9 @@ def _choose_questions() -> Wanted:
     said = st.query_params.get("of", "")
     agents = {"": "All", **show_errors(agent_names)}
     if is_id(said):
-        agents.setdefault(said, "An agent that is gone")
+        agents.setdefault(said, "A deleted agent")
     with filter_line("of", "group", "over", "reply", "thumbs"):
-        words = text_filter("Question", "words", placeholder="Part of it")
+        words = text_filter("Question", "words", placeholder="Part of the question")
         agent = choice_filter("Agent", "of", agents)
         over = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
         outcomes = {"": "Any", **{key.value.lower(): name for key, name in OUTCOMES.items()}}
@@ -180,7 +180,7 @@ def _email_of(question: question_log.LoggedQuestion) -> str:
 
 def in_words(question: question_log.LoggedQuestion) -> str:
     if question.withheld:
-        return "Not shown to you"
+        return "Hidden from you"
     if question.outcome is question_log.Outcome.ANSWERED and question.referenced_sources:
         return f"Answered from {count_text(len(question.referenced_sources), 'source')}"
     return OUTCOMES[question.outcome]
@@ -192,7 +192,7 @@ def _row_of(question: question_log.LoggedQuestion) -> dict[str, object]:
         "Reply": in_words(question),
         "Thumbs": THUMBS[question.feedback] if question.feedback is not None else "",
         "Agent": one_line(question.agent_name),
-        "Who": one_line(question.actor.name),
+        "Person": one_line(question.actor.name),
         "When": time_cell(question.at),
     }
 
@@ -214,10 +214,8 @@ def _line_of(question: question_log.LoggedQuestion) -> tuple[str, ...]:
 
 def retention_in_words(days: int | None) -> str:
     if days is None:
-        return "Words are kept until somebody erases them: no time is set after which they go."
-    return (
-        f"Words are kept for {count_text(days, 'day')}; after that, who asked which agent, when and with what result."
-    )
+        return "The texts have no expiry. They are kept until someone erases them."
+    return f"Texts are kept for {count_text(days, 'day')}. The person, agent, time and result stay in the log."
 
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
@@ -228,11 +226,11 @@ def _retention_days() -> int | None:
 def show_logged_reply(question: question_log.LoggedQuestion) -> None:
     if question.message is None:
         kept = retention_in_words(show_errors(_retention_days))
-        notices.show_warning("The words of this question and its reply were erased.", kept)
+        notices.show_warning("The text of this question and its reply was erased.", kept)
     elif question.withheld:
         notices.show_warning(
-            "This reply isn't shown to you: it rests on a document that you may not read, or that is gone.",
-            "The person who asked sees it as long as they may read all of its documents.",
+            "This reply is hidden: it uses a document that you cannot read or that was deleted.",
+            "The person who asked can see it while they can read all of its documents.",
         )
     elif question.agent_response_text is not None:
         st.html(reply_html(question.agent_response_text, question.referenced_sources, message_id=question.message_id))
@@ -241,7 +239,7 @@ def show_logged_reply(question: question_log.LoggedQuestion) -> None:
     elif question.outcome is question_log.Outcome.RUNNING:
         notices.show_text("The agent is thinking. Open this question again in a moment.")
     else:
-        notices.show_warning("There is no reply.", question.error_message or "")
+        notices.show_warning("No reply.", question.error_message or "")
 
 
 _ADD, _CHOSEN, _NAME, _ADDED = "answers.add", "answers.set", "answers.name", "answers.added"
@@ -258,18 +256,18 @@ def offer_adding(agent: AgentDefinition, question: str) -> None:
         _ask_for_set(agent, question)
     added: tuple[str, str, str] | None = st.session_state.get(_ADDED)
     if added is not None and added[0] == question:
-        notices.show_text(f"It is in the evaluation set {added[2]}. Say there which documents the reply should cite.")
+        notices.show_text(f"Added to the set {added[2]}. Open it to choose the documents that the reply should cite.")
         where = {"agent": str(agent.agent_id), "part": "answers", "set": added[1], "q": question.strip()}
-        notices.show_link("Open it in the set", "agents", **where)
+        notices.show_link("Open evaluation set", "agents", **where)
 
 
 @dialog("Add to an evaluation set", _ADD)
 def _ask_for_set(agent: AgentDefinition, question: str) -> None:
-    notices.show_text("The questions of a set are asked again whenever you like, and their replies are compared.")
+    notices.show_text("You can run an evaluation set at any time and compare the replies.")
     listed = api.client().admin.evaluation_sets.list(agent_id=agent.agent_id, page_size=_MOST_SETS)
     newest = reversed(show_errors(lambda: next(listed.pages()).evaluation_sets))
     sets = {str(one.evaluation_set_id): one_line(one.name) for one in newest}
-    chosen = st.selectbox("Set", [*sets, _NEW], key=_CHOSEN, format_func=lambda key: sets.get(key, "A new set"))
+    chosen = st.selectbox("Set", [*sets, _NEW], key=_CHOSEN, format_func=lambda key: sets.get(key, "New set"))
     if chosen == _NEW:
         st.text_input("Name", f"Questions to {agent.name}"[:200], key=_NAME, max_chars=200)
     offer_submit(_ADD, "Add", action=partial(_add, agent.agent_id, question))
@@ -279,15 +277,15 @@ def _add(agent_id: UUID, question: str) -> None:
     """Add the question to the chosen set or a new set. Questions already in the set stay unchanged."""
     if len(question.strip()) > LONGEST_QUESTION:
         too_long = (
-            f"A set keeps questions of up to {LONGEST_QUESTION:,} characters. Ask this one in fewer, and add that."
+            f"A question in a set can have at most {LONGEST_QUESTION:,} characters. Shorten it, and add it again."
         )
         raise NotYetError(too_long)
     sets = api.client().admin.evaluation_sets
     chosen = str(st.session_state[_CHOSEN])
     if chosen == _NEW:
-        one = sets.create(text_in(_NAME, missing="Give the set a name."), agent_id=agent_id)
+        one = sets.create(text_in(_NAME, missing="Enter a name for the set."), agent_id=agent_id)
     elif (one := by_id(sets.list, chosen)) is None:
-        raise NotYetError("This set has been deleted. Choose another one.")
+        raise NotYetError("This set was deleted. Choose another set.")
     sets.put_judgements(one.evaluation_set_id, [{"question": question}])
     forget_sets()
     st.session_state[_ADDED] = (question, str(one.evaluation_set_id), one_line(one.name))
@@ -299,10 +297,7 @@ _MOST_EXPORTED = 50_000
 _MOST_LINKS = 5
 # Blue, orange and purple, which people with any colour vision tell apart, in both themes.
 _LINES = {"Questions": "#2f7fb8", "Not answered": "#d9730d", "Thumbs down": "#9467bd"}
-_READABLE = (
-    "You see every question. A reply is shown when you may read all documents that it rests on, and is not shown "
-    "otherwise."
-)
+_READABLE = "You can see every question. You can see a reply if you can read all of its documents."
 
 
 def show_questions() -> None:
@@ -314,7 +309,7 @@ def show_questions() -> None:
             "questions.conversation",
             _source_of_log(Wanted(conversation=conversation)),
             row=_row_of,
-            empty=lambda: notices.show_empty("This conversation isn't here.", "Its address is wrong."),
+            empty=lambda: notices.show_empty("This conversation does not exist.", "The URL is wrong."),
             go=lambda chosen: notices.look_at("question", chosen.message_id),
         )
     else:
@@ -357,7 +352,7 @@ def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int)
         y_label="Count",
         height=200,
         stack=False,
-        alt="Questions, those that nothing answered, and replies with thumbs down, over time.",
+        alt="Questions, unanswered questions, and replies with thumbs down, over time.",
     )
 
 
@@ -368,7 +363,7 @@ def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
         row=_row_of,
         empty=partial(_show_none, any_asked=any_asked),
         go=lambda chosen: notices.look_at("question", chosen.message_id),
-        hint="Open a question to see the reply, and to do something about it.",
+        hint="Select a question to see the reply and what to do next.",
     )
     if any_asked:
         about = tuple(wanted)
@@ -378,20 +373,20 @@ def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
 
 def _show_none(*, any_asked: bool) -> None:
     if any_asked:
-        notices.show_empty("No question is like that.", "Take filters away, or look at a longer time.")
+        notices.show_empty("No questions match.", "Clear some filters, or choose a longer period.")
     else:
         notices.show_empty(
-            "Nobody has asked an agent in this time.",
-            "Questions appear here as soon as somebody asks an agent in Chat or by a program, each with its reply, "
-            "its thumbs, and whether anything answered.",
+            "No questions in this period.",
+            "When someone asks an agent in Chat or from a program, the question appears here with its reply "
+            "and feedback.",
         )
-        notices.show_link("Ask one yourself", "chat")
+        notices.show_link("Ask a question", "chat")
 
 
 def _list_unanswered(wanted: Wanted) -> None:
     found, more = show_errors(partial(read_unanswered, wanted))
     if more:
-        notices.show_note("Of the newest 1,000 questions that nothing answered.")
+        notices.show_note("Based on the newest 1,000 unanswered questions.")
     show_pages(
         "questions.unanswered",
         source_of(found, about=(wanted, len(found), found[0].question.message_id if found else None)),
@@ -403,11 +398,11 @@ def _list_unanswered(wanted: Wanted) -> None:
             "Last time": time_cell(one.question.at),
         },
         empty=lambda: notices.show_empty(
-            "Every question of this time was answered.",
-            "Questions whose reply cites no document are counted here by their words, the most asked first.",
+            "Every question in this period was answered.",
+            "Questions whose reply cites no document appear here, most frequent first.",
         ),
         go=lambda chosen: notices.look_at("question", chosen.question.message_id),
-        hint="Open a question to look for the document that is missing.",
+        hint="Select a question to look for the missing document.",
     )
 
 
@@ -434,20 +429,20 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
             "People": one.askers,
         },
         empty=lambda: notices.show_empty(
-            "Nobody has asked an agent in this time."
+            "No questions in this period."
             if by is question_log.RankedBy.AGENT
-            else "Nobody who asked is in a group.",
-            "A person in several groups is counted in each." if by is question_log.RankedBy.GROUP else "",
+            else "None of the people who asked is in a group.",
+            "A person in several groups counts in each group." if by is question_log.RankedBy.GROUP else "",
         ),
         go=narrow,
-        hint="Choose a row to see its questions.",
+        hint="Select a row to see its questions.",
     )
 
 
 def _show_one(address: str) -> None:
     notices.offer_way_back("All questions", *ONE)
     find = partial(by_id, api.client().admin.question_log.query, address)
-    question = require_found(find, "This question isn't in the log.", "Its address is wrong.")
+    question = require_found(find, "This question is not in the log.", "The URL is wrong.")
     words = question.message if question.message is not None else ERASED
     notices.show_heading(
         shorten(one_line(words), LONGEST_SHOWN),
@@ -471,7 +466,7 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
     ids = [str(one) for one in agent.collection_ids] if agent is not None else []
     readable = [one for one in ids if one in names]
     unanswered = question.outcome is question_log.Outcome.UNANSWERED
-    st.subheader("Find the missing document" if unanswered else "What to do", anchor=False)
+    st.subheader("Find the missing document" if unanswered else "Next steps", anchor=False)
     with st.container(horizontal=True, gap="medium"):
         if len(words) <= LONGEST:
             notices.show_link(
@@ -487,7 +482,7 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
             )
         conversation = str(question.conversation_id)
         if _email_of(question) == api.me().email:
-            notices.show_link("Open the conversation", "chat", agent=str(question.agent_id), conversation=conversation)
+            notices.show_link("Open conversation", "chat", agent=str(question.agent_id), conversation=conversation)
         else:
             notices.show_link(
                 "All questions of this conversation", "agents", show="questions", conversation=conversation
@@ -499,6 +494,6 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
         return
     if unanswered and not ids:
         notices.show_warning(
-            "This agent answers from no collection, so it finds nothing.", "Choose one in its settings."
+            "This agent has no collections, so it finds nothing.", "Choose a collection in its settings."
         )
     offer_adding(agent, words)

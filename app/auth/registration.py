@@ -42,7 +42,7 @@ class Registration:
         """Raise ConfigurationError if the settings allow no registration."""
         if not self.settings.client_id and self.settings.api_key is None:
             raise ConfigurationError(
-                "set CARREL_CLIENT_ID and CARREL_CLIENT_SECRET, which an admin gets for the redirect address "
+                "set CARREL_CLIENT_ID and CARREL_CLIENT_SECRET, which an admin gets for the redirect URL "
                 f"{self.redirect_uri}, or an admin's CARREL_API_KEY, with which the workbench registers itself."
             )
 
@@ -57,10 +57,10 @@ class Registration:
         """Replace a refused registration. Raises ConfigurationError if an admin must act, or the service's error."""
         if self.settings.client_id:
             raise ConfigurationError(
-                "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). The person "
-                "who runs Carrel: look on its page OAuth clients for the application with the redirect address "
-                f"{self.redirect_uri}. Approve it, give it a new secret, or create it again; then set both, and start "
-                "the workbench again."
+                "The service does not accept CARREL_CLIENT_ID and CARREL_CLIENT_SECRET. The operator of "
+                f"Carrel must find the application with the redirect URL {self.redirect_uri} on the page "
+                "OAuth clients, and approve it, create a new secret or create the application again. Then "
+                "set both, and restart the workbench."
             )
         with self._lock():
             kept = self._read_stored()

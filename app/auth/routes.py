@@ -99,7 +99,7 @@ _TEN_MINUTES = 600
 _MILLISECONDS = re.compile("[0-9]{13}")
 _LONGEST = int(LONGEST.total_seconds())
 
-NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun more than ten minutes ago."
+NOT_KEPT = "Your browser did not keep the cookie of this sign-in, or the sign-in started more than ten minutes ago."
 
 
 class SignIn:
@@ -138,7 +138,7 @@ class SignIn:
             asked = self._application.check_client().authorization_request(max_age=max_age)
         except CarrelError as error:
             _log.warning("Nobody can sign in: %s", error)
-            return notice("Nobody can sign in just now", str(error), again=_way_in(back), status=502)
+            return notice("Sign-in is not available right now", str(error), again=_way_in(back), status=502)
         self._sessions.begin(asked, browser=browser, back=back)
         response = _not_kept(RedirectResponse(asked.url, 303))
         self._set(response, self._browser_cookie, browser, seconds=_TEN_MINUTES)
@@ -149,18 +149,18 @@ class SignIn:
         browser = request.cookies.get(self._browser_cookie, "")
         pending = self._sessions.take(request.query_params.get("state", ""), browser=browser)
         if pending is None:
-            return notice("This sign-in can't be finished", NOT_KEPT, again="/", status=400)
+            return notice("This sign-in cannot be completed", NOT_KEPT, again="/", status=400)
         again = _way_in(pending.back)
         try:
             tokens = self._application.client().exchange(str(request.url.query), pending.request)
             cookie = self._begin_session(tokens)
         except AccessDeniedError:
-            return notice("You weren't signed in", "You said no, and nothing was done.", again=again, status=403)
+            return notice("You are not signed in", "You declined, so nothing changed.", again=again, status=403)
         except (CallbackError, AuthorizationError, InvalidGrantError) as error:
-            return notice("This sign-in can't be finished", str(error), again=again, status=400)
+            return notice("This sign-in cannot be completed", str(error), again=again, status=400)
         except CarrelError as error:
             _log.warning("A sign-in failed: %s", error)
-            return notice("Signing in failed", str(error), again=again, status=502)
+            return notice("Sign-in failed", str(error), again=again, status=502)
         self._drop(request)
         response = _not_kept(RedirectResponse(pending.back, 303))
         self._set(response, self.cookie, cookie, seconds=_LONGEST)
@@ -171,7 +171,7 @@ class SignIn:
     def end(self, request: Request) -> Response:
         """End the session and revoke its tokens (RFC 7009). Other sites must not sign people out: else ask first."""
         if not self._is_meant(request):
-            asked = "Another page may have asked for this."
+            asked = "Another website may have requested this."
             return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
         self._drop(request)
         response = _not_kept(RedirectResponse("/", 303))

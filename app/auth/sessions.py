@@ -79,7 +79,7 @@ def _decode(text: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        msg = "CARREL_APP_SECRET_KEY must be 32 random bytes in base64url, such as `openssl rand -base64 32` makes."
+        msg = "CARREL_APP_SECRET_KEY must be 32 random bytes in base64url. Create a key with: openssl rand -base64 32"
         raise ValueError(msg)
     return key
 

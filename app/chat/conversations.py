@@ -274,24 +274,24 @@ def show_reply(
                     st.code(reply_markdown(text, message.referenced_sources), language="markdown", wrap_lines=True)
             show_failure(about)
         case MessageStatus.WITHHELD:
-            show_warning(message.error_message or "This reply is withheld.")
+            show_warning(message.error_message or "This reply is hidden.")
             _offer_again(message, ask_again)
         case MessageStatus.FAILED:
-            show_problem(message.error_message or "There is no reply.")
+            show_problem(message.error_message or "No reply.")
             _offer_again(message, ask_again)
         case MessageStatus.RUNNING:
-            waits = "Waits until the reply above is there." if is_own else "The reply isn't there yet. Reload the page."
+            waits = "Waiting for the reply above." if is_own else "The reply is not complete yet. Reload the page."
             st.html(f'<p class="carrel-facts" role="status">{waits}</p>')
 
 
 def show_growing_reply(following: ReplyReader, *, ended: Callable[[], None]) -> None:
     """Show an unfinished reply. At the end `ended` is called and the page is drawn again."""
     if following.left:
-        show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
-        offer_action("Watch again", ended, key="chat.again")
+        show_warning("You stopped watching. The agent continues, and its reply will appear in this conversation.")
+        offer_action("Show progress", ended, key="chat.again")
     elif following.ended and following.problem is not None:
         problem_of(following.problem).show()
-        show_warning("The agent continues, and the conversation will have the reply.")
+        show_warning("The agent continues, and its reply will appear in this conversation.")
         offer_action("Refresh", ended, key="chat.again")
     else:
         _watch(following, ended)
@@ -334,7 +334,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
         label_visibility="collapsed",
     )
     shared, label = which == _SHARED or None, "Search conversations"
-    empty = "No conversation is shared with you." if shared else "Your conversations will be listed here."
+    empty = "No conversations are shared with you." if shared else "Your conversations will appear here."
     words = st.text_input(
         label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
     ).strip()
@@ -343,7 +343,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
         _KEY,
         pages_of(lambda at: listed(**at), about=(words, which), size=_LISTED),
         each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
-        empty=lambda: show_text("No conversation has all of these words." if words else empty),
+        empty=lambda: show_text("No conversations contain all of these words." if words else empty),
     )
 
 
@@ -354,7 +354,7 @@ def show_rename(conversation: Conversation) -> None:
 
 
 def _rename(conversation: Conversation) -> None:
-    title = text_in("chat.title", missing="Give the conversation a title.")
+    title = text_in("chat.title", missing="Enter a title.")
     person_client().conversations.rename(conversation.conversation_id, title)
     forget_conversations()
 
@@ -362,7 +362,7 @@ def _rename(conversation: Conversation) -> None:
 @dialog("Share", SHARE)
 def show_share(conversation: Conversation) -> None:
     readers = st.multiselect(
-        "People who may read it",
+        "Share with",
         conversation.shared_with or [],
         default=conversation.shared_with,
         key="chat.readers",
@@ -370,8 +370,8 @@ def show_share(conversation: Conversation) -> None:
         placeholder="name@example.com",
     )
     show_text(
-        f"They see all questions, and the replies whose sources they may read. Only people who may use "
-        f"{one_line(conversation.agent_name)} can open it."
+        "They can see all questions, and the replies whose sources they can read. Only people with access to "
+        f"{one_line(conversation.agent_name)} can open the conversation."
     )
     offer_submit(SHARE, "Save", action=partial(_share, conversation, readers))
 
@@ -453,7 +453,7 @@ class Asked:
             return
         last = transcript.messages[-1] if transcript and transcript.messages else None
         if last is None or last.status is MessageStatus.RUNNING:
-            self.problem = Problem("This answer can't be shown.", ("The conversation may be gone. Ask again.",))
+            self.problem = Problem("This answer is not available.", ("Its conversation may be deleted. Ask again.",))
         self.message = last
 
 
@@ -500,7 +500,7 @@ def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
         if asked is not None and asked.text == text:
             _show_answer(asked, is_busy)
         else:
-            title = f"Get an answer from {label(agent.name)}"
+            title = f"Answer with {label(agent.name)}"
             offer_action(title, _ask, agent, text, key="agent_answer.ask", icon="forum", kind="tertiary")
 
 

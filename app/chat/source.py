@@ -19,8 +19,8 @@ from carrel.wire.conversations import GetConversationResponse
 from carrel.wire.replies import ReferencedSource
 from carrel.wire.search import TextSpan
 
-_GONE = "This document is gone, or you may not read it any more."
-_NO_REPLY = "This reply can't be shown any more. Reload the page."
+_GONE = "This document was deleted, or you can no longer read it."
+_NO_REPLY = "This reply is no longer available. Reload the page."
 
 
 @st.fragment

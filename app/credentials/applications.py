@@ -55,9 +55,9 @@ def addresses_in(text: str) -> list[str]:
 def problems_with(addresses: Sequence[str]) -> list[str]:
     """Return a sentence for each problem with the redirect addresses; empty if the service will accept all."""
     if not addresses:
-        return ["Give at least one redirect address: where people are sent back to when they have signed in."]
+        return ["Enter at least one redirect URL. People return to it after they sign in."]
     if len(addresses) > MOST_ADDRESSES:
-        return [f"An application has at most {MOST_ADDRESSES} redirect addresses; these are {len(addresses)}."]
+        return [f"Enter at most {MOST_ADDRESSES} redirect URLs. There are {len(addresses)}."]
     return [f"{address} {wrong}." for address in addresses if (wrong := _wrong(address))]
 
 
@@ -68,8 +68,8 @@ def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
         return APPLICATION_SCOPES[ApiScope(scope)]
     return Meaning(
         scope_named(scope),
-        "Send messages to this one agent, as the person, and read its answers.",
-        "Answers quote documents that the person may read.",
+        "Send messages to this agent as the person, and read its answers.",
+        "Answers quote documents that the person can read.",
     )
 
 
@@ -85,7 +85,7 @@ def _wrong(address: str) -> str:
 
 NEW, EDIT = "new_client", "edit_client"
 _FIELDS = "client"
-AUDIENCES = {OAuthAudience.API: "The API", OAuthAudience.MCP: "The endpoint for agents, /mcp"}
+AUDIENCES = {OAuthAudience.API: "The API", OAuthAudience.MCP: "The MCP endpoint, /mcp"}
 
 
 def open_edit(client: OAuthClient) -> None:
@@ -100,40 +100,40 @@ def open_new() -> None:
 
 @dialog("New application", NEW, width="large")
 def show_new() -> None:
-    show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
+    show_text("Carrel approves it immediately. It can act only for people who allow it.")
     _ask()
     audience = st.radio(
-        "It calls",
+        "API",
         list(AUDIENCES),
         format_func=AUDIENCES.__getitem__,
         key="client.audience",
-        help="Its tokens work there and nowhere else. This can't be changed afterwards. At /mcp, Administer lets it "
-        "see who can read a document, and why, and do nothing else.",
+        help="Tokens work only there. You cannot change this later. At /mcp, Administer lets the application see "
+        "who can read a document and why, and nothing else.",
     )
     if audience is OAuthAudience.API:
-        show_text("It keeps a secret on its server: the API takes no application without one. /mcp does.")
+        show_text("The API requires an application to keep a secret on its server. /mcp does not.")
     else:
         st.checkbox(
-            "It keeps no secret",
+            "The application keeps no secret",
             key="client.public",
-            help="For what runs on people's own machines, as editors and desktop assistants do.",
+            help="For applications on people's computers, such as editors and desktop assistants.",
         )
     offer_submit(NEW, "Create", action=_create)
 
 
-@dialog("Edit the application", EDIT, width="large")
+@dialog("Edit application", EDIT, width="large")
 def show_edit(client: OAuthClient) -> None:
     client = keep_opened(EDIT, client)
-    show_text("What is taken away here stops at once, for those who allowed it before, too.")
+    show_text("If you remove a scope, people who allowed it lose it immediately.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, client))
 
 
 def secret_of(client_id: UUID, value: str) -> Secret:
     return Secret(
-        "The application's secret",
+        "Client secret",
         value,
-        hint="The application needs it together with its id. Keep it on its server, never in a browser or an app.",
+        hint="The application needs this and the client id. Keep it on a server, never in a browser or an app.",
         command=f"CLIENT_ID={client_id}\nCLIENT_SECRET={value}",
     )
 
@@ -146,35 +146,35 @@ def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
 
 
 def _ask() -> None:
-    st.text_input("Name", key="client.name", max_chars=200, placeholder="As people will be asked to allow it")
+    st.text_input("Name", key="client.name", max_chars=200, placeholder="People see it when they allow it")
     st.text_area(
-        "Redirect addresses, one a line",
+        "Redirect URLs, one per line",
         key="client.addresses",
         placeholder="https://app.example.com/callback",
-        help="Where people are sent back to. They are compared character by character.",
+        help="Where people return after signing in. Carrel compares these URLs character by character.",
     )
     ask_scopes(_FIELDS, APPLICATION_SCOPES)
     names = show_errors(api.agent_names)
     options = list(dict.fromkeys([*st.session_state["client.agents"], *names]))
     st.multiselect(
-        "Message these agents alone",
+        "Message only these agents",
         options,
         key="client.agents",
         format_func=lambda agent: f"{one_line(names.get(agent, 'An agent'))} · …{agent[-4:]}",
-        placeholder="Choose agents" if options else "There is no agent yet",
+        placeholder="Choose agents" if options else "There are no agents yet",
     )
 
 
 def _read_fields() -> tuple[str, list[str], list[str]]:
     state = st.session_state
-    unnamed = "Give it a name: people read it when they are asked to allow it something."
+    unnamed = "Enter a name. People see it when they allow the application."
     name, addresses = text_in("client.name", missing=unnamed), addresses_in(str(state["client.addresses"] or ""))
     if wrong := problems_with(addresses):
         raise NotYetError(" ".join(wrong))
     scopes = [scope.value for scope in get_scopes(_FIELDS, APPLICATION_SCOPES)]
     scopes += [f"{ONE_AGENT}{agent}" for agent in state["client.agents"]]
     if not scopes:
-        raise NotYetError("Choose what it may ask people for.")
+        raise NotYetError("Choose at least one scope.")
     return name, addresses, scopes
 
 
@@ -203,7 +203,7 @@ def _update(client: OAuthClient) -> None:
 
 def show_consents(client: OAuthClient | None = None) -> None:
     """Show people's consents to all applications, or to `client`, with buttons for an admin to withdraw them."""
-    st.header("Connected for people", anchor=False)
+    st.header("Consents", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
     nobody: list[bool] = []
@@ -212,9 +212,9 @@ def show_consents(client: OAuthClient | None = None) -> None:
     def show_none() -> None:
         nobody.append(True)
         if email is not None:
-            show_empty("This person has allowed no application anything.")
+            show_empty("This person has not allowed any application.")
             return
-        show_empty("Nobody has allowed anything yet.", "People are asked when an application first sends them here.")
+        show_empty("No consents yet.", "People are asked when an application first sends them here.")
 
     chosen = show_pages(
         CONSENTS,
@@ -224,15 +224,15 @@ def show_consents(client: OAuthClient | None = None) -> None:
         ),
         row=partial(_row, names=show_errors(api.agent_names), with_client=client is None),
         empty=show_none,
-        columns=dict.fromkeys(("Application", "May", "Narrowed to"), st.column_config.TextColumn(width="small")),
-        hint="Choose a row to withdraw what the person allowed.",
+        columns=dict.fromkeys(("Application", "Scopes", "Limited to"), st.column_config.TextColumn(width="small")),
+        hint="Select a row to withdraw the consent.",
     )
-    if chosen is not None and st.button("Withdraw it", key="consent.withdraw"):
+    if chosen is not None and st.button("Withdraw …", key="consent.withdraw"):
         confirm(
             "Withdraw this consent?",
-            f"“{chosen.application_name}” does nothing for {chosen.person_name} ({chosen.email}) from the next request "
-            "on. They can allow it again.",
-            doing="Withdraw it",
+            f"“{chosen.application_name}” can no longer act for {chosen.person_name} ({chosen.email}), "
+            "effective immediately. They can allow it again.",
+            doing="Withdraw",
             action=partial(clients.withdraw_consents, chosen.client_id, email=chosen.email),
             then=clear_caches,
         )
@@ -241,11 +241,11 @@ def show_consents(client: OAuthClient | None = None) -> None:
 
 
 def _offer_withdrawal_for_all(client: OAuthClient) -> None:
-    if st.button("Withdraw all", key="consents.withdraw", icon=":material/link_off:"):
+    if st.button("Withdraw all …", key="consents.withdraw", icon=":material/link_off:"):
         confirm(
-            "Withdraw it for everybody?",
-            f"“{client.name}” does nothing for anybody from the next request on. People can allow it again: to prevent "
-            "that, delete the application, or take its host away.",
+            "Withdraw it for everyone?",
+            f"“{client.name}” can no longer act for anyone, effective immediately. People can allow it again. "
+            "To prevent this, delete the application or remove its host.",
             doing="Withdraw all",
             action=partial(api.client().admin.oauth_clients.withdraw_consents, client.client_id),
             then=clear_caches,
@@ -253,32 +253,32 @@ def _offer_withdrawal_for_all(client: OAuthClient) -> None:
 
 
 def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
-    narrowed_to = "not narrowed" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
+    narrowed_to = "not limited" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
     return {
         "Person": f"{one_line(consent.person_name)} ({consent.email})",
         **({"Application": one_line(consent.application_name)} if with_client else {}),
-        "May": one_line(scopes_named(consent.scopes, agents=names)),
-        "Narrowed to": one_line(narrowed_to) or "collections that are gone",
+        "Scopes": one_line(scopes_named(consent.scopes, agents=names)),
+        "Limited to": one_line(narrowed_to) or "deleted collections",
         "Allowed": time_cell(consent.granted_at),
         "Last used": time_cell(consent.last_used_at),
     }
 
 
 def show_hosts() -> None:
-    st.header("Hosts of agents", anchor=False)
+    st.header("Hosts of assistants", anchor=False)
     show_text(
-        "Well-known agents describe themselves at an address of their maker's. Allowing its host lets your people "
-        "connect the agents described there to /mcp, as themselves and with what they allow."
+        "Assistants such as Claude identify themselves by a URL. Allow its host, and people in your "
+        "organization can connect that assistant to their own documents."
     )
     allowed = show_errors(organization).client_document_hosts
-    text = st.text_area("Allowed hosts, one a line", "\n".join(allowed), key="hosts", placeholder="claude.ai")
+    text = st.text_area("Allowed hosts, one per line", "\n".join(allowed), key="hosts", placeholder="claude.ai")
     hosts = sorted({line.lower() for line in addresses_in(text)})
     if hosts != sorted(allowed) and st.button("Save", key="hosts.save", type="primary"):
         confirm(
             "Change the allowed hosts?",
-            "People can connect the agents of the hosts in the list. Agents of hosts that are no longer in it stop at "
-            "once, and what people allowed them is forgotten.",
-            doing="Change them",
+            "People can connect assistants of these hosts. Assistants of removed hosts stop immediately, and "
+            "their consents are deleted.",
+            doing="Change",
             action=partial(_change, set(hosts) - set(allowed), set(allowed) - set(hosts)),
         )
 

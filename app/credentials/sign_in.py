@@ -14,18 +14,18 @@ from carrel.wire.organization import Organization
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
 
 NEW, EDIT = "new_provider", "edit_provider"
-CLAIMS = {GroupsClaim.NONE: "None: groups are kept here", GroupsClaim.GROUPS: "groups", GroupsClaim.ROLES: "roles"}
+CLAIMS = {GroupsClaim.NONE: "None: groups are managed here", GroupsClaim.GROUPS: "groups", GroupsClaim.ROLES: "roles"}
 CONFIRMING = (
-    "A domain counts once it is confirmed to be your organization's. Where Carrel has one organization, that is at "
-    "once; where it has several, those who run the service confirm it, and the provider shows until then that it waits."
+    "Carrel uses a domain when it is confirmed as your organization's. With a single organization, this is "
+    "immediate. With several, the operator of the service confirms it; the provider shows that it waits."
 )
 _FLAGS = {
     "trust_addresses": (
-        "Trust its addresses though its tokens don't say they are verified",
-        "Microsoft Entra ID never says it. Only for an issuer whose accounts are all your organization's.",
+        "Trust email addresses that are not marked as verified",
+        "Microsoft Entra ID never marks them. Use this only if all accounts of the issuer belong to your organization.",
     ),
-    "create_accounts": ("Make an account at somebody's first sign-in", "It has no rights but those of its groups."),
-    "sign_out_there": ("Sign people out there, too, when they sign out here", ""),
+    "create_accounts": ("Create an account at the first sign-in", "A new account has only the access of its groups."),
+    "sign_out_there": ("Sign people out at the provider when they sign out here", ""),
 }
 
 
@@ -41,16 +41,16 @@ def open_edit(provider: SignInProvider) -> None:
 
 @dialog("New sign-in provider", NEW, width="large")
 def show_new() -> None:
-    show_text("People of these domains can then sign in with it. Passwords that people have here go on working.")
+    show_text("People of these domains can then sign in with this provider. Existing passwords keep working.")
     st.text_input("Issuer", key="provider.issuer", max_chars=2048, placeholder="https://login.example.com")
     _ask()
     offer_submit(NEW, "Add", action=_create)
 
 
-@dialog("Change the sign-in provider", EDIT, width="large")
+@dialog("Change sign-in provider", EDIT, width="large")
 def show_edit(provider: SignInProvider) -> None:
     provider = keep_opened(EDIT, provider)
-    show_text(f"Its issuer stays {provider.issuer}. Without a client secret here, the one that is kept stays.")
+    show_text(f"The issuer stays {provider.issuer}. Leave the client secret empty to keep the current secret.")
     _ask()
     offer_submit(EDIT, "Save", action=partial(_update, provider))
 
@@ -69,18 +69,16 @@ def _fill(provider: SignInProvider | None) -> None:
 
 
 def _ask() -> None:
-    st.text_input("Name on the button", key="provider.name", max_chars=200, placeholder="Microsoft")
+    st.text_input("Button label", key="provider.name", max_chars=200, placeholder="Microsoft")
     st.text_input("Client id", key="provider.client_id", max_chars=255)
     st.text_input("Client secret", key="provider.secret", type="password", max_chars=1024)
+    st.text_area("Email domains, one per line", key="provider.domains", placeholder="example.com", help=CONFIRMING)
     st.text_area(
-        "Domains of its addresses, one a line", key="provider.domains", placeholder="example.com", help=CONFIRMING
-    )
-    st.text_area(
-        "Other audiences of its tokens, one a line",
+        "Additional audiences, one per line",
         key="provider.audiences",
-        help="Some providers name more applications in a token (aud). Without a line here such a token is refused.",
+        help="Some providers name other applications in a token (aud). Carrel refuses names that are not listed here.",
     )
-    st.selectbox("Claim that names groups", list(CLAIMS), key="provider.groups", format_func=CLAIMS.__getitem__)
+    st.selectbox("Groups claim", list(CLAIMS), key="provider.groups", format_func=CLAIMS.__getitem__)
     for flag, (label, hint) in _FLAGS.items():
         st.checkbox(label, key=f"provider.{flag}", help=hint or None)
 
@@ -88,10 +86,10 @@ def _ask() -> None:
 def _read_fields() -> dict[str, Any]:
     state = st.session_state
     return {
-        "name": text_in("provider.name", missing="Give the name on the button."),
-        "client_id": text_in("provider.client_id", missing="Give the client id."),
+        "name": text_in("provider.name", missing="Enter the button label."),
+        "client_id": text_in("provider.client_id", missing="Enter the client id."),
         "client_secret": text_in("provider.secret"),
-        "domains": text_in("provider.domains", missing="Give at least one domain.").split(),
+        "domains": text_in("provider.domains", missing="Enter at least one domain.").split(),
         "accepted_audiences": text_in("provider.audiences").split(),
         "groups_claim": state["provider.groups"],
         **{flag: bool(state[f"provider.{flag}"]) for flag in _FLAGS},
@@ -99,10 +97,10 @@ def _read_fields() -> dict[str, Any]:
 
 
 def _create() -> None:
-    unnamed = "Give the issuer: the address at which the provider describes itself."
+    unnamed = "Enter the issuer: the URL at which the provider publishes its configuration."
     values, issuer = _read_fields(), text_in("provider.issuer", missing=unnamed)
     if not values["client_secret"]:
-        raise NotYetError("Give the client secret.")
+        raise NotYetError("Enter the client secret.")
     api.client().admin.sign_in_providers.create(values.pop("name"), issuer=issuer, **values)
 
 
@@ -114,20 +112,20 @@ def _update(provider: SignInProvider) -> None:
 POLICIES = {
     SecondFactorPolicy.NOBODY: "Nobody",
     SecondFactorPolicy.ADMINS: "Admins",
-    SecondFactorPolicy.EVERYBODY: "Everybody",
+    SecondFactorPolicy.EVERYBODY: "Everyone",
 }
 
 
 def show_policy(organization: Organization) -> None:
     st.subheader("Second factor", anchor=False)
     show_text(
-        "Who signs in with a password that is kept here can set up a second factor: a code of an app on the phone, or "
-        "a passkey, which also signs in without the password. Who must have one, and has neither, sets one up at the "
-        "next sign-in. Sign-ins by another provider are not asked again."
+        "People who sign in with a Carrel password can set up a second factor: a code from an authenticator "
+        "app, or a passkey, which also replaces the password. People who need a second factor set it up at "
+        "their next sign-in. Carrel does not ask for it after a sign-in at a provider."
     )
     options = list(POLICIES)
     chosen = st.selectbox(
-        "Who must have one",
+        "Required for",
         options,
         index=options.index(organization.second_factor),
         format_func=POLICIES.__getitem__,
@@ -135,11 +133,11 @@ def show_policy(organization: Organization) -> None:
     )
     if chosen is not organization.second_factor and st.button("Save", key="second_factor.save", type="primary"):
         confirm(
-            "Change who must have a second factor?",
-            "Who set one up is asked for it still. Nobody else is."
+            "Change who needs a second factor?",
+            "People who set up a second factor still need it. Nobody else does."
             if chosen is SecondFactorPolicy.NOBODY
-            else "Who must have one, and has none, sets it up at the next sign-in, and gets nothing before.",
-            doing="Change it",
+            else "People who need a second factor and have none must set it up at their next sign-in.",
+            doing="Change",
             action=partial(api.client().admin.organization.update, second_factor=chosen, version=organization.version),
         )
 
@@ -148,18 +146,18 @@ def show_passwords(organization: Organization) -> None:
     st.subheader("Passwords", anchor=False)
     on = organization.passwords_enabled
     show_text(
-        "People sign in with a password or passkey, or at a sign-in provider."
+        "People sign in with a password, a passkey or a sign-in provider."
         if on
-        else "Passwords are off: people sign in at a sign-in provider alone. If the provider fails, the people who run "
-        "the service let you in: python -m service user set-password --email … --allow-passwords"
+        else "Passwords are off: people sign in only with a sign-in provider. If the provider fails, the operator "
+        "of the service can let you in: python -m service user set-password --email … --allow-passwords"
     )
-    if st.button("Switch passwords off" if on else "Allow passwords", key="passwords"):
+    if st.button("Turn off passwords" if on else "Allow passwords", key="passwords"):
         update = api.client().admin.organization.update
         confirm(
-            "Switch passwords off?" if on else "Allow passwords?",
-            "Browsers that signed in with a password or passkey are signed out, yours too. Applications stay connected."
+            "Turn off passwords?" if on else "Allow passwords?",
+            "This signs out browsers that used a password or passkey, including yours. Applications stay connected."
             if on
-            else "People can sign in with the passwords and passkeys that they had before.",
-            doing="Switch off" if on else "Allow",
+            else "People can sign in with their previous passwords and passkeys.",
+            doing="Turn off" if on else "Allow",
             action=partial(update, passwords_enabled=not on, version=organization.version),
         )

@@ -47,7 +47,7 @@ EXPIRIES: Mapping[str, str] = {
     WITHOUT_END: "Never",
 }
 STATUSES: Mapping[CredentialStatus, str] = {
-    CredentialStatus.ACTIVE: "Works",
+    CredentialStatus.ACTIVE: "Active",
     CredentialStatus.EXPIRED: "Expired",
     CredentialStatus.REVOKED: "Revoked",
 }
@@ -230,20 +230,20 @@ def show_credential(
     notices.show_table([*facts, *times], named=True)
     successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
     if successor is not None:
-        made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
-        said, todo = ", and is in use.", "Nothing has used this one since: revoke it."
+        made = f"A new {kind} with this name, …{successor.hint}, was created {ago(successor.created_at)}"
+        said, todo = " and is in use.", f"The old {kind} is unused since then. Revoke it."
         if successor.last_used_at is None:
-            said, todo = ", and is not used yet.", "Give it to the program, and revoke this one once it is used."
+            said, todo = " and is not used yet.", "Give it to the program, and revoke the old one when it is used."
         elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
-            said, todo = ", but this one was used after it.", "Find what still uses this one, then revoke it."
+            said, todo = f", but the old {kind} was used after it.", "Find the program that uses it, then revoke it."
         notices.show_warning(f"{made}{said}", todo)
-    if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
+    if one.status is CredentialStatus.ACTIVE and st.button("Revoke …", key="revoke", icon=":material/block:"):
         ask_revoking(one, kind, revoke, then=then)
 
 
 def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object], *, then: Callable[[], object]) -> None:
-    said = f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone."
-    confirm(f"Revoke this {kind}?", said, doing="Revoke it", action=revoke, then=then)
+    said = f"“{one.name}” (…{one.hint}) stops working immediately. This can't be undone."
+    confirm(f"Revoke this {kind}?", said, doing="Revoke", action=revoke, then=then)
 
 
 MINT = "mint"
@@ -253,8 +253,8 @@ _MOST_NAMED = 8
 @dialog("Create token", MINT, width="medium")
 def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
-    notices.show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
-    st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
+    notices.show_text(f"A program with this token acts as {account.display_name} ({account.email}).")
+    st.text_input("Name", key="mint.name", max_chars=200, placeholder="For example: Intranet, production")
     st.text_input("Description (optional)", key="mint.description", max_chars=10_000)
     scopes = ask_scopes("mint", TOKEN_SCOPES)
     ask_expiry("mint")
@@ -262,16 +262,16 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
         with st.container(border=True):
             _show_reach(show_errors(lambda: preview(account.service_account_id, tuple(scopes))))
     else:
-        notices.show_text("Choose what it may do, and see here how far it would reach.")
+        notices.show_text("Choose scopes to see what the token can access.")
     offer_submit(MINT, "Create", action=partial(mint, account, done=done))
 
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Create the token described in the dialog's fields and show its value. A double click creates a single token."""
-    unnamed = "Give the token a name, by which it is known when it is to be replaced or revoked."
+    unnamed = "Enter a name for the token."
     name, scopes = text_in("mint.name", missing=unnamed), get_scopes("mint", TOKEN_SCOPES)
     if not scopes:
-        raise NotYetError("Choose what the token may do: one that may do nothing is of no use.")
+        raise NotYetError("Choose at least one scope.")
     minted = api.client().admin.service_account_tokens.mint(
         account.service_account_id,
         name,
@@ -279,13 +279,13 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
         scopes=scopes,
         expires_at=get_expiry("mint") or NEVER,
     )
-    hold_credential("The new token", minted.token, scopes)
+    hold_credential("New token", minted.token, scopes)
     done()
 
 
 def hold_credential(title: str, value: str, scopes: Collection[str]) -> None:
     """Hold a new credential, with a command line to try, until the page has shown it once."""
-    hint = "This line tries it, from wherever the service can be reached:"
+    hint = "Test it with this command on a machine that can reach the service:"
     hold_secret(Secret(title, value, hint=hint, command=curl_line(value, scopes, base_url=settings().base_url)))
 
 
@@ -324,11 +324,11 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
     if choice == ON_DATE:
         today = datetime.now(browser_zone()).date()
         st.session_state.setdefault(f"{name}.day", today + timedelta(days=180))
-        st.date_input(f"It works until the end of (in {browser_zone()})", min_value=today, key=f"{name}.day")
+        st.date_input(f"Last valid day (in {browser_zone()})", min_value=today, key=f"{name}.day")
     if choice == WITHOUT_END:
         notices.show_warning(
-            "Anyone who finds it can use it, at any time. Prefer an end, and replace it before.",
-            "Choose this only where nobody can replace it, and look at when it was last used.",
+            "Anyone who finds it can use it at any time. Prefer an expiry date, and replace it in time.",
+            "Choose this only if nobody can replace the credential, and check when it was last used.",
         )
 
 
@@ -354,10 +354,10 @@ def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
         ("Documents it can change", f"{reach.editable_document_count:,}"),
         ("Collections", _name_resources(collections, reach.collection_count)),
         ("Agents", _name_resources(agents, reach.agent_count)),
-        ("Documents that agents quote to it", f"{reach.agent_document_count:,}"),
+        ("Documents that agents can quote to it", f"{reach.agent_document_count:,}"),
         ("It can", calls_in_words(reach.endpoints) or "nothing"),
     ]
-    notices.show_text("As things are now, it reaches:")
+    notices.show_text("Current reach of the token:")
     notices.show_table(rows, named=True)
 
 
@@ -374,9 +374,9 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     if not (soon := select_ending_soon(tokens)):
         return
     expire = f"{count_text(len(soon), 'token')} will expire within 14 days"
-    notices.show_warning(f"{expire}. Open it, and create the next one.")
+    notices.show_warning(f"{expire}. Open each token and create its replacement.")
     for token in soon[:_SHOWN_ENDING]:
-        said = f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends(token.expires_at, in_words=moment)}"
+        said = f"{token.name} (…{token.hint}) expires {ends(token.expires_at)} ({moment(token.expires_at)})"
         account = str(token.service_account_id)
         notices.show_link(said, "service_accounts", account=account, token=str(token.token_id))
 
@@ -391,12 +391,12 @@ def show_tokens(account: ServiceAccount) -> None:
         row=lambda token: {
             "Name": one_line(token.name),
             "Ends in": f"…{token.hint}",
-            "May": scopes_named(token.scopes),
+            "Scopes": scopes_named(token.scopes),
             "Status": STATUSES[token.status],
             "Last used": ago(token.last_used_at),
             "Expires": end_noted(token),
         },
-        empty=lambda: notices.show_empty("It has no token yet.", "Create one, and give it to the program."),
+        empty=lambda: notices.show_empty("No tokens yet.", "Create a token, and give it to the program."),
         go=lambda chosen: notices.look_at("token", chosen.token_id),
     )
 
@@ -404,9 +404,9 @@ def show_tokens(account: ServiceAccount) -> None:
 def show_token(account: ServiceAccount, token_id: str) -> None:
     notices.offer_way_back("All its tokens", "token")
     find = partial(token_of, token_id, account.service_account_id)
-    token = require_found(find, "There is no such token of this account.")
+    token = require_found(find, "This token does not exist.")
     about = [("Description", token.description)] if token.description else []
-    facts = [("May", scopes_named(token.scopes)), *about]
+    facts = [("Scopes", scopes_named(token.scopes)), *about]
     if token.status is not CredentialStatus.REVOKED:
         label, is_off = "New token with the same scopes", not show_errors(organization).service_accounts_enabled
         again = partial(open_mint, str(token.service_account_id), token)

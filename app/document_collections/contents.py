@@ -146,15 +146,15 @@ def show_outcomes() -> None:
     unchanged = sum(one.left for one in outcomes)
     if len(outcomes) < of:
         left = f"{of - len(outcomes):,} of {count_text(of, 'document')}"
-        show_warning(f"Interrupted: {left} were not begun. Try them again.")
+        show_warning(f"Interrupted. {left} were not started. Try again.")
     if failed:
         others = "The others are done." if len(failed) < len(outcomes) else ""
         show_problem(f"{count_of(len(failed), len(outcomes), 'document')} failed.", *filter(None, [others]))
-        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
+        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Reason"))
     elif done := len(outcomes) - unchanged:
         show_text(f"Done: {count_text(done, 'document')}.")
     if unchanged:
-        show_text(f"Already in it, and left as it is: {count_text(unchanged, 'document')}.")
+        show_text(f"Already in the collection, and unchanged: {count_text(unchanged, 'document')}.")
 
 
 MOST_FIELDS = 200
@@ -163,7 +163,7 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 
 def ask_for_fields(key: str) -> None:
     """Show inputs for fields and an extra empty line. An editable table would lose letters typed during a redraw."""
-    show_text("Fields that its documents may have; searches can be narrowed by them. You can change them later.")
+    show_text("Searches can filter by these fields. You can change them later.")
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
         visibility = "visible" if number == 0 else "collapsed"
@@ -184,7 +184,7 @@ def read_fields(key: str) -> list[SchemaField]:
 def ask_for_values(collection: DocumentCollection, key: str) -> dict[str, str] | None:
     """Show fields for values, with each problem below its field. Return the values; None if any is wrong."""
     if fields := collection.custom_metadata_schema.fields:
-        show_text("Values of the collection's fields; leave empty what isn't known.")
+        show_text("Values of the collection's fields. Leave unknown values empty.")
     written = {
         field.name: _ask_for_value(field, f"{key}.{collection.document_collection_id}.{number}")
         for number, field in enumerate(fields)
@@ -273,7 +273,7 @@ def _begin_again(collection: DocumentCollection) -> None:
 
 
 def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:
-    query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
+    query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="Part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
     found = show_errors(lambda: _find_matches(query)) if query else {}
     named.update(found)
@@ -284,15 +284,15 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:
         "Documents to add",
         options,
         key=_CHOSEN,
-        format_func=lambda one: f"{named[one]} · already in it" if one in inside else named[one],
-        placeholder="Choose among those found" if options else "None yet: type a part of a name above",
+        format_func=lambda one: f"{named[one]} · already in the collection" if one in inside else named[one],
+        placeholder="Select documents" if options else "Type part of a name above",
         disabled=not options,
         filter_mode=None,
     )
     if query and not found:
-        show_text("No document that you may read has this in its name.")
+        show_text("No document you can read has this text in its name.")
     if any(one in inside for one in picked):
-        show_text("Documents that are already in it stay as they are. Change their values under Documents.")
+        show_text("Documents already in the collection do not change. Edit their values under Documents.")
     return picked, named
 
 

@@ -30,9 +30,9 @@ def show_fields(collection: DocumentCollection) -> None:
     st.subheader("Fields", anchor=False)
     if fields := collection.custom_metadata_schema.fields:
         rows = [(one.name, type_in_words(one.type), "Yes" if one.required else "No") for one in fields]
-        notices.show_table(rows, heads=("Field", "Kind", "Required"))
+        notices.show_table(rows, heads=("Field", "Type", "Required"))
     else:
-        notices.show_text("It has none.")
+        notices.show_text("This collection has no fields.")
 
 
 def offer_changes(collection: DocumentCollection) -> None:

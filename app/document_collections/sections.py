@@ -33,7 +33,7 @@ MOST_FAILURES = 50
 
 def show_index(collection: DocumentCollection) -> None:
     where = collection.document_collection_id
-    notices.show_text(f"It is indexed with {collection.embeddings_model}.")
+    notices.show_text(f"Embedding model: {collection.embeddings_model}")
     rebuild = show_errors(lambda: _rebuild_of(where))
     if rebuild is not None and _is_running(rebuild):
         _watch(where)
@@ -44,13 +44,13 @@ def show_index(collection: DocumentCollection) -> None:
         notices.show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
         if rebuild.left_count:
             left = count_text(rebuild.left_count, "document")
-            notices.show_warning(f"{left} could not be taken along. They are tried further.")
+            notices.show_warning(f"{left} could not be indexed. Carrel keeps trying.")
     if api.me().is_admin:
         notices.show_text(
-            "A document is re-indexed by itself when it changes. All of them can be in a run, under Ingestion."
+            "Carrel re-indexes a document when it changes. A run under Ingestion can re-index all documents."
         )
         notices.show_link(
-            "Re-index all of it in a run", "ingestion", job="indexing", collection=str(where), what="everything"
+            "Re-index all documents in a run", "ingestion", job="indexing", collection=str(where), what="everything"
         )
     _offer_rebuild(collection)
 
@@ -73,14 +73,14 @@ def _rebuild_in_words(rebuild: IndexRebuild) -> str:
     done, all_of_them = rebuild.indexed_count or 0, rebuild.document_count or 0
     match rebuild.status:
         case IndexRebuildStatus.RUNNING:
-            return f"Being rebuilt, {change}: {done:,} of {all_of_them:,} documents. Searches use the old one."
+            return f"Rebuilding, {change}: {done:,} of {all_of_them:,} documents. Searches use the old index."
         case IndexRebuildStatus.HELD:
             left = f"{all_of_them - done:,} of {all_of_them:,}"
-            return f"Blocked, {change}: {left} documents fail again and again. Searches use the old one."
+            return f"Blocked, {change}: {left} documents keep failing. Searches use the old index."
         case IndexRebuildStatus.COMPLETED:
             return f"Rebuilt, {change}."
         case IndexRebuildStatus.CANCELLED:
-            return f"Cancelled, {change}: the index stayed as it was."
+            return f"Cancelled, {change}. The index did not change."
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
@@ -89,7 +89,7 @@ def _watch(where: UUID) -> None:
         rebuild = _rebuild_of(where)
         failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
     except carrel.CarrelError as error:
-        notices.show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
+        notices.show_warning("Progress is not available right now. This page keeps trying.", problem_of(error).message)
         return
     if rebuild is None or not _is_running(rebuild):
         api.collections.clear()
@@ -100,10 +100,10 @@ def _watch(where: UUID) -> None:
     if failures:
         notices.show_problem(
             f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
-            "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
+            "Carrel retries automatically. Correct or remove these documents, or finish without them.",
         )
         rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
-        notices.show_table(rows, heads=("Document", "Why", "Tries in a row"))
+        notices.show_table(rows, heads=("Document", "Reason", "Attempts in a row"))
         if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
             notices.show_text(f"… and {count_text(more, 'document')} more.")
 
@@ -117,34 +117,34 @@ def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
     rebuilds = api.client().document_collections.index_rebuilds
     model = rebuild.embeddings_model
     with st.container(horizontal=True):
-        if st.button("Try what failed again", key="rebuild.again"):
+        if st.button("Retry failed documents", key="rebuild.again"):
             show_errors(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
-            st.toast("They are tried again.")
+            st.toast("Retry started.")
         if rebuild.status is IndexRebuildStatus.HELD and st.button("Finish without them …", key="rebuild.force"):
             confirm(
                 "Finish without them?",
-                "Documents that the new model fails on can't be found until it takes them; they are tried further.",
+                "Failed documents are not searchable until the new model can index them. Carrel keeps trying.",
                 doing="Finish without them",
                 action=partial(rebuilds.start_index_rebuild, where, embeddings_model=model, force=True),
             )
         if st.button("Stop the rebuild …", key="rebuild.cancel"):
             confirm(
                 "Stop the rebuild?",
-                "The unfinished index is deleted. The index that is searched stays as it is.",
+                "This deletes the unfinished index. Searches keep using the current index.",
                 doing="Stop the rebuild",
                 action=partial(rebuilds.cancel_index_rebuild, where),
             )
 
 
 def _offer_rebuild(collection: DocumentCollection) -> None:
-    st.subheader("Another embedding model", anchor=False)
+    st.subheader("Change the embedding model", anchor=False)
     notices.show_text(
-        "The new index is built beside the old one, which is searched until the new one is complete. Everything is "
-        "embedded again: that takes its time, and costs where the model does."
+        "Searches use the old index until the new index is complete. Every document is embedded again, which "
+        "takes time and may cost money."
     )
     others = [model for model in show_errors(contents.embedding_models) if model != collection.embeddings_model]
     notices.show_text(
-        "Choose one that another collection has, or write the name of one that the person who runs the service has set."
+        "Choose a model that another collection uses, or enter the name of a model that the operator set up."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         model = st.selectbox(
@@ -153,21 +153,21 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
             key="rebuild.model",
             index=None,
             accept_new_options=True,
-            placeholder="Choose one, or write its name" if others else "Write its name",
+            placeholder="Choose a model, or enter its name" if others else "Enter its name",
         )
         if st.button("Rebuild …", key="rebuild.start", disabled=not model) and model:
             rebuilds = api.client().document_collections.index_rebuilds
             confirm(
                 "Rebuild the index?",
-                f"{collection.collection_name}, with {model}: {count_text(collection.document_count, 'document')} that "
-                "you may read, and those you may not.",
+                f"{collection.collection_name}, with {model}: "
+                f"{count_text(collection.document_count, 'document')} that you can read, and all others.",
                 doing="Rebuild",
                 action=partial(rebuilds.start_index_rebuild, collection.document_collection_id, embeddings_model=model),
             )
 
 
 _STALE = "collection.stale"
-NONE_WITH = ("No document that you may read has these values.", "Set a filter to Any.")
+NONE_WITH = ("No document you can read has these values.", "Set a filter to Any.")
 
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
@@ -175,8 +175,8 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     if edits and show_editor(collection):
         return
     narrowing = ask_narrowing(collection)
-    hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
-    missing = ("There is no document in it that you may read.", hint)
+    hint = "Use Add documents to add some." if edits else "Editors may not have added documents yet."
+    missing = ("This collection has no documents you can read.", hint)
     list_documents = partial(api.client().document_collections.list_documents_in_collection, where, **narrowing)
     chosen = show_pages(
         contents.INSIDE,
@@ -223,7 +223,7 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
         notices.show_heading(document.document_name, document.document_external_id)
         if document.error:
             notices.show_problem(document.error)
-        notices.show_link("All about this document", "documents", document=str(document.document_id))
+        notices.show_link("Open document", "documents", document=str(document.document_id))
         if not edits:
             return
         one = (document.document_id, document.document_name)
@@ -232,7 +232,7 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
             if st.button("Remove …", key="inside.remove"):
                 confirm(
                     "Remove this document from the collection?",
-                    f"{document.document_name} can't be found here any more. It stays in the catalog.",
+                    f"{document.document_name} is no longer searchable here. It stays in the catalog.",
                     doing="Remove",
                     action=lambda: api.client().document_collections.remove_document_from_collection(
                         document_id=document.document_id, document_collection_id=where
@@ -255,7 +255,7 @@ def _show_stale(collection: DocumentCollection) -> None:
     st.subheader("Stale documents", anchor=False)
     found: contents.Stale | None = st.session_state.get(_STALE)
     if found is None or found.collection_id != where:
-        notices.show_text("A document is stale when its contents have changed since it was indexed here.")
+        notices.show_text("A document is stale if it has changed since it was indexed here.")
         if st.button("Find stale documents", key="stale.look"):
             with st.spinner("Looking …"):
                 st.session_state[_STALE] = show_errors(lambda: contents.find_stale(where))
@@ -263,16 +263,16 @@ def _show_stale(collection: DocumentCollection) -> None:
         return
     beyond = "" if found.all_of_it else f" among the first {contents.MOST_LOOKED_THROUGH:,}"
     if not found.documents:
-        notices.show_text(f"None is stale{beyond}.")
+        notices.show_text(f"No documents are stale{beyond}.")
         return
-    notices.show_text(f"{count_text(len(found.documents), 'document')} of those that you may read{beyond}.")
+    notices.show_text(f"{count_text(len(found.documents), 'stale document')} that you can read{beyond}.")
     notices.show_table([(one.document_name, one.error or "") for one in found.documents[: contents.MOST_AT_ONCE]])
     if (more := len(found.documents) - contents.MOST_AT_ONCE) > 0:
         notices.show_text(f"… and {count_text(more, 'document')} more.")
         if api.me().is_admin:
-            text = "These are many: re-index them in a run, under Ingestion"
+            text = "Re-index these documents in a run under Ingestion"
             notices.show_link(text, "ingestion", job="indexing", collection=str(where))
         else:
-            notices.show_text("These are many: have an admin re-index them in a run.")
-    elif st.button("Re-index them", key="stale.go", type="primary"):
+            notices.show_text("Ask an admin to re-index these documents in a run.")
+    elif st.button("Re-index all", key="stale.go", type="primary"):
         _index_again(where, [(one.document_id, one.document_name) for one in found.documents])

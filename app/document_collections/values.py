@@ -61,7 +61,7 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
             orders |= {f"{number}": f"{one.name}, ascending", f"{number}-turned": f"{one.name}, descending"}
         number, _, turned = choice_filter("Sort", SORT, orders).partition("-")
     if collection.document_count > MOST_COUNTED:
-        notices.show_note(f"The numbers are of {count_text(MOST_COUNTED, 'document')}.")
+        notices.show_note(f"The counts cover {count_text(MOST_COUNTED, 'document')}.")
     narrowing: dict[str, Any] = {"metadata_filters": filters} if filters else {}
     return narrowing | ({"order_by": fields[int(number)].name, "descending": bool(turned)} if number else {})
 
@@ -115,10 +115,10 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
         if (now := editing.now.get(one.document_id)) is not None
     ]
     if problems:
-        notices.show_problem("Nothing is saved yet: these values don't fit their fields.")
-        notices.show_table(problems, heads=("Document", "Field", "What to write"))
+        notices.show_problem("Nothing is saved. These values are not valid for their fields.")
+        notices.show_table(problems, heads=("Document", "Field", "Expected"))
     if late:
-        notices.show_warning("Another person saved these documents after you began. Your values are not saved yet.")
+        notices.show_warning("Someone else changed these documents while you edited. Your values are not saved yet.")
         notices.show_table(late, heads=("Document", "Field", "Yours", "Theirs"))
     with st.container(horizontal=True):
         save, is_ready = "Save mine" if late else "Save", bool(changed) and not problems
@@ -145,4 +145,4 @@ def _save(editing: Editing, edits: Mapping[int, Mapping[str, str]]) -> None:
     results = api.client().document_collections.change_values(editing.collection_id, changes).results
     editing.now = {one.document_id: one for one in results if one.status is wire.ValueChangeStatus.CHANGED_MEANWHILE}
     if gone := sum(one.status is wire.ValueChangeStatus.NOT_FOUND for one in results):
-        st.toast(f"{count_text(gone, 'document')} can't be changed here any more.")
+        st.toast(f"{count_text(gone, 'document')} can no longer be changed here.")

@@ -10,7 +10,7 @@ import carrel
 from app import api
 from app.document_collections import contents
 from app.documents import chosen_access
-from app.documents.listing import CHOSEN, EXPORTED, change_each, exported, list_documents, tell_undoing
+from app.documents.listing import CHOSEN, EXPORTED, change_each, export_row, list_documents, tell_undoing
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary
@@ -32,26 +32,26 @@ def offer_actions(chosen: Sequence[Document]) -> None:
     if not chosen:
         if done:
             notices.show_note(done)
-        notices.show_text("Choose rows of this page, and what to do with them.")
+        notices.show_text("Select rows to see the actions for them.")
         return
     change = partial(change_each, CHOSEN, chosen)
-    it, its = ("it", "Its") if len(chosen) == 1 else ("them", "Their")
+    it, its = ("it", "its") if len(chosen) == 1 else ("them", "their")
     many, names = count_text(len(chosen), "document"), [one.document_name for one in chosen]
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{many} chosen")
+        st.caption(f"{many} selected")
         if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
-            gone = f"Nobody finds {it} any more, nor the files in {it}. {tell_undoing(chosen)}"
+            gone = f"Nobody can find {it}, or the files in {it}, afterwards. {tell_undoing(chosen)}"
             act = partial(change, lambda client, one: client.catalog.delete_document(one.document_id))
             confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
         if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
             act = partial(change, lambda client, one: client.catalog.reindex_document(one.document_id))
-            again = f"{its} text is indexed in the catalog again, in the background."
+            again = f"Carrel indexes {its} text again in the background."
             confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
         notices.offer_action("Add to a collection …", open_dialog, ADD, key="chosen.add", icon="library_add")
         notices.offer_action("Remove from a collection …", open_dialog, REMOVE, key="chosen.remove", icon="remove")
         if api.me().is_admin:
             notices.offer_action("Access …", chosen_access.open_changing, key="chosen.access", icon="group")
-        table = in_batches(EXPORTED, [map(exported, chosen)], count=lambda _: None, most=len(chosen))
+        table = in_batches(EXPORTED, [map(export_row, chosen)], count=lambda _: None, most=len(chosen))
         notices.offer_download("Export as CSV", table, "documents.csv")
 
 
@@ -63,11 +63,11 @@ def _show_adding(chosen: Sequence[Document]) -> None:
             offer_submit(ADD, "Create and add", action=partial(_create_and_add, chosen))
         return
     collection, inside = picked
-    list_documents(chosen, "Collection", lambda one: "Already in it" if one.document_id in inside else "Is added")
+    list_documents(chosen, "Collection", lambda one: "Already added" if one.document_id in inside else "Will be added")
     is_right = contents.ask_for_values(collection, ADD) is not None
     if inside and collection.custom_metadata_schema.fields:
-        notices.show_text("Documents that are already in it keep their values where you leave a field empty.")
-    notices.show_text("The files in an archive or a mail are added with it.")
+        notices.show_text("If you leave a field empty, documents already in the collection keep their value.")
+    notices.show_text("Files in an archive or email are added with it.")
     offer_submit(ADD, "Add", action=partial(_add, chosen, collection), disabled=not is_right)
 
 
@@ -77,8 +77,8 @@ def _show_removing(chosen: Sequence[Document]) -> None:
         return
     collection, inside = picked
     there = [one for one in chosen if one.document_id in inside]
-    list_documents(chosen, "Collection", lambda one: "Is removed" if one.document_id in inside else "Not in it")
-    notices.show_text("Nobody finds them in this collection any more, nor the files in them. They stay in the catalog.")
+    list_documents(chosen, "Collection", lambda one: "Will be removed" if one.document_id in inside else "Not in it")
+    notices.show_text("Searches of this collection no longer find them or the files in them. They stay in the catalog.")
     offer_submit(REMOVE, "Remove", action=partial(_remove, there, collection), disabled=not there)
 
 
@@ -86,7 +86,7 @@ def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentC
     """Ask for a collection, at first the collection that the list shows; return the ids of documents in it, too."""
     with error_boundary():
         if form == REMOVE and not api.editable_collections():
-            notices.show_empty("You can't edit any collection.", "Create a collection, or ask the owner of one.")
+            notices.show_empty("You cannot edit any collection.", "Create a collection, or ask an owner for access.")
             return None
         listed = st.query_params.get("collection", "") if form == REMOVE else ""
         field = f"{form}.collection"
@@ -112,7 +112,7 @@ def _add(chosen: Sequence[Document], collection: DocumentCollection) -> None:
 
 
 def _create_and_add(chosen: Sequence[Document]) -> None:
-    name = text_in(f"{ADD}.name", missing="Give the collection a name.")
+    name = text_in(f"{ADD}.name", missing="Enter a name for the collection.")
     made = api.client().document_collections.create_document_collection(name).document_collection_id
     api.collections.clear()
     st.session_state[f"{ADD}.collection"] = str(made)  # after a failure below, another try finds it

@@ -69,17 +69,17 @@ def show(chosen: Sequence[Document]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"You changed access to {many}.")
         if st.button("Undo …", key="chosen.access.undo", icon=":material/undo:"):
-            again = "Each gets the direct access that it had before, unless another person has changed it since."
+            again = "Each document gets its previous direct access back, unless someone else has changed it since."
             confirm(f"Undo the change to {many}?", again, doing="Undo", action=partial(_undo, last), names=names)
 
 
-@dialog("Access to the chosen documents", ACCESS, width="large")
+@dialog("Access to the selected documents", ACCESS, width="large")
 def _change(opened: Opened) -> None:
     if not opened.grants:
         show_errors(opened.read)
     _show_holders(opened.grants.values())
     picked = pick_principals(WHO, label="People or groups")
-    role = panel.choose_role("Their role", "chosen.access.role", {"": "No direct access"})
+    role = panel.choose_role("Role", "chosen.access.role", {"": "No direct access"})
     planned = {
         key: (before, after)
         for key, before in opened.grants.items()
@@ -90,7 +90,7 @@ def _change(opened: Opened) -> None:
     said = _changes_in_words(planned.values(), picked, of=len(opened.documents))
     panel.show_changes(said, map(resource_of, changing))
     if said and role is None:
-        notices.show_text("Access by a group, as owner, or with everybody in the organization stays.")
+        notices.show_text("Access through a group, ownership or the whole organization stays.")
     # What was said is what is done, whatever the fields hold by then.
     offer_submit(ACCESS, "Save", action=partial(_save, opened, changing, planned), disabled=not said)
 
@@ -105,13 +105,13 @@ def _show_holders(every: Collection[Grants]) -> None:
         for role in GRANTED
         if held[key, role]
     ]
-    panel.show_holders(rows, none="Nobody but their owners has direct access to the documents.")
+    panel.show_holders(rows, none="Only the owners have direct access to these documents.")
 
 
 def _tell(opened: Opened, planned: Mapping[UUID, object], one: Document) -> str:
     if one.document_id not in opened.grants:
-        return "Is deleted" if one.parent_document_id is None else "Has the readers of its archive or mail"
-    return "Changes" if one.document_id in planned else "Stays as it is"
+        return "Deleted" if one.parent_document_id is None else "Inherits access from its archive or email"
+    return "Changes" if one.document_id in planned else "No change"
 
 
 def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence[Principal], *, of: int) -> list[str]:

@@ -59,17 +59,17 @@ def name_of_place(place: catalog.DocumentIndexing) -> str:
 def state_in(place: catalog.DocumentIndexing, recognition: catalog.TextRecognition | None = None) -> str:
     """Return a sentence about a document's state in an index, and how many pages and pictures are read so far."""
     has_text = place.indexed_version and place.chunk_count
-    searchable = f"version {place.indexed_version} can be found" if has_text else "nothing can be found"
+    searchable = f"version {place.indexed_version} is searchable" if has_text else "no version is searchable"
     if place.status is catalog.IndexingStatus.FAILED:
-        return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
+        return f"Version {place.document_version} could not be indexed; {searchable}."
     if place.status is catalog.IndexingStatus.RUNNING:
-        return f"Being indexed: version {place.document_version}; until then {searchable}."
+        return f"Version {place.document_version} is being indexed. Until then, {searchable}."
     pages = pages_being_read(recognition)
     if not place.chunk_count:
-        return f"Not searchable{f' yet: {pages}' if pages else ': there is no text in it. Its name is listed'}."
+        return f"Not searchable{f' yet: {pages}' if pages else ': the document contains no text. Its name is listed'}."
     language = f" Language: {name_language(place.language)}." if place.language else ""
-    more = f" More of it will be: {pages}." if pages else ""
-    return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}.{more}{language}"
+    more = f" More text will follow: {pages}." if pages else ""
+    return f"{capitalize(searchable)}, in {count_text(place.chunk_count, 'passage')}.{more}{language}"
 
 
 def pages_being_read(recognition: catalog.TextRecognition | None) -> str:
@@ -80,7 +80,7 @@ def pages_being_read(recognition: catalog.TextRecognition | None) -> str:
     left = {"page": pages, "picture": recognition.waiting - pages}
     named = " and ".join(count_text(number, name) for name, number in left.items() if number)
     if not named:
-        return "what was read is being indexed"
+        return "its text is being indexed"
     return f"{named} {'is' if recognition.waiting == 1 else 'are'} still being read"
 
 

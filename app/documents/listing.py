@@ -23,7 +23,7 @@ from flows.operations.formatting import count_text, list_text
 LIST, CHOSEN, FOLDERS = "documents", "documents.chosen", "documents.folders"
 MINE, SHARED, ALL = "mine", "shared", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
-FILES = {"": "Not listed unless looked for", ALL: "Listed"}
+FILES = {"": "Only when filtering", ALL: "Always"}
 CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
 ORDERS = {"": ("Newest first", None, None)} | {
     f"{order.value.lower()}{'' if descending is None else '-turned'}": (words, order, descending)
@@ -86,18 +86,18 @@ class Wanted(NamedTuple):
 def read_wanted() -> Wanted:
     me = api.me()
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
-    whose = {MINE: "Mine", SHARED: "Shared with me", ALL: "All" if me.is_admin else "All that I may read"}
+    whose = {MINE: "Mine", SHARED: "Shared with me", ALL: "All" if me.is_admin else "All I can read"}
     own = show_errors(api.collections)
     collections = {"": "Any", **{str(one.document_collection_id): one.collection_name for one in own}}
     with filter_line("of", "kind", "order", "state", "changed", "collection", "files", "owner", "reader", most=4):
         name = text_filter("Name", "name", placeholder="Part of a name")
-        choice = choice_filter("Whose", "of", whose, default=ALL if me.is_admin else MINE)
+        choice = choice_filter("Show", "of", whose, default=ALL if me.is_admin else MINE)
         kind = choice_filter("Type", "kind", kinds)
         order = choice_filter("Order", "order", {key: words for key, (words, *_) in ORDERS.items()})
         state = choice_filter("State", "state", ANY_STATE)
         changed = choice_filter("Changed", "changed", CHANGED)
         collection = choice_filter("Collection", "collection", collections)
-        files = choice_filter("Files in archives and mails", "files", FILES)
+        files = choice_filter("Files in archives and emails", "files", FILES)
         owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
         reader = text_filter("Who can read it", "reader", placeholder="name@example.com") if me.is_admin else ""
     owner, folder = me.email if choice == MINE else owner, st.query_params.get("folder", "").strip("/")[:1000]
@@ -139,7 +139,7 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
 EXPORTED = ("Name", "Path", "Id", "Owner")
 
 
-def exported(one: Document) -> Sequence[str]:
+def export_row(one: Document) -> Sequence[str]:
     return one.document_name, one.document_external_id, str(one.document_id), one.owner.name
 
 
@@ -148,7 +148,7 @@ def offer_list_export(arguments: Mapping[str, Any]) -> None:
 
     def rows() -> Iterator[Iterable[Sequence[str]]]:
         for page in api.client().catalog.list_documents(**arguments, page_size=1000).pages():
-            yield map(exported, page.documents)
+            yield map(export_row, page.documents)
 
     about = tuple(map(str, arguments.items()))
     offer_export("documents.csv", EXPORTED, rows(), about=about, label="Export list as CSV")
@@ -159,9 +159,7 @@ def tell_undoing(documents: Sequence[Document]) -> str:
     inner = [one_line(one.document_name) for one in documents if one.parent_document_id is not None]
     if not inner:
         return tell_trash("it" if len(documents) == 1 else "them")
-    lost = (
-        f"Files of an archive or a mail can't be restored: {list_text(inner)}. They come back with its next contents."
-    )
+    lost = f"Files in an archive or email cannot be restored: {list_text(inner)}. They return with its next version."
     return lost if len(inner) == len(documents) else f"{lost} {tell_trash('the others')}"
 
 

@@ -101,10 +101,10 @@ def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_o
     """Name the page's version if different from the newest, or from the version of the passage."""
     newest = document.document_version
     if shown is not None and shown != newest:
-        show_note(f"This is version {shown:,}, which the passage is of. The document is at version {newest:,} by now.")
-        show_link("The newest version", "documents", document=str(document.document_id), part="original")
+        show_note(f"This is version {shown:,}, which contains the passage. The newest version is {newest:,}.")
+        show_link("Open the newest version", "documents", document=str(document.document_id), part="original")
     elif passage_of not in {None, newest}:
-        show_note(f"The passage is of version {passage_of:,}, which has no pages to show. This is version {newest:,}.")
+        show_note(f"The passage is from version {passage_of:,}, which has no pages. This is version {newest:,}.")
 
 
 def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | None]:
@@ -133,10 +133,10 @@ def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | No
             return fetch_page(document_id, number, version=version)
         except carrel.NotFoundError as error:
             if error.code != "page_not_found":
-                show_empty("Its pages are for those who may read it.", "You may see that there is this document.")
+                show_empty("You cannot read this document.", "You can see that it exists, but not its pages.")
                 return None
-            show_empty(f"There is no page {number:,}.", error.message)
-            show_link("The first page", "documents", document=str(document_id), part="original")
+            show_empty(f"Page {number:,} does not exist.", error.message)
+            show_link("Go to the first page", "documents", document=str(document_id), part="original")
             return None
 
 

@@ -14,8 +14,8 @@ from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.places import PassagePlace
 from flows.operations.formatting import list_text
 
-GONE = "This document is gone, or you may not read it any more."
-UNREAD = "You may see that there is this document, but not read it."
+GONE = "This document was deleted, or you can no longer read it."
+UNREAD = "You can see that this document exists, but you cannot read it."
 
 
 def preview_document(chosen: str) -> str:
@@ -29,7 +29,7 @@ def preview_document(chosen: str) -> str:
         "Type": kind_of(document.media_type),
         "State": state_of(document),
         "Owner": owner_of(document),
-        "Access": f"{readers} may read it." if readers else "",
+        "Direct access": readers,
         "Changed": moment(document.updated_at),
     }
     address = PassageLocation(document.document_id).address

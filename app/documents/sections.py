@@ -56,7 +56,7 @@ def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> 
 
 def readers_of(document: GetDocumentResponse) -> str:
     """Return the holders of grants on a document in a line. Members of groups are not listed."""
-    return ", ".join(names_of_readers(document)) if api.me().is_admin else "Only an admin sees this."
+    return ", ".join(names_of_readers(document)) if api.me().is_admin else "Only admins can see this."
 
 
 def names_of_readers(document: GetDocumentResponse) -> list[str]:
@@ -73,8 +73,8 @@ MOST_VERSIONS, MOST_PLACES, MOST_FILES = 50, 20, 50
 _PROBLEM = "document.problem"
 _FILES = {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED}
 _WHAT_HELPS = {
-    "Load the file again with its pictures to have text in them read.": {NotReadKind.PICTURE},
-    "Add attachments and embedded files as documents of their own.": _FILES,
+    "To read text in images, load the file again with “Read text in images inside files”.": {NotReadKind.PICTURE},
+    "Upload attachments and embedded files as separate documents.": _FILES,
 }
 
 
@@ -86,8 +86,8 @@ def show_about(document: GetDocumentResponse) -> None:
         ("Owner", owner_of(document)),
         ("First loaded", f"{ago(document.created_at)} ({moment(document.created_at)})"),
         ("Changed", f"{ago(document.updated_at)} ({moment(document.updated_at)})"),
-        ("Address", document.document_external_url or ""),
-        ("Changed at its source", moment(document.source_system_updated)),
+        ("URL", document.document_external_url or ""),
+        ("Changed at source", moment(document.source_system_updated)),
         *document.custom_metadata.items(),
     ]
     notices.show_table([(name, fact) for name, fact in facts if fact], named=True)
@@ -100,7 +100,7 @@ def show_container(document: GetDocumentResponse) -> None:
         notices.show_link(f"In: {parent.document_name}", "documents", document=str(parent.document_id))
     if not document.file_count:
         return
-    st.subheader("Files in it", anchor=False)
+    st.subheader("Files in this document", anchor=False)
     contained = document.contained_files
     if contained is not None and contained.is_done:
         notices.show_text(f"{capitalize(str(contained))}.")
@@ -114,7 +114,7 @@ def show_container(document: GetDocumentResponse) -> None:
         named = one.document_name if one.document_name == path else f"{one.document_name} · {path}"
         notices.show_link(named, "documents", document=str(one.document_id))
     if page.next_page_token:
-        notices.show_text(f"These are {MOST_FILES} of them. The list of documents finds the others by their names.")
+        notices.show_text(f"The first {MOST_FILES} files are shown. Find the others by name in the list of documents.")
     if contained is not None and contained.left_out:
         _show_left_out(document)
 
@@ -126,7 +126,7 @@ def _show_left_out(document: GetDocumentResponse) -> None:
     try:
         left_out.fetch(None)
     except carrel.NotFoundError:
-        notices.show_text("Those who may read it see which files these are.")
+        notices.show_text("Only people who can read the document can see the names of these files.")
         return
 
     def row(file: LeftOutFile) -> tuple[str, str, notices.HelpLink]:
@@ -142,7 +142,7 @@ def show_not_read(document: GetDocumentResponse) -> None:
         waits = pages_being_read(recognition)
         goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""
         why = f" {recognition.error}" if recognition.error else ""
-        notices.show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
+        notices.show_text(f"Text recognition read this document, and can make mistakes: {recognition}.{why}{goes_on}")
     # The files that were left out of an archive or mail have a list of their own.
     listed = _FILES if document.contained_files and document.contained_files.left_out else set[NotReadKind]()
     if left_out := [part for part in document.list_left_out() if part.kind not in listed]:
@@ -151,7 +151,7 @@ def show_not_read(document: GetDocumentResponse) -> None:
         mendable = kinds - {NotReadKind.PICTURE} if document.read_pictures else kinds
         helps = [text for text, of in _WHAT_HELPS.items() if not mendable.isdisjoint(of)]
         parts = ", ".join(map(str, left_out))
-        notices.show_text(" ".join([f"Not read, so that nobody finds it: {parts}.", *helps]))
+        notices.show_text(" ".join([f"Not read, and therefore not searchable: {parts}.", *helps]))
 
 
 def may_update(document: GetDocumentResponse) -> bool:
@@ -173,7 +173,7 @@ def _watch(document_id: UUID) -> None:
     try:
         document = api.client().catalog.get_document(document_id)
     except carrel.CarrelError as error:
-        notices.show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
+        notices.show_warning("Progress is not available right now. This page keeps trying.", problem_of(error).message)
         return
     if not _is_indexing(document):
         st.rerun()
@@ -193,7 +193,7 @@ def _has_failed(document: GetDocumentResponse) -> bool:
 
 def _draw_places(document: GetDocumentResponse) -> None:
     if not document.indexed_in:
-        notices.show_text("It is in no index that you may see.")
+        notices.show_text("This document is in no index that you can see.")
     editable = {one.document_collection_id for one in show_errors(api.editable_collections)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
@@ -203,7 +203,7 @@ def _draw_places(document: GetDocumentResponse) -> None:
             else:
                 offered = is_stale(place, document) and place.document_collection_id in editable
                 if offered:
-                    notices.show_text("The newest version isn't what can be found here.")
+                    notices.show_text("The newest version is not searchable here.")
             if offered:
                 again = partial(_reindex, document.document_id, place.document_collection_id)
                 notices.offer_action("Re-index", again, key=f"reindex.{number}")
@@ -218,10 +218,10 @@ def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
         done = min(place.chunks_embedded or 0, whole)
         st.progress(done / whole, text=f"{done:,} of {count_text(whole, 'passage')} embedded")
     if place.error and place.status is IndexingStatus.FAILED:
-        what = "The service also tries again by itself. If the file is at fault, add a mended one under the same name."
+        what = "Carrel retries automatically. If the file is damaged, upload a corrected file with the same name."
         notices.show_problem(place.error, what, help_at=notices.help_address_of_code("indexing_failed"))
     elif place.error:
-        notices.show_warning(place.error, "It will be tried again by itself.")
+        notices.show_warning(place.error, "Carrel retries automatically.")
 
 
 def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
@@ -231,7 +231,7 @@ def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
         else:
             reindex = api.client().document_collections.reindex_document_in_collection
             reindex(document_id=document_id, document_collection_id=collection_id)
-        st.toast("It is being re-indexed.")
+        st.toast("Re-indexing started.")
 
 
 def show_versions(document: GetDocumentResponse) -> None:
@@ -247,7 +247,7 @@ def show_versions(document: GetDocumentResponse) -> None:
     ]
     notices.show_table(rows, heads=("Version", "File", "Size", "Loaded", "Loaded by"))
     if (more := len(document.versions) - len(rows)) > 0:
-        notices.show_text(f"… and {count_text(more, 'older version')}, which can be downloaded, too.")
+        notices.show_text(f"… and {count_text(more, 'older version')}, which you can also download.")
     files = {version.document_version: version for version in document.versions}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("Version to download", list(files), key="version", width=220)
@@ -257,7 +257,7 @@ def show_versions(document: GetDocumentResponse) -> None:
 def show_chunks(document: GetDocumentResponse) -> None:
     places = {str(place.document_collection_id or ""): place for place in document.indexed_in}
     named = {"": "The whole catalog"} | {key: name_of_place(place) for key, place in places.items()}
-    where = choice_filter("As indexed in", "place", named)
+    where = choice_filter("Index", "place", named)
     wanted = passage_in_address(document)
     marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
@@ -266,8 +266,8 @@ def show_chunks(document: GetDocumentResponse) -> None:
     shown = places[where].indexed_version if where in places else None
     is_same = wanted.version in {None, shown}
     if marked is not None and not is_same and shown is not None:
-        of = f"The passage is of version {wanted.version:,}, and this text of version {shown:,}: it may stand elsewhere"
-        notices.show_note(f"{of}, or not at all. Files of older versions are under Versions.")
+        of = f"The passage is from version {wanted.version:,}. In version {shown:,}, shown here, it may have moved"
+        notices.show_note(f"{of} or be missing. Files of older versions are under Versions.")
 
     def fetch(token: str | None) -> ItemsPage[DocumentChunk | str]:
         found = api.client().document_collections.get_document_chunks(
@@ -284,7 +284,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
         except carrel.NotFoundError:  # an admin sees that there is a document, and not what is in it
             return ItemsPage([])
 
-    may_be = "It isn't indexed yet, or you may see that there is a document but not read it."
+    may_be = "The document is not indexed yet, or you cannot read its contents."
     show_each(
         "chunks",
         Source(fetch, (document.document_id, where, document.document_version, marked)),
@@ -297,7 +297,7 @@ def _show_chunk(
     document: GetDocumentResponse, where: str, wanted: PassageLocation | None, chunk: DocumentChunk | str, is_same: bool
 ) -> None:
     if isinstance(chunk, str):
-        notices.show_note("Quoted from earlier mails. Searches and agents don't read it.")
+        notices.show_note("Quoted from earlier emails. Searches and agents ignore this text.")
         st.html(f'<div class="carrel-chunk"><p></p><div><p>{html.escape(chunk)}</p></div></div>')
         return
     text = chunk.text.strip()
@@ -314,7 +314,7 @@ def _show_chunk(
 
 
 def show_readers(document: GetDocumentResponse) -> None:
-    notices.show_text(f"It belongs to {owner_of(document)}.")
+    notices.show_text(f"Owner: {owner_of(document)}")
     # A file in an archive has the readers of the archive.
     within = document.parent_document_id is not None
     show_access(resource_of(document), owns=may_update(document) and not within, within=within)

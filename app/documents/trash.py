@@ -37,10 +37,10 @@ def show_trash() -> None:
         return
     names, many = [one.document_name for one in chosen], count_text(len(chosen), "document")
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{many} chosen")
+        st.caption(f"{many} selected")
         if st.button("Restore …", key="trash.restore", icon=":material/restore_from_trash:"):
-            back = "Readers set by admins and collections come back, as far as they still exist. "
-            back += "What an owner shared has to be shared again."
+            back = "Documents return to their collections with the access that admins gave, unless these were deleted. "
+            back += "Owners must share their documents again."
             act = partial(change_each, TRASH, chosen, _restore)
             confirm(f"Restore {many}?", back, doing="Restore", action=act, names=names)
         if st.button("Delete for good …", key="trash.delete", icon=":material/delete_forever:"):
@@ -69,12 +69,12 @@ def _row(one: TrashedDocument) -> dict[str, object]:
 
 def _show_nothing(name: str) -> None:
     if name:
-        notices.show_empty("No deleted document is like that.", "Look for a part of its name or path.")
+        notices.show_empty("No deleted documents match.", "Search for part of the name or path.")
     elif days := api.me().trash_days:
-        kept = f"Documents that you delete can be restored here for {count_text(days, 'day')}."
-        notices.show_empty("Nothing is in the trash.", kept)
+        kept = f"You can restore deleted documents here for {count_text(days, 'day')}."
+        notices.show_empty("The trash is empty.", kept)
     else:
-        notices.show_empty("There is no trash.", "Documents that you delete can't be restored.")
+        notices.show_empty("The trash is turned off.", "You cannot restore documents after you delete them.")
 
 
 def _restore(client: Carrel, one: TrashedDocument) -> None:
@@ -82,7 +82,7 @@ def _restore(client: Carrel, one: TrashedDocument) -> None:
     st.session_state.setdefault(DONE, []).append((one.document_name, back.document_id))
     if lost := [*(back.readers_left_out or ()), *(back.collections_left_out or ())]:
         told = st.session_state.setdefault(LEFT_OUT, [])
-        told.append(f"{one.document_name} was restored without {list_text(lost)}: deleted, or not yours to change.")
+        told.append(f"{one.document_name} was restored without {list_text(lost)}: deleted, or you cannot change them.")
 
 
 def _delete(chosen: Sequence[TrashedDocument]) -> None:

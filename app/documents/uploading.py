@@ -48,7 +48,7 @@ class Outcome:
             return f"Loaded, but not added to the collection. {self.problem}"
         if self.rest:
             return f"Loaded. {self.rest}."
-        return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
+        return "Loaded. Searchable in a moment." if self.waits else "Loaded and searchable."
 
 
 def load(
@@ -90,7 +90,7 @@ def _load_file(file: UploadedFile, *, access: Mapping[str, Any], read_pictures: 
         return Outcome(name, problem=str(error))
     rest = pages_being_read(loaded.text_recognition)
     if loaded.file_count:
-        rest = f"{count_text(loaded.file_count, 'file is', 'files are')} being taken out of it"
+        rest = f"{count_text(loaded.file_count, 'file is', 'files are')} being extracted"
     waits = loaded.indexing is not IndexingStatus.DONE
     return Outcome(name, loaded.document_id, waits=waits, rest=capitalize(rest))
 
@@ -102,11 +102,11 @@ _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 def offer_upload(list_key: str) -> None:
     """Show the upload button; `list_key` names the list for showing the files."""
     with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
-        show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
+        show_text(f"{in_words()}. A file with the name of an earlier upload becomes its next version.")
         files = _choose()
         access = _choose_readers()
         # What was added with its pictures stays so where nothing is said.
-        pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
+        pictures = st.toggle("Read text in images inside files", key="load.pictures") or None
         collection = _choose_collection()
         values = None if collection is None else contents.ask_for_values(collection, "load.value")
         outcomes = _outcomes()
@@ -115,7 +115,7 @@ def offer_upload(list_key: str) -> None:
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
             if outcomes:
-                offer_action("Done", _begin_anew, key="load.done")
+                offer_action("Done", _start_over, key="load.done")
         if pressed and (collection is None or values is not None):
             collection_id = None if collection is None else collection.document_collection_id
             loading = load(left, access=access, collection_id=collection_id, values=values, read_pictures=pictures)
@@ -131,18 +131,18 @@ def _choose() -> list[UploadedFile]:
     key = f"load.files.{st.session_state.get(_BATCH, 0)}"
     files = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=key)
     if leftovers := [file.name for file in files if is_leftover(file.name)]:
-        show_note(f"Left out, since programs leave them behind: {', '.join(leftovers)}.")
+        show_note(f"Skipped temporary and system files: {', '.join(leftovers)}.")
         files = [file for file in files if file.name not in leftovers]
     if len(files) > MOST_FILES:
         show_problem(
-            f"These are {len(files)} files, and {MOST_FILES} can be added here at once.",
-            "Take some out, or ask an admin to load them all.",
+            f"You selected {len(files)} files. You can add at most {MOST_FILES} at once.",
+            "Remove some files, or ask an admin to load all of them.",
         )
         return []
     if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
-            "A document is known by its file's name: rename them, or leave all but one out.",
+            "The file name identifies a document. Rename the files, or remove all but one of them.",
         )
         return []
     return files
@@ -151,7 +151,7 @@ def _choose() -> list[UploadedFile]:
 def _choose_readers() -> dict[str, Any]:
     groups = {one.id: one.name for one in show_errors(api.me).groups}
     readers = [ONLY_ME, *([GROUPS] if groups else []), EVERYBODY]
-    chosen = st.radio("Who may read them", readers, key="load.readers", horizontal=True)
+    chosen = st.radio("Who can read the documents", readers, key="load.readers", horizontal=True)
     access: dict[str, Any] = {"internal_public": chosen == EVERYBODY}
     if chosen == GROUPS:
         access["allowed_group_ids"] = st.multiselect(
@@ -172,10 +172,10 @@ def _show_outcomes() -> None:
         return
     failed = [outcome for outcome in outcomes.values() if outcome.problem]
     if failed:
-        others = "The others are there. " if len(failed) < len(outcomes) else ""
+        others = "The others were added. " if len(failed) < len(outcomes) else ""
         show_problem(
-            f"{count_of(len(failed), len(outcomes), 'file')} could not be added as you asked.",
-            f"{others}Mend what is wrong and drop the file again, or press Add to try once more.",
+            f"{count_of(len(failed), len(outcomes), 'file')} could not be added.",
+            f"{others}Correct the file and upload it again, or select Add to retry.",
         )
     show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "Result"))
 
@@ -184,6 +184,6 @@ def _outcomes() -> dict[str, Outcome]:
     return st.session_state.setdefault(_OUTCOMES, {})
 
 
-def _begin_anew() -> None:
+def _start_over() -> None:
     st.session_state[_BATCH] = st.session_state.get(_BATCH, 0) + 1
     st.session_state[_OUTCOMES] = {}

@@ -87,7 +87,7 @@ def starter_in_words(run: RunStatus) -> str:
     if run.by_schedule:
         return f"schedule {run.schedule_name}".rstrip()
     by_hand = f", schedule {schedule_in_words(run)}" if run.schedule_id else ""
-    return f"{run.person or 'somebody, outside of the workbench'}{by_hand}"
+    return f"{run.person or 'someone outside the workbench'}{by_hand}"
 
 
 def schedule_in_words(run: RunStatus) -> str:

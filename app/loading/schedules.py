@@ -167,7 +167,7 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callabl
     if save and (kept := _save(read, job, name, times)):
         saved()
         st.session_state[_SAVED] = True
-        starting.begin_anew()
+        starting.reset_fields()
         notices.drop_parameters("from")
         st.query_params["schedule"] = kept
         st.rerun()
@@ -194,7 +194,7 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
 
 
 def _leave(read: Schedule | None) -> None:
-    starting.begin_anew()
+    starting.reset_fields()
     notices.drop_parameters("from", *([] if read else ["schedule"]))
 
 
@@ -327,7 +327,7 @@ def show_schedules() -> None:
     if not (asked := st.query_params.get(ADDRESS, "")):
         _show_list()
         return
-    notices.offer_way_back("All schedules", ADDRESS, "from", also=starting.begin_anew)
+    notices.offer_way_back("All schedules", ADDRESS, "from", also=starting.reset_fields)
     if asked == NEW:
         offer_new(saved=_forget)
         return
@@ -339,7 +339,7 @@ def show_schedules() -> None:
 def new_schedule(of_run: str = "") -> None:
     """Open the form of a new schedule, filled from a run. For the callback of a button."""
     st.query_params.from_dict({"part": "schedules", ADDRESS: NEW} | ({"from": of_run} if of_run else {}))
-    starting.begin_anew()
+    starting.reset_fields()
 
 
 def _show_list() -> None:
@@ -365,7 +365,7 @@ def _show_list() -> None:
 
 def _open_chosen(chosen: _WITH_SEEN) -> None:
     st.query_params[ADDRESS] = chosen[0].key
-    starting.begin_anew()  # the form of when it was last looked at
+    starting.reset_fields()  # the form of when it was last looked at
     st.rerun()
 
 
@@ -474,7 +474,7 @@ def _change(work: Callable[..., None], schedule: Schedule) -> None:
     with keep_problem(_PROBLEM):
         work(runs.runs_to_change(), schedule, person=api.me().email)
         _forget()
-        starting.begin_anew()
+        starting.reset_fields()
 
 
 def _run_now(start: Callable[..., object], schedule: Schedule) -> None:

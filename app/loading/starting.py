@@ -69,7 +69,7 @@ def batch() -> str:
     return st.session_state.setdefault(_batch_key(), uuid4().hex)
 
 
-def begin_anew() -> None:
+def reset_fields() -> None:
     st.session_state.pop(_batch_key(), None)
     drop_choice(READERS)
 
@@ -213,7 +213,7 @@ _PROBLEM, _BEGUN = "start.problem", "start.begun"
 
 
 def open_run(run: UUID) -> None:
-    begin_anew()
+    reset_fields()
     st.session_state.pop(_PROBLEM, None)
     st.session_state[_BEGUN] = run
     st.query_params.from_dict({"run": str(run)})

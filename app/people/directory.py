@@ -134,7 +134,7 @@ def open_joining(person: Principal) -> None:
 
 @dialog("Add members", ADD, width="large")
 def show_adding(group: Group) -> None:
-    show_text(f"They read what is granted to {one_line(group.name)}, and to the groups around it.")
+    show_text(f"New members get the access of {one_line(group.name)} and of its parent groups.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
     show_gains([(principal_of(group), one) for one in added])
     offer_submit(ADD, "Add", action=partial(_add_chosen, group), disabled=not added)
@@ -142,7 +142,7 @@ def show_adding(group: Group) -> None:
 
 def _add_chosen(group: Group) -> None:
     if not (added := get_principals(NEW_MEMBERS)):
-        raise NotYetError("Choose who is to be added.")
+        raise NotYetError("Select members to add.")
     with naming(principal_of(group), *added):
         api.client().admin.groups.add_members(group.id, [one.reference for one in added])
     clear_caches()
@@ -150,7 +150,7 @@ def _add_chosen(group: Group) -> None:
 
 @dialog("Add to groups", JOIN, width="large")
 def show_joining(person: Principal) -> None:
-    show_text(f"{one_line(person.name)} reads what is granted to the groups, and to those around them.")
+    show_text(f"{one_line(person.name)} gets the access of these groups and of their parent groups.")
     groups = pick_principals(NEW_GROUPS, label="Groups", kinds=(GROUP,))
     show_gains([(group, person) for group in groups])
     offer_submit(JOIN, "Add", action=partial(_join_chosen, person), disabled=not groups)
@@ -158,7 +158,7 @@ def show_joining(person: Principal) -> None:
 
 def _join_chosen(person: Principal) -> None:
     if not (groups := get_principals(NEW_GROUPS)):
-        raise NotYetError("Choose the groups.")
+        raise NotYetError("Select at least one group.")
     for group in groups:
         clear_caches()
         with naming(group, person):
@@ -177,7 +177,7 @@ def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
             rows.append((f"{one_line(member.name)} joins {one_line(group.name)}, and can read {more} more.",))
         except FAILURES as error:  # the dialog keeps its buttons
             problem_of(error).show()
-    show_table(rows, heads=("What will change, from the next request on",))
+    show_table(rows, heads=("Changes, effective immediately",))
 
 
 def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
@@ -195,23 +195,23 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
     if not losses.losses:
         show_text(losses_in_words(losses))
         return
-    rows = [(one_line(one.principal.name), f"{counts_in_words(one.counts)} less") for one in losses.losses]
-    show_table(rows[:SHOWN_LOSSES], heads=("Who", "Would read"), named=True)
+    rows = [(one_line(one.principal.name), f"{counts_in_words(one.counts)}") for one in losses.losses]
+    show_table(rows[:SHOWN_LOSSES], heads=("Name", "Loses access to"), named=True)
     if len(rows) > SHOWN_LOSSES:
         show_note(f"And {count_text(len(rows) - SHOWN_LOSSES, 'other')}.")
     if not losses.complete:
-        show_warning(f"These are of the first 100 of {count_text(losses.person_count, 'member')}; there may be more.")
+        show_warning(f"This covers the first 100 of {count_text(losses.person_count, 'member')}. There may be more.")
 
 
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
     first = [f"{one_line(one.principal.name)} ({counts_in_words(one.counts)})" for one in losses.losses[:3]]
     if not losses.person_count:
-        return "Nobody is in it, so nobody reads less."
+        return "The group has no members, so nobody loses access."
     if not first:
-        return "Nobody reads less: they read all that it opens in other ways too, or it opens nothing."
+        return "Nobody loses access: members have the same access in other ways, or the group has none."
     more = len(losses.losses) - len(first)
     others = [] if not more else [count_text(more, "other") if losses.complete else "others"]
-    return f"From the next request on, these read less: {', '.join([*first, *others])}."
+    return f"These lose access immediately: {', '.join([*first, *others])}."
 
 
 _MOST_TOKENS = 10
@@ -221,11 +221,11 @@ OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
 def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> None:
     ids = None if session is None else [session.session_id]
     which = "All sessions end" if session is None else "This session ends"
-    again = "" if session is None or session.kind is SessionKind.BROWSER else " The application asks them again."
+    again = "" if session is None or session.kind is SessionKind.BROWSER else " The application asks for consent again."
     dialogs.confirm(
         "End all sessions?" if session is None else "End this session?",
-        f"{which} with the next request. {one_line(person.name)} can sign in again.{again}",
-        doing="End it" if session else "End them",
+        f"{which} immediately. {one_line(person.name)} can sign in again.{again}",
+        doing="End session" if session else "End sessions",
         action=partial(api.client().admin.sessions.end, person.email, session_ids=ids),
         then=clear_caches,
     )
@@ -239,20 +239,20 @@ def _open_offboarding(person: ListedUser) -> None:
 @dialogs.dialog("Offboard", OFFBOARD, width="large")
 def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(offboarding_of, person.email))
-    notices.show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
-    notices.show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
+    notices.show_table(_ends(plan), heads=("Ends immediately", "Now"), named=True)
+    notices.show_text(f"Owns: {counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
         notices.show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
     if plan.made_tokens:
         named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
         notices.show_warning(
-            f"{count_text(len(plan.made_tokens), 'token')} of service accounts that they made keep working: {named}"
-            f"{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
-            "They may have written them down: replace those on the page Service accounts.",
+            f"{count_text(len(plan.made_tokens), 'token')} that they created for service accounts keep "
+            f"working: {named}{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
+            "They may have copies of these tokens. Replace the tokens on the Service accounts page.",
         )
     receivers: list[Principal] = []
     if plan.owned:
-        receivers = pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
+        receivers = pick_principals(NEW_OWNER, label="New owner", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
         for receiver in receivers:
             _warn_about(receiver)
     dialogs.offer_submit(
@@ -269,20 +269,20 @@ def _warn_about(receiver: Principal) -> None:
         return
     name = one_line(found.name)
     if not found.active:
-        todo = "Offboarding gives nothing to them: choose somebody else, or activate them first."
-        notices.show_warning(f"{name} is not active, and can't sign in.", todo)
+        todo = "Choose someone else, or activate this person first."
+        notices.show_warning(f"{name} is not active and cannot sign in.", todo)
     elif found.last_signed_in_at is None:
-        notices.show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
+        notices.show_warning(f"{name} has never signed in.", "Make sure that this is the right new owner.")
 
 
 def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
     groups = ", ".join(one_line(one.name) for one in plan.groups)
     return [
-        ("Their account", "active" if plan.user.active else "not active any more"),
+        ("Account", "active" if plan.user.active else "not active"),
         ("Admin", "yes" if plan.user.is_admin else "no"),
         ("API keys", f"{len(plan.api_keys):,}"),
-        ("Browsers signed in", f"{plan.browser_session_count:,}"),
-        ("Applications allowed", f"{plan.application_count:,}"),
+        ("Browser sessions", f"{plan.browser_session_count:,}"),
+        ("Connected applications", f"{plan.application_count:,}"),
         ("Groups", groups or "none"),
     ]
 
@@ -291,14 +291,14 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
     """Offboard the person and transfer as much as a single request allows. Pressing again continues."""
     chosen = get_principals(NEW_OWNER)
     if owned and not chosen:
-        raise dialogs.NotYetError("Choose who gets what they own.")
+        raise dialogs.NotYetError("Choose the new owner.")
     done = api.client().admin.users.offboard(person.email, new_owner=chosen[0].reference if chosen else None)
     clear_caches()
     moved = count_text(_total(done.transferred), "resource")
     if done.remaining:
-        message = f"Their access has ended, and {moved} went to the new owner. {_total(done.remaining):,} remain: "
-        raise dialogs.NotYetError(f"{message}press the button again to continue.")
-    moved = f" {moved} went to {one_line(chosen[0].name)}." if chosen else ""
+        message = f"Access has ended, and {moved} went to the new owner. {_total(done.remaining):,} remain: "
+        raise dialogs.NotYetError(f"{message}select the button again to continue.")
+    moved = f" {one_line(chosen[0].name)} now owns {moved}." if chosen else ""
     st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
 
 
@@ -311,7 +311,7 @@ CHANGE = "change_person"
 
 def show_person(person_id: str) -> None:
     notices.offer_way_back("All people", "person")
-    person = require_found(partial(person_of, person_id), "There is no such person in your organization.")
+    person = require_found(partial(person_of, person_id), "This person does not exist in your organization.")
     who = Principal(PERSON, person.email, person.name, person.email)
     facts = ["admin"] * person.is_admin + ["not active"] * (not person.active)
     notices.show_heading(person.name, person.email, *facts)
@@ -320,11 +320,11 @@ def show_person(person_id: str) -> None:
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
     counts = show_errors(partial(readable_by, who))
-    notices.show_text(f"{counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
+    notices.show_text(f"{counts_in_words(counts) or 'Nothing'}, through groups, grants and ownership.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     owned = show_errors(partial(owned_by, who))
     st.subheader("What they own", anchor=False)
-    then = " Offboarding gives it another owner." if owned else ""
+    then = " Offboarding transfers this to another owner." if owned else ""
     notices.show_text(f"{counts_in_words(owned) or 'Nothing'}.{then}")
     _show_keys(person)
     st.subheader("Sessions", anchor=False)
@@ -332,15 +332,15 @@ def show_person(person_id: str) -> None:
         SESSIONS,
         pages_of(lambda at: api.client().admin.sessions.list(person.email, **at), about=person.email),
         row=lambda session: {
-            "Signed in with": one_line(session.application_name or "A browser"),
+            "Signed in with": one_line(session.application_name or "Browser"),
             "Device": one_line(session.device or ""),
             "Address": session.address or "",
             "Since": ago(session.created_at),
             "Last used": ago(session.last_used_at) if session.last_used_at else "",
             "Expires": moment(session.expires_at),
         },
-        empty=lambda: notices.show_empty("They are signed in nowhere."),
-        hint="Choose a session to end it.",
+        empty=lambda: notices.show_empty("No active sessions."),
+        hint="Select a session to end it.",
     )
     if chosen is not None and st.button("End this session", key="session.end"):
         _ask_ending(person, chosen)
@@ -363,8 +363,8 @@ def _offer_changes(person: ListedUser) -> None:
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
             dialogs.confirm(
                 "Deactivate this person?",
-                f"{person.name} ({person.email}) can't sign in any more, and what acts for them stops with the next "
-                "request. What they own and are in stays, and works again when they are activated.",
+                f"{person.name} ({person.email}) can no longer sign in, and their keys and tokens stop immediately. "
+                "What they own and their group memberships stay, and work again after you activate the person.",
                 doing="Deactivate",
                 action=partial(_set, person, active=False),
             )
@@ -387,14 +387,14 @@ def _offer_changes(person: ListedUser) -> None:
 @dialogs.dialog("Link to set a password", "invite")
 def _show_invitation(person: ListedUser) -> None:
     notices.show_text(
-        f"This makes a link at which {person.name} sets a password: once, within 7 days. Send it as you would send a "
-        "password: anyone who has it can use it."
+        f"{person.name} can set a password once with this link, within 7 days. Anyone who has the link can "
+        "use it, so send it securely."
     )
     if person.invited_until is not None:
-        notices.show_warning(f"The link of before, good until {moment(person.invited_until)}, stops working.")
+        notices.show_warning(f"The previous link, valid until {moment(person.invited_until)}, stops working.")
     if person.has_password:
-        notices.show_text("Their password of now works until they set another one.")
-    dialogs.offer_submit("invite", "Create the link", action=partial(_invite, person))
+        notices.show_text("The current password works until they set a new password.")
+    dialogs.offer_submit("invite", "Create link", action=partial(_invite, person))
 
 
 def _invite(person: ListedUser) -> None:
@@ -404,7 +404,7 @@ def _invite(person: ListedUser) -> None:
     clear_caches()
 
 
-@dialogs.dialog("Change this person", CHANGE)
+@dialogs.dialog("Edit person", CHANGE)
 def _show_change(person: ListedUser) -> None:
     person = keep_opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
@@ -414,7 +414,7 @@ def _show_change(person: ListedUser) -> None:
 
 
 def _change(person: ListedUser) -> None:
-    name = dialogs.text_in("person.name", missing="Give the name that others see.")
+    name = dialogs.text_in("person.name", missing="Enter a name.")
     written = {"name": name, "is_admin": bool(st.session_state["person.admin"])}
     send_changes(CHANGE, person, written, partial(_set, person))
 
@@ -436,9 +436,9 @@ def _show_account(person: ListedUser) -> None:
     if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
         dialogs.confirm(
             "Reset their second factor?",
-            f"{person.name} ({person.email}) signs in with the password alone then, or sets up another second factor "
-            "first if your organization asks for one. Be sure that it is them who asks.",
-            doing="Reset it",
+            f"{person.name} ({person.email}) can then sign in with only a password, or must set up a new second factor "
+            "if your organization requires it. Make sure that this person requested the reset.",
+            doing="Reset",
             action=lambda: api.client().admin.users.reset_second_factor(person.email),
             then=clear_caches,
         )
@@ -451,7 +451,7 @@ def _show_groups(who: Principal) -> None:
     if dialogs.is_open(JOIN, who.key):
         show_joining(who)
     if not groups:
-        notices.show_empty("They are in no group.", "Add them to one, so that they read what it does.")
+        notices.show_empty("Not in any group yet.", "Add them to a group to give them its access.")
         return
     for group in groups:
         with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
@@ -477,9 +477,9 @@ def _show_keys(person: ListedUser) -> None:
             "Last used": ago(key.last_used_at),
             "Expires": end_noted(key),
         },
-        empty=lambda: notices.show_empty("They have no API key."),
-        hint="Choose a key to revoke it.",
+        empty=lambda: notices.show_empty("No API keys."),
+        hint="Select a key to revoke it.",
     )
-    if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke"):
+    if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke …", key="revoke"):
         revoke = partial(api.client().admin.api_keys.revoke, chosen.api_key_id)
         ask_revoking(chosen, "key", revoke, then=clear_caches)

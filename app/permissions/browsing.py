@@ -59,17 +59,17 @@ READER_HEADS = ("Name", "Type", "Address", "Direct access", "Through")
 
 
 def through_in_words(through: Sequence[AccessThrough], reader: str = "") -> str:
-    """Return the ways of access in a few words: Owner, a group, Everybody. `reader` is the id of a reading group."""
+    """Return the ways of access in a few words: Owner, a group, Everyone. `reader` is the id of a reading group."""
     names = list(dict.fromkeys(way_in_words(one, reader) for one in through))
     more = len(names) - NAMED_THROUGH
     return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")
 
 
 def way_in_words(one: AccessThrough, reader: str) -> str:
-    """Return the name of a way of access: a group, Everybody, Owner, or direct access."""
+    """Return the name of a way of access: a group, Everyone, Owner, or direct access."""
     match one.principal_type:
         case HolderType.ORGANIZATION:
-            return "Everybody"
+            return "Everyone"
         case HolderType.GROUP if str(one.principal_id) != reader:
             return one_line(one.name)
         case _:
@@ -106,7 +106,7 @@ def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, la
 
 
 CHANGED, OPEN, ALL = "changed", "open", "all"
-RESOURCES = {CHANGED: "Recently changed", OPEN: "Open to everybody", ALL: "All resources"}
+RESOURCES = {CHANGED: "Recently changed", OPEN: "Open to everyone", ALL: "All resources"}
 PRINCIPALS = {CHANGED: "Recently changed", "groups": "Groups", "people": "People", "accounts": "Service accounts"}
 LATEST = 50
 """The most recent changes checked."""
@@ -156,7 +156,7 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
 
 
 def _list_resources(*, is_open: bool) -> None:
-    query = text_filter("Find", "find", placeholder="A part of the name").replace("\0", "")
+    query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
     filters: dict[str, Any] = {"query": query or None, "organization_wide": is_open}
     access = api.client().admin.access
     # Of very many, only the order of their ids is cheap.
@@ -165,11 +165,11 @@ def _list_resources(*, is_open: bool) -> None:
         "resources",
         pages_of(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
         row=lambda one: {"Name": one_line(one.name or one.resource_id), "Type": TYPES[one.resource_type]},
-        empty=lambda: show_empty("Nothing fits.", "Try fewer letters, or choose another list above."),
+        empty=lambda: show_empty("Nothing matches.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("resource", Resource.of(one).key),
     )
     listed = (Resource.of(one) for one in access.list_resources(**filters, page_size=1000))
-    label = "Export who can read all of these"
+    label = "Export who can read these"
     offer_readers(listed, of=query or RESOURCES[OPEN if is_open else ALL], about=(query, is_open), label=label)
 
 
@@ -180,7 +180,7 @@ def _count(query: str, *, is_open: bool) -> int:
 
 
 def _list_principals(part: str) -> None:
-    query = text_filter("Find", "find", placeholder="A part of the name").replace("\0", "")
+    query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
     admin = api.client().admin
     lists: Mapping[str, tuple[Callable[..., Pager[Any, Any]], str]] = {
         "groups": (admin.groups.list, "Members"),
@@ -192,7 +192,7 @@ def _list_principals(part: str) -> None:
         f"principals.{part}",
         pages_of(lambda at: cast("Pager[Any, Any]", find(query=query or None, **at)), about=query),
         row=lambda one: {"Name": one_line(principal_from(one).name), column: principal_from(one).note},
-        empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or choose another list above."),
+        empty=lambda: show_empty("Nobody matches.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("who", principal_from(one).key),
     )
 

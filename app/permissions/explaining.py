@@ -29,7 +29,7 @@ _KINDS = {
     StepType.USER: "person",
     StepType.SERVICE_ACCOUNT: "service account",
     StepType.GROUP: "group",
-    StepType.ORGANIZATION: "everybody in the organization",
+    StepType.ORGANIZATION: "everyone in the organization",
 }
 _GRAPH = (
     'rankdir="LR"; bgcolor="transparent"; nodesep="0.25"; ranksep="0.45"; '
@@ -74,10 +74,10 @@ def in_words(path: Path, names: Names) -> str:
     stops = [step for step in path if step.type in _KINDS]
     called = [names[_identity(step)] for step in stops]
     inside = [
-        f"{member} is one of everybody in {group}" if step.type is StepType.ORGANIZATION else f"{member} is in {group}"
+        f"{member} belongs to {group}" if step.type is StepType.ORGANIZATION else f"{member} is in {group}"
         for member, group, step in zip(called, called[1:], stops[1:], strict=False)
     ]
-    who = "everybody there" if stops[-1].type is StepType.ORGANIZATION else called[-1]
+    who = "everyone there" if stops[-1].type is StepType.ORGANIZATION else called[-1]
     held = f"{who} is {_role_of(path).lower()} of “{names[_identity(path[-1])]}”"
     return f"{', '.join([*inside, held])}."
 
@@ -127,9 +127,9 @@ def show_why(resource: Resource, principal: Principal) -> bool:
     found = show_errors(lambda: explanation(resource, principal))
     name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:
-        show_warning(f"{who} may not read “{name}”.", found.missing or "")
+        show_warning(f"{who} cannot read “{name}”.", found.missing or "")
         return False
-    show_text(f"{who} may read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
+    show_text(f"{who} can read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
     names = names_in(found.paths)
     words = [in_words(path, names) for path in found.paths]
     st.graphviz_chart(draw_paths(found.paths, names), width="content", alt=" ".join(words[:_IN_WORDS]))
@@ -138,7 +138,7 @@ def show_why(resource: Resource, principal: Principal) -> bool:
         with st.expander(f"{len(words) - _IN_WORDS} more ways in words"):
             _show_words(words[_IN_WORDS:])
     if not found.complete:
-        show_warning("There are more ways than these: the shortest are shown.")
+        show_warning("There are more ways. The shortest are shown.")
     return True
 
 

@@ -111,7 +111,7 @@ def show_access(
             offer_change(resource, shares, within=within)
         if had := st.session_state.pop(HAD, ""):
             show_text(f"Already had access: {had}.")
-    show_text("An admin of your organization can tell you who else may read it.")
+    show_text("Ask an admin of your organization who else can read it.")
     return None
 
 
@@ -131,7 +131,7 @@ def show_holders(rows: Sequence[tuple[str, str]], *, none: str) -> None:
     chips = "".join(f"<li>{escape(name)} <b>{escape(role)}</b></li>" for name, role in rows[:SHOWN_HOLDERS])
     st.html(f'<ul class="carrel-holders" aria-label="Direct access">{chips}</ul>')
     if len(rows) > SHOWN_HOLDERS:
-        show_note(f"And {count_text(len(rows) - SHOWN_HOLDERS, 'other')}: “Manage access” finds them by name.")
+        show_note(f"And {count_text(len(rows) - SHOWN_HOLDERS, 'other')}. Find them by name under “Manage access”.")
 
 
 def offer_change(
@@ -148,7 +148,7 @@ def offer_change(
 def _show_container(resource: Resource) -> bool:
     """Return whether a document is a file in an archive or mail; if so, lead to where its access is changed."""
     if (container := show_errors(partial(_container_of, resource))) is not None:
-        said = "It has the readers of the archive or mail that it is in."
+        said = "The archive or email that contains this file has its access."
         show_link(said, "documents", document=str(container), part="readers")
     return container is not None
 
@@ -175,14 +175,14 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     gives, may_edit = not before.own or bool(api.me().shares_own), resource.kind != AGENT
     added: list[Principal] | None = []
     if not gives:
-        show_text("Owners can't share here; an admin can give access, and an upload can name readers.")
-        show_text("You can remove what you gave.")
+        show_text("Owners cannot share here: ask an admin, or choose who can read a document when you upload it.")
+        show_text("You can remove access that you gave.")
     else:
         added = name_principals() if before.own else pick_principals(ADDED, label="Add people or groups", chosen=given)
-    role = choose_role("Role of those who are added", "as") if may_edit and gives else GrantRole.VIEWER
+    role = choose_role("Role of new people and groups", "as") if may_edit and gives else GrantRole.VIEWER
     changed = choose_roles(before, may_edit=may_edit and gives)
     everybody = not before.own and st.checkbox(
-        f"{EVERYBODY} may {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
+        f"{EVERYBODY} can {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
     after = before.with_changes(added=added or (), role=role, changed=changed, everybody=everybody)
     if added and before.own and not _are_known(resource, after):
@@ -209,16 +209,16 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
     """List the people with direct access, each with the role and a button for removal; return changed roles, None for
     none. Changes are kept apart from changes that other people save until then."""
     holders = before.holders
-    st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Who has direct access now"}</p>')
+    st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Direct access now"}</p>')
     if len(holders) > SHOWN_HOLDERS:
-        asked = st.text_input("Find among them", key="grants.find", placeholder="A part of the name").strip().lower()
+        asked = st.text_input("Find among them", key="grants.find", placeholder="Part of the name").strip().lower()
         holders = [one for one in holders if asked in one[1].lower()]
     kept: dict[str, GrantRole | None] = st.session_state.get(CHANGED, {})
     changed = {key: role for key, role in kept.items() if key in before.roles and role != before.roles[key]}
     for key, name in holders[:SHOWN_HOLDERS]:
         had, is_removed = before.roles[key], changed.get(key, before.roles[key]) is None
         with st.container(horizontal=True, vertical_alignment="center", key=f"holder.{key}"):
-            show_text(f"{name} · access is removed" if is_removed else name)
+            show_text(f"{name} · access will be removed" if is_removed else name)
             if may_edit and not is_removed:
                 field_key = f"role.{key}.{had}"
                 st.selectbox(
@@ -234,9 +234,9 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
                 )
             offer_action("Keep" if is_removed else "Remove", _toggle, key, key=f"remove.{key}", kind="tertiary")
     if len(holders) > SHOWN_HOLDERS:
-        show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}: type a part of the name to find one.")
+        show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}. Type part of the name to find them.")
     if not before.who:
-        show_text("Only its owner." if may_edit and not before.own else "No person or group.")
+        show_text("Only the owner." if may_edit and not before.own else "No person or group.")
     return changed
 
 
@@ -245,7 +245,7 @@ def name_principals() -> list[Principal] | None:
     typed = st.text_input("Email addresses", key=f"{ADDED}.typed", placeholder="name@example.com, other@example.com")
     addresses = dict.fromkeys(re.split(r"[\s,;]+", typed.strip().lower()) if typed.strip() else ())
     if wrong := [one for one in addresses if not re.fullmatch(r"[^@]+@[^@]+", one)]:
-        show_warning(f"{one_line(wrong[0])} is no email address.", "Write the whole address: name@example.com.")
+        show_warning(f"{one_line(wrong[0])} is not an email address.", "Use addresses such as name@example.com.")
     groups = {str(one.id): one.name for one in api.me().groups}
     chosen = st.multiselect("Your groups", list(groups), format_func=groups.__getitem__, key=f"{ADDED}.groups")
     people = [Principal(PERSON, one, one) for one in addresses]
@@ -285,9 +285,9 @@ def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[
     called = {key: name_of(named[key], counts[key], among=named.values()) for key in roles}
     said: list[str] = []
     if after.everybody and not before.everybody:
-        said.append(f"{EVERYBODY} will be able to {_verb(resource)} {what}, people who come later too.")
+        said.append(f"{EVERYBODY} will be able to {_verb(resource)} {what}, including people who join later.")
     if before.everybody and not after.everybody:
-        said.append("It is not open to everybody in the organization any more.")
+        said.append("It is no longer open to everyone in the organization.")
     for role, verb in verbs.items():
         if gained := [called[key] for key, (had, has) in roles.items() if had is None and has is role]:
             said.append(f"{re.sub('^the ', 'The ', list_text(gained))} will be able to {verb} {what}.")
@@ -325,17 +325,17 @@ def name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) ->
 def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants) -> str:
     """Return which way, if any, keeps the access of a principal without a grant of its own."""
     if before.own:
-        return ", unless it is open to them in another way"
+        return ", unless they have access in another way"
     if one.kind == GROUP:
-        return ", unless they have it in another way"
+        return ", unless they have access in another way"
     if after.everybody and one.kind == PERSON:
-        return " of their own, and keeps that of everybody in the organization"
+        return " of their own, but keeps the access of everyone in the organization"
     try:
         paths = _paths_of(resource, one, before.version)
     except FAILURES:  # saving says it
-        return ", unless they have it in another way"
+        return ", unless they have access in another way"
     left = (path for path in paths if key_of_holder(path) in after.roles)
-    return next((f" of their own, and keeps it by {groups_in(path)}" for path in left), "")
+    return next((f" of their own, but keeps it through {groups_in(path)}" for path in left), "")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -347,9 +347,9 @@ def show_changes(said: Sequence[str], resources: Iterable[Resource]) -> None:
     if not said:
         show_text("Nothing will change.")
         return
-    show_table([(sentence,) for sentence in said], heads=("What will change, from the next request on",))
+    show_table([(sentence,) for sentence in said], heads=("Changes, effective immediately",))
     if any(one.kind == DOCUMENT and one.type is not ResourceType.UPLOADED_DOCUMENT for one in resources):
-        show_warning("The next load from the source may set readers again.")
+        show_warning("The next load from the source may overwrite this access.")
 
 
 def save(resource: Resource, before: Grants, after: Grants) -> None:
@@ -358,7 +358,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
         send(resource, before, after)
     except ChangedMeanwhileError as error:
         st.session_state[NEWER] = _shares_on(resource) if before.own else grants_on(api.client(), resource)
-        msg = "Another person changed access. Look at the changes below, and save again."
+        msg = "Someone else changed access. Review the changes below, and save again."
         raise NotYetError(msg) from error
 
 
@@ -406,9 +406,9 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
     """Name the groups with a grant on a resource that a principal outside may not read."""
     name = one_line(who.name)
     if not groups:
-        return "It is granted to no group."
+        return "No group has access."
     if len(groups) == 1:
-        return f"{one_line(groups[0].name)} is the only group with access; {name} isn't in it."
+        return f"{one_line(groups[0].name)} is the only group with access, and {name} is not a member."
     named = ", ".join(one_line(one.name) for one in groups[:OFFERED_GROUPS])
     more = f" and {len(groups) - OFFERED_GROUPS:,} more" if len(groups) > OFFERED_GROUPS else ""
     return f"Groups with access: {named}{more}. {name} is in none of them."
@@ -416,7 +416,7 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
 
 def _ask_joining(group: Principal, who: Principal) -> None:
     more = show_errors(partial(gains_in_words, group, who))
-    said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on."
+    said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more."
     confirm("Add to the group?", said, doing="Add", action=partial(join, group, who))
 
 

@@ -36,7 +36,7 @@ _OPTIONS = {
     "enable_query_extraction": "looks up each question of a long message",
     "enable_reranking": "reranks",
 }
-_UNKNOWN = "not kept with this run"
+_UNKNOWN = "not saved with this run"
 
 
 def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
@@ -44,10 +44,10 @@ def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
         return
     if not (changed := find_changed_settings(before, after)):
         if before.settings is not None and after.settings is not None:
-            same = "with the same model and instructions, from the same collections, with the same options"
-            show_note(f"Both were asked {same}.")
+            same = "the same model, instructions, collections and options"
+            show_note(f"Both runs used {same}.")
         return
-    show_text(f"Other settings: {', '.join(changed)}.")
+    show_text(f"Changed settings: {', '.join(changed)}.")
     if "instructions" in changed and BUILT_IN_MODEL in {before.model, after.model}:
         show_note(INSTRUCTIONS_IGNORED)
     for name in changed:
@@ -66,11 +66,11 @@ def _describe(run: EvaluationRun, name: str) -> str:
         return run.settings.instructions or "none"
     if name == "collections":
         names = show_errors(all_collections)
-        named = (names.get(str(one), "a collection that is gone") for one in run.settings.collection_ids)
+        named = (names.get(str(one), "a deleted collection") for one in run.settings.collection_ids)
         return ", ".join(named) or "none"
     chosen = {words: getattr(run.settings.retrieval, option) for option, words in _OPTIONS.items()}
     said = [words if on else f"never {words}" for words, on in chosen.items() if on is not None]
-    return ", ".join(said) or "no option chosen"
+    return ", ".join(said) or "no option selected"
 
 
 def _way_of(run: EvaluationRun) -> str:
@@ -111,7 +111,7 @@ def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, Ev
 
 def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     """Show a run's measurements for each question, and the changes since another run, the worst change first."""
-    st.subheader("What changed" if len(runs) > 1 else "Results", anchor=False)
+    st.subheader("Changes" if len(runs) > 1 else "Results", anchor=False)
     before, after = choose_runs(runs)
     found = show_errors(partial(_changes, one.evaluation_set_id, before, after))
     for run in (before, after):
@@ -122,8 +122,8 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         changes = [each.change for _, each in found if each is not None]
         worse, better = (sum(change * sign > 0 for change in changes) for sign in (-1, 1))
         new = len(found) - len(changes)
-        said = f"{worse:,} worse, {better:,} better, {len(changes) - worse - better:,} as before."
-        show_note(f"{said} {count_text(new, 'question')} not asked before." if new else said)
+        said = f"{worse:,} worse, {better:,} better, {len(changes) - worse - better:,} unchanged."
+        show_note(f"{said} {count_text(new, 'new question')}." if new else said)
     about = (before and before.evaluation_run_id, after.evaluation_run_id)
     show_pages(
         "sets.changes",
@@ -131,16 +131,16 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         row=partial(_row_of_change, compared=before is not None),
         empty=lambda: show_empty("The questions of this run were removed from the set."),
         go=lambda each: go_to_case(one, each[0].question),
-        hint="Open a question to read the replies." if one.agent_id else "Open a question to see what it finds now.",
+        hint="Select a question to read the replies." if one.agent_id else "Select a question to see its results.",
     )
     if found:
         offer_export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about=about)
 
 
 def _describe_missing(run: EvaluationRun) -> str:
-    said = f"{_name_of(run)}: the scores are over {count_measured(run)} questions."
-    failed = f" {run.failed_count:,} failed; they are listed last, each with its error." if run.failed_count else ""
-    return said + failed + ("" if is_whole(run) else " The run is not at its end, or was stopped before.")
+    said = f"{_name_of(run)}: the scores cover {count_measured(run)} questions."
+    failed = f" {run.failed_count:,} failed. They are listed last, each with its error." if run.failed_count else ""
+    return said + failed + ("" if is_whole(run) else "The run is not complete, or was stopped.")
 
 
 _Change = tuple[KeptResult, Difference | None]
@@ -188,13 +188,13 @@ def value_of(result: KeptResult) -> str:
     if result.answered is None:
         return _score_cell(result.ndcg)
     if result.refused is not None:
-        return "Nothing answered, as is right" if result.refused else "Answered, though nothing should"
+        return "Not answered, as expected" if result.refused else "Answered, but no answer was expected"
     shares = {
         "expected documents cited": result.recall,
-        "statements said": result.statements_said,
+        "expected statements": result.statements_said,
         "groundedness": result.groundedness,
     }
-    answered = "Answered" if result.answered else "Nothing answered"
+    answered = "Answered" if result.answered else "Not answered"
     return ", ".join([answered, *(f"{name}: {share:.0%}" for name, share in shares.items() if share is not None)])
 
 
@@ -249,7 +249,7 @@ def show_runs(one: EvaluationSet) -> None:
     else:
         _offer_run(one)
     if not (runs := show_errors(partial(read_runs, one.evaluation_set_id))):
-        show_empty("No run is kept yet.", "Run the set now, and again after a change, to see what became better.")
+        show_empty("No runs yet.", "Run the set now and again after a change to compare the scores.")
         return
     _draw_chart(runs)
     _list_runs(one, runs)
@@ -269,47 +269,42 @@ def _offer_run(one: EvaluationSet) -> None:
         left, middle, right = st.columns([4, 4, 2], vertical_alignment="bottom")
         if one.agent_id is None:
             modes = left.multiselect(
-                "Match by",
-                modes,
-                modes,
-                key="sets.modes",
-                format_func=lambda mode: MODES[mode],
-                placeholder="Choose one",
+                "Match by", modes, modes, key="sets.modes", format_func=lambda mode: MODES[mode], placeholder="Select"
             )
         else:
-            names = {str(agent_id): one.target_name or "An agent that is gone"} | show_errors(api.agent_names)
+            names = {str(agent_id): one.target_name or "A deleted agent"} | show_errors(api.agent_names)
             asked = left.selectbox(
                 "Ask",
                 list(names),
                 key="sets.agent",
                 format_func=lambda key: one_line(names[key]),
-                help="Another agent, such as a copy with other instructions, is compared with this one below. An agent "
-                "that isn't deployed to you, such as a draft, is lent to you while it is asked.",
+                help="Choose another agent, such as a copy with other instructions, to compare both. If you have "
+                "no access to an agent, such as a draft, you get access while it is asked.",
             )
             agent_id = UUID(asked)
-        note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
+        note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What you changed (optional)")
         person = ""
         if key_client() is not None:
-            person = st.text_input("Ask as another person", key="sets.person", placeholder="Nobody: as you").strip()
+            person = st.text_input("Ask as another person", key="sets.person", placeholder="Empty: as you").strip()
         again = "Run again" if one.run_count else "Run"
-        if right.form_submit_button(again if one.agent_id else "Measure now", type="primary", width="stretch"):
+        if right.form_submit_button(again if one.agent_id else "Run", type="primary", width="stretch"):
             _begin(one, modes, agent_id, note.strip(), person or None)
-    asked = "The agent is asked each question as you, in a new conversation"
-    whose = asked if one.agent_id else "The questions are searched for as you"
-    show_note(f"{whose}: what you may not read counts as not found. It stands in the log as yours.")
+    asked = "The run asks the agent each question as you, in a new conversation"
+    whose = asked if one.agent_id else "The run searches for each question as you"
+    show_note(f"{whose}. Documents that you cannot read count as not found. The log lists these requests as yours.")
 
 
 def _begin(
     one: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str, person: str | None
 ) -> None:
     if not modes:
-        show_warning("Choose at least one way to search.")
+        show_warning("Choose at least one search mode.")
         return
     if agent_id is not None and show_errors(partial(find_agent, str(agent_id))) is None:
         show_warning("This agent was deleted.", "Choose another agent to ask the questions.")
         return
     if agent_id is not None and person and not show_errors(lambda: may_ask(api.client(), agent_id, person)):
-        show_warning(f"{one_line(person)} may not use this agent.", "Deploy it to them first, or ask as yourself.")
+        show_warning(f"{one_line(person)} cannot use this agent.", "Give this person access first, or ask as yourself.")
         return
     ways = modes if one.agent_id is None else modes[:1]
     # An agent is asked as the person: the workbench's own key is not who it is deployed to.
@@ -318,7 +313,7 @@ def _begin(
     every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id)))
     cases = [case for case in every if measurers[0].can_measure(case)]
     if not cases:
-        show_warning("No question of this set has a relevant document.", "Judge some first.")
+        show_warning("No question of this set has a relevant document.", "Judge some results first.")
         return
     set_id, planned = one.evaluation_set_id, len(cases)
     keepers = [RunKeeper(api.client(), set_id, each, planned_count=planned, note=note or None) for each in measurers]
@@ -330,12 +325,12 @@ def _continue(run: Running) -> None:
     """Measure the remaining cases and store the runs. A click redraws the page, and measuring continues."""
     whole = len(run.cases)
     if run.stopped:
-        kept = "What was measured is kept as a run."
+        kept = "The results are saved as a run."
         try:
             run.keep()
         except carrel.CarrelError as error:  # such as a deleted run
             problem_of(error).show()
-            kept = "The last questions are not kept."
+            kept = "The last questions are not saved."
         show_warning(f"Stopped: {run.progress_in_words}.", kept)
         _offer_going_on(run, "Continue")
         return
@@ -356,7 +351,7 @@ def _continue(run: Running) -> None:
         st.stop()
     _drop()
     if run.skipped_count:
-        st.toast(f"{count_text(run.skipped_count, 'question')} without a relevant document: left out.")
+        st.toast(f"{count_text(run.skipped_count, 'question')} without a relevant document skipped.")
     st.rerun()
 
 
@@ -369,7 +364,7 @@ def _lend(run: Running) -> AbstractContextManager[None]:
 def _offer_going_on(run: Running, again: str) -> None:
     with st.container(horizontal=True, gap="small"):
         offer_action(again, setattr, run, "stopped", False, key="sets.on")
-        offer_action("End it here", _drop, key="sets.off")
+        offer_action("End run", _drop, key="sets.off")
 
 
 def _drop() -> None:
@@ -386,8 +381,8 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
         return
     searches = drawn[0].mode is not None
     name = "nDCG" if searches else "Recall of citations"
-    name = name if searches or drawn[0].recall is not None else "Share that is answered"
-    series = [_way_of(run) if searches else one_line(run.agent_name or "An agent that is gone") for run in drawn]
+    name = name if searches or drawn[0].recall is not None else "Share answered"
+    series = [_way_of(run) if searches else one_line(run.agent_name or "A deleted agent") for run in drawn]
     ways = sorted(set(series), key=list(_COLOURS).index if searches else None)
     of_replies = "Recall" if drawn[0].recall is not None else "Answered"
     meaning = SCORES[f"nDCG@{_CUTOFF}" if searches else of_replies]
@@ -405,7 +400,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
         stack=not searches,
         color=("Match by" if searches else "Agent") if len(ways) > 1 else _COLOURS[_way_of(drawn[0])],
         height=320,
-        alt=f"{name} of the runs that are kept, over time.",
+        alt=f"{name} of saved runs over time.",
     )
 
 
@@ -439,21 +434,21 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
             for head, *cells in zip(_heads(searches), *(_cells(run, searches) for run in runs), strict=True)
             if head in SCORES
         },
-        hint="Choose a run to delete it.",
+        hint="Select a row to delete a run.",
     )
     show_help("What these scores mean", "workbench#what-the-scores-mean")
-    if chosen is not None and st.button("Delete this run", key="sets.run.delete", icon=":material/delete:"):
+    if chosen is not None and st.button("Delete run", key="sets.run.delete", icon=":material/delete:"):
         confirm(
             "Delete this run?",
-            f"{_way_of(chosen)}, {moment(chosen.at)}: its scores can't be compared any more.",
-            doing="Delete it",
+            f"{_way_of(chosen)}, {moment(chosen.at)}: this deletes its scores.",
+            doing="Delete",
             action=lambda: api.client().admin.evaluation_sets.delete_run(
                 chosen.evaluation_set_id, chosen.evaluation_run_id
             ),
             then=forget_sets,
         )
     if one.run_count > len(runs):
-        show_text(f"These are the newest {len(runs)} of {one.run_count:,} runs.")
+        show_text(f"The newest {len(runs)} of {one.run_count:,} runs are shown.")
     offer_export("runs.csv", _heads(searches), [[_cells(run, searches, exact=True) for run in runs]], about=about)
 
 
@@ -461,13 +456,13 @@ def _heads(searches: bool) -> tuple[str, ...]:
     of_searches = (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}")
     of_replies = ("Answered", "Recall", "Precision", "Said", "Refused", "Groundedness")
     way, scores = ("Match by", of_searches) if searches else ("Agent", of_replies)
-    return ("When", way, *scores, "Questions", "Who ran it", "Note")
+    return ("When", way, *scores, "Questions", "Run by", "Note")
 
 
 def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[str]:
     of_replies = (run.answered, run.recall, run.precision, run.statements_said, run.refused, run.groundedness)
     scores = (run.ndcg, run.recall, run.reciprocal_rank) if searches else of_replies
-    asked = one_line(run.agent_name or "An agent that is gone")
+    asked = one_line(run.agent_name or "A deleted agent")
     model = f"{asked} · {run.model} · {(run.instructions_digest or '')[:12]}" if exact else asked
     return [
         moment(run.at) if exact else ago(run.at),

@@ -22,7 +22,7 @@ from carrel.wire.oversight import AdminSearchLogQueryResponse, Bucket, LoggedSea
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
 
-UNSEEN = "A collection that you may not search"
+UNSEEN = "A collection that you cannot search"
 
 
 def places() -> dict[str, str]:
@@ -99,24 +99,24 @@ def list_without_results() -> None:
     _show_list(
         "without",
         lambda at: api.client().admin.search_log.query(without_results=True, **at),
-        empty=partial(notices.show_empty, "Every search found something.", "Those that find nothing are listed here."),
+        empty=partial(notices.show_empty, "Every search found results.", "Searches without results appear here."),
         unsaid="Results",
     )
 
 
 def list_thumbs_down() -> None:
     show_link_to_replies()
-    hint = "Searches that people give thumbs down are listed here, with what they said."
+    hint = "Searches with thumbs down appear here, with the comments."
     _show_list(
         "down",
         lambda at: api.client().admin.search_log.query(feedback=SearchFeedback.THUMBS_DOWN, **at),
-        empty=partial(notices.show_empty, "No search has been given thumbs down.", hint),
+        empty=partial(notices.show_empty, "No searches have thumbs down.", hint),
         unsaid="Thumbs",
     )
 
 
 def show_link_to_replies() -> None:
-    text = "This is about searches. What people thought of replies in Chat: the audit log"
+    text = "These are searches. For feedback on replies in Chat, see the audit log"
     notices.show_link(text, "audit_log", **REPLIES)
 
 
@@ -129,14 +129,14 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
         empty=empty,
         columns={unsaid: None},
         go=lambda chosen: notices.look_at("search", chosen.search_id),
-        hint="Choose a row to see what was said, and to search again in every mode.",
+        hint="Select a row to see its feedback, and to repeat the search in every mode.",
     )
-    heads = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Who", "When")
-    pages = ((_exported(_row(one, names)) for one in page.searches) for page in ask(ALL_ROWS).pages())
+    heads = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Person", "When")
+    pages = ((_export_row(_row(one, names)) for one in page.searches) for page in ask(ALL_ROWS).pages())
     offer_export(f"searches-{key}.csv", heads, pages, about=key)
 
 
-def _exported(row: Mapping[str, object]) -> list[str]:
+def _export_row(row: Mapping[str, object]) -> list[str]:
     return [cell.more if isinstance(cell, Cell) else str(cell) for cell in row.values()]
 
 
@@ -147,7 +147,7 @@ def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:
         "Match by": MODES[search.mode],
         "Results": search.result_count,
         "Thumbs": _thumbs_text(search),
-        "Who": search.actor.name,
+        "Person": search.actor.name,
         "When": time_cell(search.at),
     }
 
@@ -164,9 +164,9 @@ def _thumbs_text(search: LoggedSearch) -> str:
 
 
 def show_replay(search_id: str) -> None:
-    notices.offer_way_back("All of these searches", "search")
+    notices.offer_way_back("All searches", "search")
     find = partial(by_id, api.client().admin.search_log.query, search_id)
-    search = require_found(find, "This search isn't in the log.", "Its address is wrong.")
+    search = require_found(find, "This search is not in the log.", "The URL is wrong.")
     names = places()
     where = _where(search)
     notices.show_heading(
@@ -184,46 +184,46 @@ def show_replay(search_id: str) -> None:
         notices.show_link("Add a missing document", "documents")
         notices.show_link("Who can read a document?", "who_can_read")
     _show_comments(search.search_id)
-    st.subheader("What it finds now", anchor=False)
+    st.subheader("Current results", anchor=False)
     if search.query is None:
-        notices.show_text("The query of this search has been erased, so it can't be repeated.")
+        notices.show_text("The query of this search was erased, so you cannot repeat the search.")
     elif where not in names:
-        notices.show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
+        notices.show_empty("This collection is not available.", "It was deleted, or you cannot search it.")
     else:
         _search_again(search.query, where)
 
 
 def _search_again(query: str, where: str) -> None:
     notices.show_text(
-        "As you: what you may read is found, which may be more or less than the person may read who searched. These "
-        "searches stand in the log as yours, and count under Over time."
+        "Results for you, which may differ from the results of the person who searched. The log lists these "
+        "searches as yours, and Over time counts them."
     )
     for column, mode in zip(st.columns(len(MODES)), MODES, strict=True):
         with column:
             st.html(f'<p class="carrel-text"><strong>{escape(MODES[mode])}</strong></p>')
             _show_found(query, where, mode)
     if len(query) <= LONGEST:
-        notices.show_link("Open it in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
+        notices.show_link("Open in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
 
 
 def _show_comments(search_id: UUID) -> None:
     query = partial(api.client().admin.audit_log.query, action="search.feedback", page_size=1000)
     if not (entries := show_errors(lambda: list(query(target_id=str(search_id))))):
-        notices.show_text("Nobody has said anything about it.")
+        notices.show_text("No comments.")
         return
     about = [entry.details.get("documentId", "") for entry in entries]
-    names = show_errors(lambda: names_of(about)) | {"": "All of it"}
+    names = show_errors(lambda: names_of(about)) | {"": "Whole search"}
     rows = [
         (
             author.name if (author := entry.acting_for or entry.actor) else "",
             _THUMBS[SearchFeedback(entry.details["feedback"])],
-            names.get(document, "A document that is gone"),
+            names.get(document, "A deleted document"),
             entry.text or "No text.",
             ago(entry.at),
         )
         for entry, document in zip(entries, about, strict=True)
     ]
-    notices.show_table(rows, heads=("Who", "Thumbs", "About", "What they said", "When"))
+    notices.show_table(rows, heads=("Person", "Thumbs", "About", "Comments", "When"))
 
 
 def _show_found(query: str, where: str, mode: SearchMode) -> None:
@@ -310,26 +310,24 @@ def list_worst() -> None:
     names = places()
     if more:
         notices.show_note(
-            f"Of the newest {MOST_READ:,} searches with thumbs down, without results, and whose words nothing has."
+            f"Based on the newest {MOST_READ:,} searches with thumbs down, without results, or with words not found."
         )
     show_pages(
         "worst",
         source_of(found, about=tuple((one.search.search_id, one.badness) for one in found)),
         row=lambda one: _row_of_query(one, names),
         empty=lambda: notices.show_empty(
-            "No search went badly in the last seven days.",
-            "Those with thumbs down, without results, or of words that nothing has are listed here, the worst first.",
+            "No problem searches in the last seven days.",
+            "Searches with thumbs down, without results, or with words not found appear here, worst first.",
         ),
-        columns={
-            "Words not found": {"help": "Searches that found something by meaning alone: nothing has their words"}
-        },
+        columns={"Words not found": {"help": "Results matched by meaning only: no document contains the words"}},
         go=lambda chosen: notices.look_at("search", chosen.search.search_id),
-        hint="Open a query to judge its results, to search again, and to see what is missing.",
+        hint="Select a query to judge its results, repeat the search, and see what is missing.",
     )
     if found:
         about = tuple(one.search.search_id for one in found)
         rows = [{**_row_of_query(one, names), "Query": one.search.query} for one in found]
-        offer_export("worst-queries.csv", list(rows[0]), [map(_exported, rows)], about=about)
+        offer_export("worst-queries.csv", list(rows[0]), [map(_export_row, rows)], about=about)
 
 
 def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:

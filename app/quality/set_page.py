@@ -14,7 +14,7 @@ from app.quality.runs import choose_runs, read_results, read_runs, show_runs, va
 from app.ui.dialogs import NotYetError, confirm
 from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
-from app.ui.saving import ConflictError, begin_anew, keep_opened, key_of, send_changes, show_conflict
+from app.ui.saving import ConflictError, keep_opened, key_of, reset_fields, send_changes, show_conflict
 from carrel import CarrelError
 from carrel.evaluation import find_unsaid
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -29,7 +29,7 @@ def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
     with st.form("case.form", border=False):
         sets.ask_for_statements(key("statements"), case.statements)
         st.checkbox(sets.NOTHING_ANSWERS, case.nothing_answers, key=key("nothing"), help=sets.NOTHING_ANSWERS_HELP)
-        st.text_area("Note", case.note or "", key=key("note"), max_chars=1000, help="For people. It isn't scored.")
+        st.text_area("Note", case.note or "", key=key("note"), max_chars=1000, help="For people. Not scored.")
         show_conflict(key("form"))
         if st.form_submit_button("Save"):
             _save(one, case, key)
@@ -55,7 +55,7 @@ def _save(one: EvaluationSet, case: EvaluationCase, key: Callable[[str], str]) -
     except CarrelError as error:
         problem_of(error).show()
         return
-    begin_anew(f"case.{case.case_id}")
+    reset_fields(f"case.{case.case_id}")
     sets.forget_sets()
     st.toast("Saved.")
     st.rerun()  # what of the replies is missing is said above
@@ -73,7 +73,7 @@ def show_set(address: str) -> None:
         return
     offer_way_back("All evaluation sets", sets.SET, *RUNS, sets.CASE)
     if one is None:
-        show_empty("This set isn't here.", "It was deleted, or its address is wrong.")
+        show_empty("This evaluation set does not exist.", "It was deleted, or the URL is wrong.")
         return
     facts = (sets.describe_target(one), count_text(one.case_count, "question"), count_text(one.run_count, "run"))
     show_heading(one.name, *facts)
@@ -85,13 +85,13 @@ def show_set(address: str) -> None:
 def _show_question(one: EvaluationSet, question: str) -> None:
     offer_way_back("All questions of the set", sets.CASE)
     find = partial(sets.find_case, one.evaluation_set_id, question)
-    case = require_found(find, "This question isn't in the set.", "It was removed, or the address is wrong.")
+    case = require_found(find, "This question is not in the set.", "It was removed, or the URL is wrong.")
     show_heading(shorten(one_line(case.question), _LONGEST), one_line(one.name), sets.describe_target(one))
-    if st.button("Remove from the set", key="case.remove", icon=":material/delete:"):
+    if st.button("Remove from set", key="case.remove", icon=":material/delete:"):
         confirm(
             "Remove this question?",
-            "It goes with its judgements and its results in all runs.",
-            doing="Remove it",
+            "This also removes its judgements and its results in all runs.",
+            doing="Remove",
             action=lambda: api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id),
             then=sets.forget_sets,
             leaving=(sets.CASE,),
@@ -107,11 +107,11 @@ def _show_question(one: EvaluationSet, question: str) -> None:
             with column:
                 _show_reply(case, run, result, logged)
     else:
-        show_empty("The agent has not been asked yet.", "Run the set, then the reply is here.")
+        show_empty("No reply yet.", "Run the set to see the reply here.")
     _offer_expectations(one, case)
     st.subheader("Documents that the reply should cite", anchor=False)
     if case.nothing_answers:
-        show_text(f"None: “{sets.NOTHING_ANSWERS}” is chosen above. Save without it to judge documents.")
+        show_text(f"None: “{sets.NOTHING_ANSWERS}” is selected above. Clear it and save to judge documents.")
     else:
         sets.show_case(one, case.question)
 
@@ -122,7 +122,7 @@ def _show_reply(
     facts = (run.agent_name, moment(run.at), run.ran_by.name, run.note)
     show_note(" · ".join(one_line(fact) for fact in facts if fact))
     if result is None:
-        show_text("This run did not have the question.")
+        show_text("This run does not include the question.")
         return
     show_text(f"{value_of(result)}.")
     missing = [name for name, grade in case.grades.items() if grade > 0 and name not in result.found]
@@ -130,8 +130,8 @@ def _show_reply(
         show_text(f"Not cited: {', '.join(missing)}")
     question = logged.get(result.message_id) if result.message_id is not None else None
     if question is None:
-        show_note("The reply isn't in the question log.")
+        show_note("The reply is not in the question log.")
     else:
         for unsaid in find_unsaid(question.agent_response_text or "", case.statements):
-            show_text(f"Not said: {unsaid}")
+            show_text(f"Missing statements: {unsaid}")
         show_logged_reply(question)

@@ -28,8 +28,8 @@ SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
 _NEW, _RENAME, _ADD = "sets.new", "sets.rename", "sets.add"
 _IMPORT_PROBLEM, _IMPORTED = "sets.import.problem", "sets.imported"
 LONGEST_QUESTION = 8192
-NOTHING_ANSWERS = "Nothing should answer this"
-NOTHING_ANSWERS_HELP = "Then a reply without a source is right, and any other one is wrong."
+NOTHING_ANSWERS = "No answer expected"
+NOTHING_ANSWERS_HELP = "A reply is correct only if it cites no source."
 _AGENT = "agent:"
 
 
@@ -55,10 +55,10 @@ def _target_of(one: EvaluationSet) -> str:
 
 def describe_target(one: EvaluationSet) -> str:
     if one.agent_id is not None:
-        return f"agent {one_line(one.target_name)}" if one.target_name else "an agent that is gone"
+        return f"agent {one_line(one.target_name)}" if one.target_name else "a deleted agent"
     if one.document_collection_id is None:
         return "the whole catalog"
-    return one_line(one.target_name) if one.target_name else "a collection that is gone"
+    return one_line(one.target_name) if one.target_name else "a deleted collection"
 
 
 def list_sets(agent_id: UUID | None = None) -> None:
@@ -68,15 +68,15 @@ def list_sets(agent_id: UUID | None = None) -> None:
         pages_of(lambda at: api.client().admin.evaluation_sets.list(agent_id=agent_id, **at), about=agent_id),
         row=lambda one: {
             "Name": one_line(one.name),
-            "Searches or asks": describe_target(one),
+            "Target": describe_target(one),
             "Questions": one.case_count,
             "Runs": one.run_count,
             "Last run": time_cell(one.last_run_at),
         },
-        columns={"Searches or asks": None} if agent_id is not None else None,
+        columns={"Target": None} if agent_id is not None else None,
         empty=lambda: show_empty(
-            "There is no evaluation set yet.",
-            "A set keeps questions with the documents that answer them, and how well they were found each time.",
+            "No evaluation sets yet.",
+            "An evaluation set contains questions and judged documents, and the scores of each run.",
         ),
         go=lambda chosen: look_at(SET, chosen.evaluation_set_id),
     )
@@ -91,15 +91,15 @@ def offer_new_set(where: str = CATALOG) -> None:
 def _show_new(where: str) -> None:
     agents = show_errors(api.agent_names)
     targets = places() | {f"{_AGENT}{key}": f"Agent {one_line(name)}" for key, name in agents.items()}
-    st.text_input("Name", key="sets.name", max_chars=200, placeholder="Questions of the help desk")
+    st.text_input("Name", key="sets.name", max_chars=200, placeholder="Help desk questions")
     keys = list(targets)
     st.selectbox(
-        "What is measured",
+        "Target",
         keys,
         index=keys.index(where) if where in targets else 0,
         key="sets.target",
         format_func=lambda key: targets[key],
-        help="Searches are measured by the rank of the right documents, an agent by what it cites.",
+        help="Scores of a search use the rank of relevant documents. Scores of an agent use its citations.",
     )
     offer_submit(_NEW, "Create", action=_create)
 
@@ -108,7 +108,7 @@ def _create() -> None:
     target = str(st.session_state["sets.target"])
     agent = UUID(target.removeprefix(_AGENT)) if target.startswith(_AGENT) else None
     collection = None if agent is not None or target == CATALOG else UUID(target)
-    name = text_in("sets.name", missing="Give the set a name.")
+    name = text_in("sets.name", missing="Enter a name for the set.")
     made = api.client().admin.evaluation_sets.create(name, document_collection_id=collection, agent_id=agent)
     forget_sets()
     st.query_params[SET] = str(made.evaluation_set_id)
@@ -118,11 +118,11 @@ def offer_changes(one: EvaluationSet) -> None:
     with st.container(horizontal=True, gap="small"):
         offer_action("Add a question", open_dialog, _ADD, str(one.evaluation_set_id), key="sets.add.open", icon="add")
         offer_action("Rename", open_dialog, _RENAME, str(one.evaluation_set_id), key="sets.rename", icon="edit")
-        if st.button("Delete", key="sets.delete", icon=":material/delete:"):
+        if st.button("Delete …", key="sets.delete", icon=":material/delete:"):
             confirm(
                 "Delete this set?",
-                f"“{one_line(one.name)}” goes with its {one.case_count:,} questions and {one.run_count:,} runs.",
-                doing="Delete it",
+                f"This deletes “{one_line(one.name)}”, {one.case_count:,} questions and {one.run_count:,} runs.",
+                doing="Delete",
                 action=lambda: api.client().admin.evaluation_sets.delete(one.evaluation_set_id),
                 then=forget_sets,
                 leaving=(SET,),
@@ -143,22 +143,22 @@ def _ask_for_question(one: EvaluationSet) -> None:
     if one.agent_id is not None:
         ask_for_statements("sets.statements")
         if not st.checkbox(NOTHING_ANSWERS, key="sets.nothing", help=NOTHING_ANSWERS_HELP):
-            show_text("Next, say which documents the reply should cite.")
+            show_text("Next, choose the documents that the reply should cite.")
     else:
-        show_text("Next, say of what it finds how well that answers.")
+        show_text("Next, judge how well each result answers the question.")
     offer_submit(_ADD, "Add", action=partial(_add, one))
 
 
 def _add(one: EvaluationSet) -> None:
     """Add the dialog's question to a set and open the question. Expectations of an existing question stay."""
-    question = text_in("sets.question", missing="Write the question first.")
+    question = text_in("sets.question", missing="Enter a question.")
     written = {
         "statements": read_statements("sets.statements"),
         "nothing_answers": st.session_state.get("sets.nothing"),
     }
     expected = {name: value for name, value in written.items() if value}
     if expected and find_case(one.evaluation_set_id, question) is not None:
-        raise NotYetError("This question is in the set already. Open it there to change what its reply should say.")
+        raise NotYetError("This question is already in the set. Open it there to change the expected reply.")
     api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [{"question": question, **expected}])
     forget_sets()
     lead_to_case(one, question)
@@ -166,11 +166,11 @@ def _add(one: EvaluationSet) -> None:
 
 def ask_for_statements(key: str, statements: Iterable[str] = ()) -> None:
     st.text_area(
-        "What the reply should say",
+        "Expected statements",
         "\n".join(statements),
         key=key,
-        help=f"Each line is a statement, at most {MOST_STATEMENTS}. A reply says it when it has these words, in any "
-        "case. Runs score the share that is said.",
+        help=f"One statement per line, at most {MOST_STATEMENTS}. A reply contains a statement if it contains its "
+        "words, in upper or lower case. Runs score the share of statements found.",
         height=100,
     )
 
@@ -179,7 +179,7 @@ def read_statements(key: str) -> list[str]:
     """Return the typed statements without duplicates. Raises NotYetError for too many."""
     statements = list(dict.fromkeys(line.strip() for line in text_in(key).splitlines() if line.strip()))
     if len(statements) > MOST_STATEMENTS:
-        msg = f"A question has at most {MOST_STATEMENTS} statements. Put some into one line, or leave them out."
+        msg = f"A question can have at most {MOST_STATEMENTS} statements. Combine or remove some."
         raise NotYetError(msg)
     return statements
 
@@ -192,7 +192,7 @@ def _show_rename(one: EvaluationSet) -> None:
 
 
 def _rename(one: EvaluationSet) -> None:
-    written = {"name": text_in("sets.new_name", missing="Give the set a name.")}
+    written = {"name": text_in("sets.new_name", missing="Enter a name for the set.")}
     update = api.client().admin.evaluation_sets.update
     send_changes(_RENAME, one, written, partial(update, one.evaluation_set_id))
     forget_sets()
@@ -200,13 +200,13 @@ def _rename(one: EvaluationSet) -> None:
 
 def _offer_import(one: EvaluationSet) -> None:
     show_text(
-        "A CSV with a query, an external id and perhaps a grade in each line, or a set that was exported. It is added "
-        "to what is there."
+        "A CSV file with a query, an external id and an optional grade per line, or an exported set. Its "
+        "questions are added to the set."
     )
-    file = st.file_uploader("A CSV file of judged queries", type=["csv", "tsv", "txt"], key="sets.file")
-    if st.button("Add to the set", key="sets.import", type="primary"):
+    file = st.file_uploader("CSV file of judged queries", type=["csv", "tsv", "txt"], key="sets.file")
+    if st.button("Add to set", key="sets.import", type="primary"):
         if file is None:
-            show_warning("Choose a file first.")
+            show_warning("Choose a file.")
         else:
             _import(one, file.getvalue())
     show_kept_problem(_IMPORT_PROBLEM)
@@ -239,7 +239,7 @@ def list_cases(one: EvaluationSet) -> None:
         row=partial(_row_of_case, one),
         empty=partial(_show_no_cases, one),
         go=lambda case: go_to_case(one, case.question),
-        hint=f"Open a question to {'judge its results' if one.agent_id is None else 'say what its reply should have'}.",
+        hint=f"Select a question to {'judge its results' if one.agent_id is None else 'set its expected reply'}.",
     )
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
@@ -251,21 +251,21 @@ def list_cases(one: EvaluationSet) -> None:
 
 def _show_no_cases(one: EvaluationSet) -> None:
     if one.agent_id is None:
-        show_empty("No question is judged yet.", "Judge results, or import a file.")
+        show_empty("No judged questions yet.", "Judge results, or import a file.")
         return
     show_empty(
-        "There is no question yet.",
-        "Write the first one: what people ask this agent, and what a right reply cites and says. Or import a file with "
-        "many, above.",
+        "No questions yet.",
+        "Add a question, with the documents that a correct reply cites and the statements that it contains. "
+        "You can also import a file above.",
     )
     write = partial(open_dialog, _ADD, str(one.evaluation_set_id))
-    offer_action("Write the first question", write, key="sets.add.first", icon="add", kind="primary")
-    show_link("Or take one that people asked", "agents", show="questions", of=str(one.agent_id))
+    offer_action("Add the first question", write, key="sets.add.first", icon="add", kind="primary")
+    show_link("Choose a question that people asked", "agents", show="questions", of=str(one.agent_id))
 
 
 def _row_of_case(one: EvaluationSet, case: EvaluationCase) -> dict[str, object]:
     if one.agent_id is not None:
-        return {"Question": one_line(case.question), "Expected of the reply": describe_expected(case)}
+        return {"Question": one_line(case.question), "Expected reply": describe_expected(case)}
     grades = list(case.grades.values())
     return {
         "Question": one_line(case.question),
@@ -278,7 +278,7 @@ def _row_of_case(one: EvaluationSet, case: EvaluationCase) -> dict[str, object]:
 def describe_expected(case: EvaluationCase) -> str:
     """Return the expected citations and statements of a case in words, or that no answer is expected."""
     if case.nothing_answers:
-        return "Nothing answers"
+        return "No answer"
     documents, statements = sum(grade > 0 for grade in case.grades.values()), len(case.statements)
     counts = [(documents, "document"), (statements, "statement")]
     return ", ".join(count_text(number, what) for number, what in counts if number) or "Any answer"
@@ -310,7 +310,7 @@ def show_judging() -> None:
     sets = [one for one in show_errors(all_sets) if one.agent_id is None or str(one.evaluation_set_id) == named]
     if not sets:
         show_empty(
-            "There is no evaluation set of searches yet.", "Make one: each click on a result is kept in it at once."
+            "No evaluation sets for searches yet.", "Create a set. Each click on a result then saves a judgement."
         )
         offer_new_set(st.query_params.get("in", CATALOG))
         return
@@ -318,7 +318,7 @@ def show_judging() -> None:
     if question := _ask_question():
         show_case(one, question)
     else:
-        show_empty("Type a question to see what it finds.", "Then say of each result whether it answers the question.")
+        show_empty("Enter a question to see its results.", "Then judge whether each result answers the question.")
 
 
 def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
@@ -339,7 +339,7 @@ def _ask_question() -> str:
     said = st.query_params.get("q", "").replace("\0", " ").strip()[:LONGEST_QUESTION]
     if st.session_state.get(_ASKED_BEFORE) != said:
         st.session_state[_ASKED] = st.session_state[_ASKED_BEFORE] = said
-    hint = "Type a question, or open one from Worst first"
+    hint = "Enter a question, or open a query from Worst first"
     st.text_input(
         "Question",
         key=_ASKED,
@@ -358,11 +358,11 @@ def show_case(one: EvaluationSet, question: str) -> None:
     where = CATALOG if one.agent_id is not None else _target_of(one)
     hits = _pool(question, where)
     show_note(
-        "Results of all three ways to search, as you: what you may not read is not among them. "
-        f"{len(grades)} of the documents for this question are judged."
+        f"Results of all three search modes for you, without documents that you cannot read. {len(grades)} of "
+        "the documents for this question are judged."
     )
     if not hits:
-        show_empty("Nothing is found for this question.", "If a document answers it, name the document below.")
+        show_empty("No results for this question.", "If a document answers it, enter the document below.")
     for hit in hits:
         with st.container(border=True):
             show_hit(hit)
@@ -370,7 +370,7 @@ def show_case(one: EvaluationSet, question: str) -> None:
     found = {hit.document_external_id for hit in hits}
     _show_others(one, question, {name: grade for name, grade in grades.items() if name not in found})
     if one.agent_id is None:
-        show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
+        show_link("Open and run the set", "quality", part="sets", set=str(one.evaluation_set_id))
 
 
 def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
@@ -412,15 +412,15 @@ def _judge(one: EvaluationSet, question: str, external_id: str, grade: int, take
 
 def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -> None:
     if others:
-        st.subheader("Judged, and not among these results", anchor=False)
+        st.subheader("Judged documents that are not in these results", anchor=False)
     for external_id, grade in list(others.items())[:_MOST_NAMED]:
         with st.container(border=True):
             show_text(external_id)
             offer_grades(one, question, external_id, grade)
     with st.form("judge.other", border=False):
         left, right = st.columns([4, 1], vertical_alignment="bottom")
-        label = "A document that should be found"
-        left.text_input(label, key="judge.name", placeholder="Its external id", max_chars=1024)
+        label = "Expected document"
+        left.text_input(label, key="judge.name", placeholder="External id", max_chars=1024)
         right.form_submit_button("Relevant", on_click=_judge_other, args=(one, question), width="stretch")
 
 

@@ -24,7 +24,7 @@ _MOST_RECENT = 8
 _MOST_UNFOLDED = 10
 _LONGEST_SHOWN = 120
 _PROBLEM = "own.problem"
-_WITHOUT_READING = "Its own filters are kept with it; that filters and questions are read from the text is not"
+_WITHOUT_READING = "Filters that you set are saved. Reading filters and questions from the text is not saved"
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -51,7 +51,7 @@ def show_own_searches(places: Mapping[str, str], go: Go) -> None:
         for number, (query, one) in enumerate(recent):
             _offer(query, places, go, key=f"own.recent.{number}", when=ago(one.at))
         if not recent:
-            show_note("What you search for is listed here, and shown to nobody else on this page.")
+            show_note("Your searches appear here. This page shows them to nobody else.")
 
 
 def _can_be_done(query: SearchQuery, places: Mapping[str, str]) -> bool:
@@ -60,7 +60,7 @@ def _can_be_done(query: SearchQuery, places: Mapping[str, str]) -> bool:
 
 def _show_saved(saved: Sequence[SearchQuery], places: Mapping[str, str], go: Go) -> None:
     if not saved:
-        show_note("Search for something, and choose “Save this search”: it is kept here, for you alone.")
+        show_note("Search, and select “Save this search”. Only you can see saved searches.")
     for number, query in enumerate(saved[:_MOST_UNFOLDED]):
         _offer(query, places, go, key=f"own.saved.{number}")
     if more := saved[_MOST_UNFOLDED:]:
@@ -86,7 +86,7 @@ def offer_saving(query: SearchQuery) -> None:
     query = SearchQuery(query.text, query.where, query.mode, query.only)
     is_saved = query in show_errors(_read_saved)
     words, icon, do = ("Saved", "bookmark_added", _delete) if is_saved else ("Save this search", "bookmark_add", _save)
-    hint = "Take it out of your saved searches" if is_saved else _WITHOUT_READING if reads else None
+    hint = "Remove from saved searches" if is_saved else _WITHOUT_READING if reads else None
     offer_action(words, do, query, key="own.save", icon=icon, kind="tertiary", hint=hint)
     show_kept_problem(_PROBLEM)
 

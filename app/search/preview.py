@@ -17,8 +17,8 @@ from app.ui.preview import document_html, note_html
 from carrel.wire.search import TextSpan
 
 _MOST_PASSAGES, _AROUND = 3, 600
-_NO_DOCUMENT = "This document is gone, or you may not read it any more. Search again to see what there is now."
-_NO_PASSAGE = "The document has changed since: this passage is not in its text any more."
+_NO_DOCUMENT = "This document was deleted, or you can no longer read it. Search again for current results."
+_NO_PASSAGE = "The document has changed since: this passage is no longer in its text."
 
 
 def preview_result(found: Answer, question: SearchQuery, documents: Documents, place: str, chosen: str) -> str:

@@ -129,7 +129,7 @@ MODES: Mapping[SearchMode, str] = {
     SearchMode.SEMANTIC: "Meaning",
 }
 
-HOW_TO_RERANK = "A reranking model can order results, too: give the service its endpoint"
+HOW_TO_RERANK = "A reranking model can order results too. Set up its endpoint in the service"
 
 SIZES = (10, 30, 100)
 """Numbers of results: at first, and after each request for more. The last is the service's limit."""
@@ -248,11 +248,11 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
     kinds = kinds_of(collection)
     if question.only:
         chips = {condition: condition.in_words(kinds) for condition in question.only}
-        show_chips("Only where", chips, _ONLY, lambda kept: go(replace(question, only=tuple(kept))))
+        show_chips("Filters", chips, _ONLY, lambda kept: go(replace(question, only=tuple(kept))))
     full = len(question.only) >= MOST
     with st.popover("Add a filter", icon=":material/filter_alt:", disabled=full, key=OPEN, on_change="rerun") as offer:
         if collection is not None and not kinds:
-            show_text("The documents of this collection have no fields to filter by.")
+            show_text("Documents in this collection have no fields to filter by.")
         else:
             collection_id = collection.document_collection_id if collection else None
             _offer(question, kinds, go, collection_id, asks_values=bool(offer.open))
@@ -266,7 +266,7 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
         st.html(f'<p class="carrel-facts">Searched for: {escape(" · ".join(extracted.questions))}</p>')
     if drawn and drawn.filters and drawn.dropped:
         told = " · ".join(condition_of(one).in_words(kinds) for one in drawn.filters)
-        show_warning("Nothing was found with the filters in the question.", f"They were left out: {told}.")
+        show_warning("The filters in the question match nothing.", f"The search ignored them: {told}.")
     elif conditions := [condition_of(one) for one in drawn.filters] if drawn else list(question.drawn):
         chips = {condition: condition.in_words(kinds) for condition in conditions}
         show_chips(
@@ -295,7 +295,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         known, is_all = show_errors(partial(values_seen, collection_id, field))
     value = _value(kind, known)
     if not is_all:
-        show_note("The values are those of the first 1,000 documents. Others can be typed.")
+        show_note("These are the values of the first 1,000 documents. You can enter other values.")
     condition = Condition(field, operator, value) if field and value else None
     offer_action("Filter", _add, question, condition, go, key="only.add", kind="primary", disabled=condition is None)
 
@@ -332,7 +332,7 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
             return "" if day is None else day.isoformat()
         case FieldType.STRING if known:
             shown = st.selectbox(
-                "Value", known, None, key=f"{key}.known", accept_new_options=True, placeholder="Choose or type a value"
+                "Value", known, None, key=f"{key}.known", accept_new_options=True, placeholder="Choose or enter a value"
             )
             return (shown or "")[:2000]
         case FieldType.STRING:

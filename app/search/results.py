@@ -66,7 +66,7 @@ def _facts_of(document: Document | None) -> Iterator[str]:
 
 _LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
 _YES_NO = {"true": "yes", "false": "no"}
-_RELEVANCE = "How many of the question's words the document has, and how near its meaning is"
+_RELEVANCE = "How many words of the question the document contains, and how close its meaning is"
 _HIGH, _MEDIUM = 0.6, 0.3
 _PREVIEW = '<button type="button" class="carrel-previews">Preview</button>'
 
@@ -83,7 +83,7 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
     best, *more = passages
     similar = result.similar if isinstance(result, search.CatalogSearchResult) else ()
     names = [LinkedText(each.document_name, PassageLocation(each.document_id).address).body for each in similar]
-    said = f"and {len(names):,} more that say the same"
+    said = f"and {len(names):,} more with the same text"
     folded = _fold(count_text(len(more), "more passage"), more) + _fold(said, [f"<p>{name}</p>" for name in names])
     heading = _heading(result, where, document=document)
     body = f"{heading}{best}{folded}{_facts(result, document)}"

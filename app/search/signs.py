@@ -41,11 +41,11 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
         notes.append(f"No document that {'you can read' if is_wide else 'was searched'} contains {' or '.join(words)}.")
         facets = (found.facets or ()) if isinstance(found, SearchDocumentCatalogResponse) else ()
         if any(one.value in _MAILS for facet in facets if facet.field == "type" for one in facet.values):
-            notes.append("What mails quote of earlier mails is not searched.")
+            notes.append("Text that emails quote from earlier emails is not searched.")
     corrections = found.applied.corrections or ()
     notes += [f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}." for each in corrections]
     if waiting := found.applied.without_meaning:
-        notes.append(f"{count_text(waiting, 'document')} can be found by words alone so far.")
+        notes.append(f"{count_text(waiting, 'document')} can be found only by words so far.")
     if notes:
         show_note(" ".join(notes))
     if corrections:
@@ -89,7 +89,7 @@ def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go
         st.session_state[key := f"facet.{facet.field}"] = None
         name, again = _FACETS.get(facet.field, facet.field), partial(add, key)
         st.pills(name, list(signs), key=key, format_func=signs.__getitem__, on_change=again, wrap=True)
-    show_note(f"Counted in the {counted:,} best results, less relevant ones included.")
+    show_note(f"Counted in the {counted:,} best results, including less relevant results.")
 
 
 def _sign_of(field: str, value: str) -> str:

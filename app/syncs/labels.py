@@ -44,8 +44,8 @@ def collection_name(identifier: str) -> str:
 
 
 STATES: Mapping[DocstoreSyncStatus, str] = {
-    DocstoreSyncStatus.PENDING: "Waiting to begin",
-    DocstoreSyncStatus.RUNNING: "Going on",
+    DocstoreSyncStatus.PENDING: "Waiting to start",
+    DocstoreSyncStatus.RUNNING: "Running",
     DocstoreSyncStatus.COMPLETED: "Done",
     DocstoreSyncStatus.FAILED: "Failed",
 }
@@ -56,7 +56,7 @@ _IN_NOTICES: Mapping[str, str] = _TEXTS["in_notices"]
 _MEMBERS = re.compile(
     r"\b(?:sourceName|sourceSystemUpdated|sourceUrl|sourceFields|filterExpression|deleteLimitPercent|body(?=:))"
 )
-_NOT_SO = "This can't be taken as it is."
+_NOT_SO = "These settings are not valid."
 _HINTS: Mapping[str, str] = _TEXTS["hints"]
 
 
@@ -91,7 +91,7 @@ def state_in_words(sync: DocstoreSync) -> str:
     """Return a sync's state for a list: status, and documents left out or work left undone by its last run."""
     if sync.warning is None or is_running(sync):
         return STATES[sync.status]
-    return "Done, some not taken" if sync.warning.code == "documents_failed" else "Done, with work left undone"
+    return "Done, some failed" if sync.warning.code == "documents_failed" else "Done, with work remaining"
 
 
 def _label(member: str) -> str:

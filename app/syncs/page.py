@@ -32,10 +32,10 @@ def _filter_of(text: str) -> dict[str, Any]:
     try:
         found: object = json.loads(text)
     except ValueError as error:
-        msg = f"Which documents: this is no JSON ({error})."
+        msg = f"Which documents: the filter is not valid JSON ({error})."
         raise ValueError(msg) from error
     if not isinstance(found, dict):
-        msg = 'Which documents: write an object, such as {"state": "published"}.'
+        msg = 'Which documents: enter a JSON object, such as {"state": "published"}.'
         raise ValueError(msg)  # noqa: TRY004 - a person wrote it, no program
     return found  # pyright: ignore[reportUnknownVariableType] - JSON's members have text for names
 
@@ -44,8 +44,8 @@ Save = Callable[[str, Mapping[str, Any]], object]
 """What takes a form's address, empty if none was written, and its config as the service has it."""
 
 EVERYBODY = "Everyone in the organization"
-CHOSEN = "People and groups I choose"
-NOBODY = "Only the person who makes the sync"
+CHOSEN = "Selected people and groups"
+NOBODY = "Only the creator of the sync"
 _READERS = "sync.readers"
 _ADDRESS = "sync.address"
 _NEEDED = ("syncName", "docstoreURI", "collectionName", "body", "sourceName")
@@ -75,11 +75,11 @@ def ask(
     values = {**filled, **filled["sourceFields"], "docstoreURI": address or saved}
     with said:
         if readers is None:
-            notices.show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
+            notices.show_problem("No readers are selected.", "Select at least one person or group.")
         elif missing := [name for name in needed if not values[name]]:
             # A test names both that it needs, so that nobody has to press it twice.
             named = ", ".join(LABELS[name] for name in (needed if testing else missing))
-            notices.show_problem("Something is missing.", f"Fill in: {named}.")
+            notices.show_problem("Some required fields are empty.", f"Fill in: {named}.")
         else:
             try:
                 done = partial(_show_preview, into, saved) if testing else save
@@ -100,14 +100,14 @@ def _show_preview(into: str, saved: UUID | None, address: str, config: Mapping[s
     }
     found = preview(into, docstore_credential_id=saved, docstore_uri=address or None, config=named)
     if found.problem is not None:
-        notices.show_problem("The database can't be read.", found.problem.message, hint_for(found.problem.code))
+        notices.show_problem("The database cannot be read.", found.problem.message, hint_for(found.problem.code))
         return
-    number, slow = found.document_count, "The database takes long to count the documents that the filter chooses."
-    said = slow if number is None else f"The filter chooses {count_text(number, 'document')}."
-    notices.show_text(f"The database answers. {said}")
+    number, slow = found.document_count, "The database needs a long time to count the documents that match the filter."
+    said = slow if number is None else f"The filter matches {count_text(number, 'document')}."
+    notices.show_text(f"Connected. {said}")
     notices.show_text(f"Fields: {', '.join(map(one_line, found.fields)) or 'none'}")
     if not (fields["body"] and fields["sourceName"]):
-        notices.show_text("To see the first documents, name the fields with the text and the title, and test again.")
+        notices.show_text("To see the first documents, enter the fields of the text and the title, and test again.")
         return
     rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
     notices.show_table(
@@ -134,7 +134,7 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
             live="250ms",
             autocomplete="off",
             placeholder="mongodb://reader:password@mongo.example.com/shop",
-            help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
+            help="The URL of MongoDB or a compatible database. It is stored encrypted and never shown again.",
         ).strip()
         filled["collectionName"] = _text(config, "collectionName", "articles")
         kept = config.get("filterExpression")
@@ -143,25 +143,19 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
             json.dumps(kept, ensure_ascii=False) if kept else "",
             key="sync.filter",
             placeholder='{"state": "published"}',
-            help="A query in JSON, as MongoDB has them; without one, all.",
+            help="A MongoDB query in JSON. Leave empty for all documents.",
         )
     with right:
         fields = config.get("sourceFields", {})
         filled["sourceFields"] = {member: _text(fields, member, example) for member, example in _FIELDS.items()}
         notices.show_note(
-            "Fields in fields are joined by dots. Without a time of the last change, every run reads everything."
+            "Use dots for nested fields. Without a field for the time of the last change, every run reads everything."
         )
     delete = st.toggle(
         "Remove documents that are deleted in the database", config.get("deleteMissing", True), key="sync.delete"
     )
-    limit = st.number_input(
-        "The most that may be removed at once, in percent",
-        0,
-        100,
-        int(config.get("deleteLimitPercent", 20)),
-        key="sync.limit",
-        disabled=not delete,
-    )
+    most = int(config.get("deleteLimitPercent", 20))
+    limit = st.number_input("Deletion limit (percent)", 0, 100, most, key="sync.limit", disabled=not delete)
     return address, chosen, {**filled, "deleteMissing": delete, "deleteLimitPercent": limit}
 
 
@@ -174,7 +168,7 @@ def _ask_for_readers(known: list[Principal], *, everybody: bool) -> dict[str, An
     """Return who may read the documents, by the names of the config. None: people are to be chosen, and nobody is."""
     kinds = [EVERYBODY, CHOSEN, NOBODY]
     now = EVERYBODY if everybody else CHOSEN if known else NOBODY
-    readers = st.radio("Who may read them", kinds, index=kinds.index(now), key="sync.kind")
+    readers = st.radio("Who can read the documents", kinds, index=kinds.index(now), key="sync.kind")
     if readers != CHOSEN:
         return {"internalPublic": readers == EVERYBODY or None}
     picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP))
@@ -190,7 +184,7 @@ _COUNTS = (
     ("Updated", "updated"),
     ("Unchanged", "unchanged"),
     ("Removed", "deleted"),
-    ("Not taken", "failed"),
+    ("Failed", "failed"),
 )
 
 
@@ -201,7 +195,7 @@ def watch(name: str) -> None:
         sync = labels.find_sync(name)
     except carrel.CarrelError as error:
         problem = problem_of(error)
-        notices.show_warning("Its progress can't be read now. This page keeps trying.", problem.message, *problem.notes)
+        notices.show_warning("Progress is not available now. This page keeps trying.", problem.message, *problem.notes)
         return
     if sync is None or not labels.is_running(sync):
         st.rerun()
@@ -210,15 +204,15 @@ def watch(name: str) -> None:
 
 def _show_state(sync: DocstoreSync) -> None:
     if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
-        again = "What it has brought stays; the next run continues from there."
+        again = "Documents that were loaded stay. The next run continues from there."
         message = labels.notice_in_words_of_the_form(sync.last_error.message)
         notices.show_problem("The last run failed.", message, labels.hint_for(sync.last_error.code), again)
     elif waits := waiting_text(sync):
-        notices.show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
+        notices.show_warning(f"A run will start soon. It was requested {ago(sync.wanted_at)}.", waits)
     elif labels.is_running(sync):
         is_begun = sync.status is DocstoreSyncStatus.RUNNING
-        doing = f"is running, begun {ago(sync.started_at)}" if is_begun else "is to begin"
-        notices.show_text(f"A run {doing}. It is the service's: leave the page if you like.")
+        doing = f"is running, started {ago(sync.started_at)}" if is_begun else "will start soon"
+        notices.show_text(f"A run {doing}. You can leave this page: the service continues the run.")
     else:
         notices.show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
     numbers = sync.counts.model_dump()
@@ -244,10 +238,10 @@ def _offer_removal(sync: DocstoreSync) -> None:
     listed = show_errors(lambda: list(islice(held(sync_id, page_size=1000), _MOST_HELD)))
     approved = [one.document_id for one in listed]
 
-    more = f" The list has the first {len(listed):,}, and only they are removed." if len(listed) < count else ""
+    more = f" The list shows the first {len(listed):,}, and only they are removed." if len(listed) < count else ""
     confirm(
         f"Remove {count_text(len(listed), 'document')}?",
-        f"They are no longer in the source, and are deleted from the catalog. The limit stays as it is.{more}",
+        f"This deletes documents that are no longer in the source from the catalog. The limit does not change.{more}",
         doing="Remove them once",
         action=partial(docstore.launch_docstore_sync, sync_id, approved_removals=approved),
         then=partial(forget, LIST),
@@ -278,7 +272,7 @@ def _run(run: DocstoreRun) -> tuple[str, ...]:
 def _show_failures(sync: DocstoreSync) -> None:
     if not sync.counts.failed:
         return
-    st.subheader("Not taken", anchor=False)
+    st.subheader("Failed documents", anchor=False)
     failures = api.client().document_collections.docstore.list_docstore_failures
     about = (sync.docstore_credential_id, sync.finished_at)
     show_text_pages(
@@ -287,7 +281,7 @@ def _show_failures(sync: DocstoreSync) -> None:
         heads=("Document in the database", "Reason", "Last tried"),
         row=_failure,
     )
-    st.caption("Every run tries them again.")
+    st.caption("Every run retries these documents.")
 
 
 def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
@@ -301,8 +295,8 @@ LIST = "syncs"
 
 def show_sync_page(name: str) -> None:
     notices.offer_way_back("All syncs", "sync", "change")
-    hint = "It was deleted, or its address is wrong. See all syncs."
-    sync = require_found(lambda: labels.find_sync(name), "This sync isn't here.", hint)
+    hint = "It was deleted, or the URL is wrong. Go to all syncs."
+    sync = require_found(lambda: labels.find_sync(name), "This sync does not exist.", hint)
     notices.show_heading(
         sync.config.sync_name,
         f"into {labels.collection_name(str(sync.document_collection_id))}",
@@ -311,13 +305,13 @@ def show_sync_page(name: str) -> None:
     )
     if "change" in st.query_params:
         notices.show_text(
-            "The address is never shown: without another address, it stays as it is. Saving ends a run in progress, "
-            "and begins one; who may read the documents becomes what you say here."
+            "The URL is never shown. Leave it empty to keep it. Saving stops a run in progress, and starts a "
+            "run. Documents get the access that you choose here."
         )
         opened_at = keep_opened("sync.change", sync, field="sync.address")
         save: Save = partial(_change, opened_at)
         into, saved = str(sync.document_collection_id), sync.docstore_credential_id
-        doing = "Save, and start a run"
+        doing = "Save and start a run"
         config = sync.config.model_dump(mode="json")
         ask(config, doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
         return
@@ -344,9 +338,9 @@ def _offer_actions(sync: DocstoreSync) -> None:
         if st.button("Delete …", key="sync.delete.ask"):
             confirm(
                 "Delete this sync?",
-                "Its address and its place are gone, and nothing more is brought or removed. The documents that it "
-                "brought stay, in the collection and the catalog.",
-                doing="Delete it",
+                "The sync's URL and progress are deleted, and no more documents are loaded or removed. "
+                "Documents that were loaded stay in the collection and the catalog.",
+                doing="Delete",
                 action=partial(docstore.delete_docstore_sync, sync.docstore_credential_id),
                 then=partial(forget, LIST),
                 leaving=("sync",),
@@ -365,13 +359,13 @@ def _show_config(sync: DocstoreSync) -> None:
             ("Text, title", f"{fields.body}, {fields.source_name}"),
             ("Time of the last change", fields.source_system_updated or "None: every run reads everything"),
             ("Link", fields.source_url or "None"),
-            ("Who may read them", ", ".join(one.name for one in readers_of(sync)) or others),
+            ("Who can read the documents", ", ".join(one.name for one in readers_of(sync)) or others),
             ("Deleted in the source", deleted),
-            ("Address", "Kept encrypted, and never shown"),
+            ("URL", "Encrypted, and never shown"),
         ],
         named=True,
     )
-    notices.show_link("See the collection", "collections", collection=str(sync.document_collection_id))
+    notices.show_link("Open collection", "collections", collection=str(sync.document_collection_id))
 
 
 def readers_of(sync: DocstoreSync) -> list[Principal]:

@@ -106,8 +106,8 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, ConflictError):
         return Problem(str(error))
     _log.error("a dialog's action failed", exc_info=error)
-    todo = "Its log says more. Close this to try again."
-    return Problem("That failed, by an error in the workbench itself.", (todo,))
+    todo = "The workbench's log has details. Close this dialog and try again."
+    return Problem("This failed because of an error in the workbench.", (todo,))
 
 
 def _show_problem(do: Callable[[], None]) -> None:
@@ -156,7 +156,7 @@ def naming(*asked: Principal) -> Generator[None]:
         if not gone:
             raise
         names = ", ".join(f"the {PRINCIPALS[one.kind]} “{one_line(one.name)}”" for one in gone)
-        msg = f"Deleted elsewhere: {names}. Choose others, or Cancel and look at the list again."
+        msg = f"Deleted by someone else: {names}. Choose others, or cancel and reload the list."
         raise NotYetError(msg) from error
 
 
@@ -260,7 +260,7 @@ def show_held_secret() -> None:
     def tell() -> None:
         if _SECRET not in st.session_state:
             st.rerun()
-        show_warning("This is shown once. Copy it now: anyone who has it can use it.")
+        show_warning("Carrel shows this once. Copy it now: anyone who has it can use it.")
         st.code(secret.value, language=None, wrap_lines=True)
         show_text(secret.hint)
         if secret.command:

@@ -33,8 +33,8 @@ _FIELD = re.compile(r"(^|; )([a-z][a-z_]+(?:\.[\w.]+)?): ")
 
 _AWAY = help_address("troubleshooting#the-service-is-busy-full-or-away")
 _CONTINUES = (
-    "Pages continue by themselves once it does; send again what you were sending. "
-    "If it stays so, tell the person who runs Carrel."
+    "Pages continue automatically when it answers. Send your last change again. If this takes long, tell the "
+    "operator of Carrel."
 )
 _NO_RUNS = help_address("troubleshooting#signing-in-and-the-workbench")
 
@@ -125,8 +125,8 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
         case carrel.APIConnectionError():
             return _problem_of_connection(error)
         case carrel.APIError(confirmation_url=str(address)):
-            message = "Confirm that it is you: this changes access or credentials."
-            todo = "It opens in a new tab. Confirm there: what you asked for is done then."
+            message = "Confirm your identity: this changes access or credentials."
+            todo = "The confirmation opens in a new tab. After you confirm, Carrel makes the change."
             return Problem(message, (todo,), None, address)
         case carrel.APIError():
             message, *more = _message_of(error)
@@ -140,9 +140,9 @@ def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:
     if isinstance(error, carrel.APITimeoutError):
         return Problem("The service takes too long to answer.", (_CONTINUES,), _AWAY)
     if isinstance(error.__cause__, httpx.ConnectError):
-        return Problem(f"The service at {settings().base_url} doesn't answer.", (_CONTINUES,), _AWAY)
-    message = f"The service at {settings().base_url} closed the connection before its answer was whole."
-    todo = f"It is stopping, or it has too many connections: admins see that under Health. {_CONTINUES}"
+        return Problem(f"The service at {settings().base_url} does not answer.", (_CONTINUES,), _AWAY)
+    message = f"The service at {settings().base_url} closed the connection before its answer was complete."
+    todo = f"The service is stopping, or has too many connections: see Health. {_CONTINUES}"
     return Problem(message, (todo,), _AWAY)
 
 
@@ -150,7 +150,7 @@ def line_of(error: carrel.CarrelError) -> str:
     """Return an error as a single line, for a table with a result per row."""
     match error:
         case carrel.APIConnectionError():
-            return "The service doesn't answer. Try again in a moment."
+            return "The service does not answer. Try again in a moment."
         case carrel.APIError():
             return " ".join(_message_of(error))
         case _:
@@ -160,7 +160,7 @@ def line_of(error: carrel.CarrelError) -> str:
 def _message_of(error: carrel.APIError) -> tuple[str, ...]:
     """Return the service's message, or the messages about parts of the request if more detailed."""
     if isinstance(error, ChangedMeanwhileError):
-        return ("Somebody else has changed this, so nothing was saved. Look at it again, and repeat your change.",)
+        return ("Someone else changed this, so nothing was saved. Review the values, and make your change again.",)
     parts = tuple(_of_part(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)
     return parts if repeats else (error.message, *parts)
@@ -174,13 +174,13 @@ def _of_part(detail: ErrorDetail) -> str:
 def _problem_of_runs(error: RunsError) -> Problem:
     match error:
         case PrefectAwayError():
-            away = f"Nothing does at {settings().prefect_api_url}. Start it with: make up. Then this page continues."
-            return Problem("Prefect, which has the runs, doesn't answer.", (away,), _NO_RUNS)
+            away = f"Nothing answers at {settings().prefect_api_url}. Start it with: make up. This page then continues."
+            return Problem("Prefect, which manages runs, does not answer.", (away,), _NO_RUNS)
         case NotServedError():
-            start = "Start what does, on a machine that reaches the documents: python -m flows serve"
-            return Problem("No process carries out runs.", (start,), _NO_RUNS)
+            start = "On a machine that can read the documents, run: python -m flows serve"
+            return Problem("No flow server is running.", (start,), _NO_RUNS)
         case UnknownError():
-            return Problem("It isn't there any more.", ("Go back to the list, and look again.",))
+            return Problem("This item no longer exists.", ("Go back to the list.",))
         case _:
             return Problem(str(error))
 
@@ -196,11 +196,11 @@ def require_editor() -> None:
     """End the page's run for everyone except admins and editors of collections."""
     if not show_errors(api.me).is_admin and not show_errors(api.edits_collections):
         show_empty(
-            "This page is for admins, and for editors of a collection.",
-            "Ask an admin of your organization to make you an editor of one.",
+            "This page is for admins and for editors of a collection.",
+            "Ask an admin or an owner to make you an editor of a collection.",
         )
         st.stop()
 
 
 def show_closed() -> None:
-    show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")
+    show_empty("This page is for admins.", "Ask an admin of your organization for help.")

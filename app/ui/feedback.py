@@ -54,12 +54,12 @@ def offer_feedback(about: About, *, given: bool | None = None) -> None:
         offer_action(word, _send_thumb, about, good, key=about.key(word), icon=icon, kind=kind)
     if chosen is None:
         return
-    label = "Say more?" if about.key("said") in st.session_state else "Thank you. Say why?"
+    label = "Add a comment?" if about.key("said") in st.session_state else "Thank you. Add a comment?"
     # It tracks its state so that `_send_comment` can close it.
     with st.popover(label, key=about.key("more"), on_change="rerun"), st.form(about.key("why"), border=False):
         placeholder = "What helped?" if chosen else "What was missing?"
         st.text_area("Comment", key=about.key("comment"), max_chars=COMMENT_LENGTH, placeholder=placeholder)
-        st.form_submit_button("Send the comment", on_click=_send_comment, args=(about,))
+        st.form_submit_button("Send comment", on_click=_send_comment, args=(about,))
 
 
 def show_failure(about: About) -> None:
@@ -77,13 +77,13 @@ def _send_thumb(about: About, good: bool) -> None:
 def _send_comment(about: About) -> None:
     """Send the comment in the field, unless just sent: a second click can come before the field is empty."""
     if not (comment := str(st.session_state[about.key("comment")] or "").strip()):
-        st.toast("There is no comment yet.")
+        st.toast("Enter a comment.")
     elif comment == st.session_state.get(about.key("said")) or _send(
         about, st.session_state[about.key("thumb")], comment=comment
     ):
         st.session_state[about.key("said")] = comment
         st.session_state.update({about.key("comment"): "", about.key("more"): False})
-        st.toast("Thank you. The admins of Carrel read it.")
+        st.toast("Thank you. Admins can read your comment.")
 
 
 def _send(about: About, good: bool, *, comment: str | None) -> bool:

@@ -222,5 +222,5 @@ def open_html(passage: PassageLocation) -> str:
     words = describe_place(passage.place and passage.place.model_copy(update={"confidence": None}))
     if not words and passage.chunk_index is None:
         return ""
-    says = html.escape(f"Open at {words}" if words else "Open in the text")
+    says = html.escape(f"Open at {words}" if words else "Open in text")
     return f'<p class="carrel-facts"><a href="{html.escape(passage.address)}" target="_self">{says}</a></p>'

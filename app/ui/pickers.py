@@ -19,7 +19,7 @@ RESOURCES = (DOCUMENT, COLLECTION, AGENT)
 TELLING = 3
 """With at least so many letters, a single match is taken as chosen."""
 
-NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
+NOBODY, NOTHING = "No matches.", "No matches."
 
 
 def pick_principal(
@@ -53,7 +53,7 @@ def pick_principals(
         list(options),
         key=f"{key}.kept",
         format_func=lambda one: options[one][0] if one in options else one,
-        placeholder="None yet: type a part of a name above",
+        placeholder="Type part of a name above",
         disabled=not options,
         on_change=_keep,
         args=(key,),
@@ -100,7 +100,7 @@ def _choose_match(
         index=None,
         key=f"{key}.match",
         format_func=lambda one: options[one][0] if one in options else one,
-        placeholder="Choose one",
+        placeholder="Select",
         filter_mode=None,
         on_change=on_change,
     )
@@ -145,7 +145,7 @@ def _pick(
         if chosen is not None and chosen.kind in kinds:
             _show_chosen(name, label=label, chosen=chosen)
             return chosen
-        show_warning("The address names somebody or something that isn't there.", "Choose here instead.")
+        show_warning("The URL contains a name that does not exist.", "Make a choice below.")
     none = NOBODY if set(kinds) <= set(EVERYBODY) else NOTHING
 
     @st.fragment
@@ -173,7 +173,7 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str
         key=f"{key}.typed",
         type="search",
         live="100ms",
-        placeholder=label if compact else "A part of the name",
+        placeholder=label if compact else "Part of the name",
         label_visibility="collapsed" if compact else "visible",
         autocomplete="off",
     )
@@ -182,7 +182,7 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str
     if asked and not found:
         show_text(f"{none} Try fewer letters, or another part of the name.")
     elif len(found) > MOST:
-        show_text(f"More than {MOST} match: type more of the name to narrow them down.")
+        show_text(f"More than {MOST} match. Type more of the name.")
     return found[:MOST]
 
 

@@ -111,7 +111,7 @@ def offer_export(
 
 
 def _make(heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], about: Hashable, *, most: int) -> _Kept:
-    bar = st.progress(0.0, text="Asking for the first rows …")
+    bar = st.progress(0.0, text="Loading the first rows …")
     rows = 0
 
     def count(done: int) -> None:
@@ -129,5 +129,5 @@ def _make(heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], about:
 
 def _size(rows: int, *, most: int) -> str:
     if rows < most:
-        return f"{count_text(rows, 'row')}, as things were just now"
-    return f"The first {count_text(rows, 'row')}: no file holds more. Narrow the list down for the others."
+        return f"{count_text(rows, 'row')}, as of now"
+    return f"First {count_text(rows, 'row')}, the most that a file can have. Filter the list to export others."

@@ -33,11 +33,11 @@ def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
 
 
 def key_of(form: str, part: str) -> str:
-    """Return a field's key. `begin_anew` changes it, because with an equal key a browser keeps the shown value."""
+    """Return a field's key. `reset_fields` changes it, because with an equal key a browser keeps the shown value."""
     return f"{form}.{part}{st.session_state.get(f'{form}.turn', '')}"
 
 
-def begin_anew(form: str) -> None:
+def reset_fields(form: str) -> None:
     """Make a form's fields show saved values. The new keys end as in `app.loading.starting.field`."""
     st.session_state[f"{form}.turn"] = f"-{uuid4().hex}"
 
@@ -65,7 +65,7 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
                 st.session_state[f"{form}.conflict"] = meanwhile
                 mine = {name: _plain(one) for name, one in changed.items() if name in before.edited}
                 st.session_state[f"{form}.mine"] = mine
-                raise ConflictError("Nothing is saved yet. Choose which values to keep, and save again.") from None
+                raise ConflictError("Nothing is saved yet. Choose the values to keep, and save again.") from None
             version = meanwhile.current.get("version")
         else:
             break
@@ -80,7 +80,7 @@ def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
     mine: dict[str, Any] = st.session_state[f"{form}.mine"]
     before = _plain(st.session_state[f"{form}.opened"])
     when = f" ({moment(conflict.changed_at)})" if conflict.changed_at else ""
-    show_warning(f"{one_line(conflict.changed_by or 'Somebody else')} has changed this since you opened it{when}.")
+    show_warning(f"{one_line(conflict.changed_by or 'Someone else')} changed this after you opened it{when}.")
     for name, own in mine.items():
         theirs = conflict.current.get(to_camel(name))
         if theirs != own:
@@ -92,7 +92,7 @@ def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
         if name not in mine and conflict.current.get(to_camel(name)) != before.get(to_camel(name))
     ]
     for said in others:
-        show_text(f"Theirs, which stays as it is: {said}")
+        show_text(f"Their change, which is kept: {said}")
 
 
 def _is_apart(before: Versioned, changed: Mapping[str, Any], meanwhile: MeanwhileChange) -> bool:

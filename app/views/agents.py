@@ -23,7 +23,7 @@ ONE = ("agent", "part", "set", "q", "before", "after")
 """Address parameters of an agent, in addition to the list's."""
 SHOWN = {"agents": "Agents", "questions": "Questions"}
 COPYING = (
-    "Makes an agent with the same settings that nobody may use yet: change it, and compare both in Evaluation sets."
+    "Creates an agent with the same settings and no access. Change the copy, and compare both under Evaluation sets."
 )
 PARTS = {
     "define": "Settings",
@@ -32,31 +32,31 @@ PARTS = {
     "answers": "Evaluation sets",
     "versions": "Earlier settings",
 }
-NONE_CALLED = ("No agent is called that.", "Try another part of its name.")
+NONE_CALLED = ("No agents match.", "Try another part of the name.")
 NONE_YET = (
-    "There is no agent yet.",
-    "An agent answers questions from the documents of some collections, and quotes them. Make the first one.",
+    "No agents yet.",
+    "An agent answers questions from documents in collections, and quotes them. Create the first agent.",
 )
 
 
 @dialog("New agent", NEW)
 def _ask_for_agent() -> None:
     st.text_input("Name", key="new.name", max_chars=200)
-    st.text_input("Description", key="new.description", max_chars=500, placeholder="What it is for")
+    st.text_input("Description", key="new.description", max_chars=500, placeholder="Purpose")
     offer_submit(NEW, "Create", action=_make)
 
 
 def _make() -> None:
-    name = text_in("new.name", missing="An agent needs a name.")
+    name = text_in("new.name", missing="Enter a name for the agent.")
     made = api.client().admin.agents.create(name, description=text_in("new.description"))
     forget("agents")
     st.query_params["agent"] = str(made.agent_id)
 
 
 def _show_agent(agent: AgentDefinition) -> None:
-    model = agent.model or "the service's default model"
+    model = agent.model or "default of the service"
     show_heading(agent.name, agent.description, count_text(len(agent.collection_ids), "collection"), model)
-    show_link("What people ask it", "agents", show="questions", of=str(agent.agent_id))
+    show_link("Show questions", "agents", show="questions", of=str(agent.agent_id))
     part = part_of("part", PARTS, default="define")
     if part == "define":
         show_definition(agent)
@@ -67,13 +67,13 @@ def _show_agent(agent: AgentDefinition) -> None:
                 api.agent_names.clear()
                 st.query_params.from_dict({"agent": str(made.agent_id)})
                 st.toast(
-                    "Copied. Nobody may use the copy before you give access; it can be compared in evaluation sets."
+                    "Copied. Nobody can use the copy until you give access. You can compare it in evaluation sets."
                 )
                 st.rerun()
             if st.button("Delete …", key="delete", icon=":material/delete:"):
                 confirm(
                     "Delete this agent?",
-                    f"Nobody can ask {agent.name} any more. People keep their conversations with it.",
+                    f"Nobody can ask {agent.name} afterwards. People keep their conversations with it.",
                     doing="Delete",
                     action=lambda: api.client().admin.agents.delete(agent.agent_id),
                     then=partial(forget, "agents"),
@@ -96,7 +96,7 @@ def page() -> None:
     address = st.query_params.get("agent")
     show_title(
         "Agents",
-        "They answer people's questions from the documents of collections, and quote them.",
+        "Agents answer questions from documents in collections, and quote them.",
         action=partial(offer_dialog, "New agent", NEW, key="new") if address is None else None,
     )
     if address is None:
@@ -113,18 +113,18 @@ def page() -> None:
                     "Name": agent.name,
                     "Description": agent.description,
                     "Collections": len(agent.collection_ids),
-                    "Model": agent.model or "The default",
+                    "Model": agent.model or "Default",
                     "Programs": agent.api_access_enabled,
                     "Changed": time_cell(agent.updated_at),
                 },
                 empty=lambda: show_empty(*(NONE_CALLED if name else NONE_YET)),
                 go=lambda chosen: look_at("agent", chosen.agent_id),
-                hint="Choose a row to change an agent, its access, or to test it.",
+                hint="Select a row to change or test an agent, or to change its access.",
             )
         return
     offer_way_back("All agents", *ONE)
-    hint = "It was deleted, or its address is wrong."
-    _show_agent(require_found(lambda: find_agent(address), "This agent isn't here.", hint))
+    hint = "It was deleted, or the URL is wrong."
+    _show_agent(require_found(lambda: find_agent(address), "This agent does not exist.", hint))
 
 
 page()

@@ -18,9 +18,9 @@ from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.api_keys import ApiKey
 from carrel.wire.scopes import Scope
 
-TITLE, PURPOSE = "API keys", "What programs call the service with as one person, with all that person may do."
+TITLE, PURPOSE = "API keys", "A program with an API key can do everything that the owner of the key can do."
 NEW, OWNER, LIKE = "new_key", "key.owner", "key.like"
-FOR_OTHERS = "It may act for other people"
+FOR_OTHERS = "Can act for other people"
 
 
 def _offer_new() -> None:
@@ -41,7 +41,7 @@ def _show_keys(count_at: DeltaGenerator) -> None:
             "Expires": tokens.end_noted(key),
         },
         empty=lambda: notices.show_empty(
-            "There is no API key yet.", "Create one for a program that acts as one person."
+            "No API keys yet.", "Create an API key for a program that acts as one person."
         ),
         go=lambda chosen: notices.look_at("key", chosen.api_key_id),
         count_at=count_at,
@@ -50,8 +50,8 @@ def _show_keys(count_at: DeltaGenerator) -> None:
 
 def _show_key(key_id: str) -> None:
     notices.offer_way_back("All API keys", "key")
-    key = require_found(partial(tokens.key_of, key_id), "There is no such API key.")
-    for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
+    key = require_found(partial(tokens.key_of, key_id), "This API key does not exist.")
+    for_others = "Yes, for anyone in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
     notices.offer_action("New key like this one", open_new, key, key="new.successor", icon="autorenew")
     every = show_errors(tokens.all_keys)
@@ -72,27 +72,27 @@ def open_new(like: ApiKey | None = None) -> None:
 @dialog("New API key", NEW, width="large")
 def _show_new() -> None:
     notices.show_text(
-        "Anyone who has the key may do all that its owner may. For a program that is nobody's in particular, make a "
-        "service account: its tokens may do less."
+        "Anyone with the key can do everything that its owner can do. For a shared program, use a service "
+        "account: its tokens can be limited."
     )
     is_on = show_errors(tokens.organization).service_accounts_enabled
-    notices.show_link(f"Service accounts{'' if is_on else ', which are switched off now'}", "service_accounts")
-    st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
+    notices.show_link(f"Service accounts{'' if is_on else ', which are turned off'}", "service_accounts")
+    st.text_input("Name", key="key.name", max_chars=200, placeholder="For example: Ada's notebook")
     like: ApiKey | None = st.session_state.get(LIKE)
     owners = [Principal(PERSON, like.owner_email, like.owner_email)] if like else []
-    label = "It acts as (you, unless you choose somebody)"
+    label = "Owner (you, unless you select someone else)"
     pick_principals(OWNER, label=label, chosen=owners, kinds=(PERSON,), most=1)
     if st.checkbox(FOR_OTHERS, key="key.for_others"):
         notices.show_warning(
-            "Such a key can do what anybody in the organization can: each request says for whom it is made.",
-            "That is for servers that know who asks them. The audit log names both.",
+            "With this key, a request can act for anyone in the organization.",
+            "For servers that know which person makes each request. The audit log names both.",
         )
     tokens.ask_expiry("key", default="365")
     offer_submit(NEW, "Create", action=_create)
 
 
 def _create() -> None:
-    name = text_in("key.name", missing="Give the key a name, by which it is known when it is to be revoked.")
+    name = text_in("key.name", missing="Enter a name for the key.")
     owner = next((one.id for one in get_principals(OWNER)), None)
     made = api.client().admin.api_keys.create(
         name,
@@ -100,7 +100,7 @@ def _create() -> None:
         may_act_for_users=bool(st.session_state["key.for_others"]),
         expires_at=tokens.get_expiry("key"),
     )
-    tokens.hold_credential("The new key", made.api_key, [Scope.CATALOG_READ])
+    tokens.hold_credential("New key", made.api_key, [Scope.CATALOG_READ])
     tokens.clear_keys()
 
 

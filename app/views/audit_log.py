@@ -27,7 +27,7 @@ from carrel.wire.oversight import MOST_LOOKED_THROUGH, AdminAuditLogQueryRespons
 MOST_EXPORTED = 50_000
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 HEADS = (
-    "At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Attempts",
+    "At (UTC)", "Event", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Attempts",
     "Last attempt", "Comment", "Request id", "Changes", "Details",
 )  # fmt: skip
 
@@ -41,14 +41,14 @@ def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQuer
 
 def _ask_filters() -> Filters:
     named = str(st.query_params.get("files", ""))
-    one = {named: "Of one archive or mail"} if is_id(named) else {}
+    one = {named: "Files of one archive or email"} if is_id(named) else {}
     with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of a name")
         action = choice_filter("Event", "action", {"": "All", **actions()})
         days = (_ask_day("From", "from"), _ask_day("To", "to"))
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
-        files = choice_filter("Files in archives", "files", {"": "Summed up", "each": "Each by itself", **one})
+        files = choice_filter("Files in archives", "files", {"": "Summarize", "each": "Show each", **one})
     if any(days):
         notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
     first, last = days
@@ -101,7 +101,7 @@ def _show_entries(filters: Filters) -> None:
         Source(fetch, about=tuple(filters.values())),
         row=lambda pair: _row_of(*pair),
         columns={"Resource": st.column_config.TextColumn(width="small")},
-        empty=lambda: notices.show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
+        empty=lambda: notices.show_empty("No entries match.", "Clear some filters, or choose other days."),
         go=lambda pair: notices.look_at("entry", pair[0].audit_log_id),
     )
 
@@ -124,10 +124,10 @@ def _entry_at(entry_id: str) -> AuditEntry | None:
 
 def _show_one(entry_id: str) -> None:
     notices.offer_way_back("All entries", "entry")
-    entry = require_found(lambda: _entry_at(entry_id), "There is no such entry.")
+    entry = require_found(lambda: _entry_at(entry_id), "This entry does not exist.")
     notices.show_heading(sentence(entry, names_for([entry])), moment(entry.at))
     if entry.text:
-        notices.show_text(f"They said: {entry.text}")
+        notices.show_text(f"Comment: {entry.text}")
     target = entry.target
     facts = [
         ("At", format_instant(entry.at)),
@@ -135,7 +135,7 @@ def _show_one(entry_id: str) -> None:
         ("For", f"{entry.acting_for.name} ({_address_of(entry.acting_for)})" if entry.acting_for else ""),
         ("Action", entry.action),
         ("Resource", f"{target.type or ''} {target.id}".strip() if target else ""),
-        ("Name then", (target.name or "") if target else ""),
+        ("Name at the time", (target.name or "") if target else ""),
         ("Device", entry.device or ""),
         ("Address", entry.address or ""),
         ("Attempts", str(entry.attempts or "")),
@@ -145,15 +145,15 @@ def _show_one(entry_id: str) -> None:
     ]
     notices.show_table([fact for fact in facts if fact[1]], named=True)
     if entry.changes:
-        heads = ("What changed", "From", "To")
+        heads = ("Changes", "From", "To")
         rows = [(name, in_words(one.from_), in_words(one.to)) for name, one in entry.changes.items()]
         notices.show_table(rows, heads=heads)
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
     if target is not None:
-        notices.offer_action("All that was done to this", _narrow_to, "target", target.id, key="log.same")
+        notices.offer_action("All events of this resource", _narrow_to, "target", target.id, key="log.same")
         if entry.action == "document.unpack":
-            notices.offer_action("All that was done to its files", _narrow_to, "files", target.id, key="log.files")
+            notices.offer_action("All events of its files", _narrow_to, "files", target.id, key="log.files")
 
 
 def _narrow_to(name: str, thing: str) -> None:
@@ -195,13 +195,13 @@ def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
 
 def page() -> None:
     require_admin()
-    notices.show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
+    notices.show_title("Audit log", "Who did what, newest first. Nobody can change or delete entries.")
     if "entry" in st.query_params:
         _show_one(str(st.query_params["entry"]))
         return
     filters = _ask_filters()
     if filters["from_"] is not None and filters["to"] is not None and filters["from_"] >= filters["to"]:
-        notices.show_warning("The first day is after the last: choose them the other way round.")
+        notices.show_warning("The first day is after the last day. Swap them.")
         return
     _show_entries(filters)
     about = tuple(filters.values())

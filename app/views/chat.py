@@ -61,7 +61,7 @@ def send_once(place: conversations.ChatLocation, text: str) -> None:
     if len(text) > conversations.LONGEST_MESSAGE:
         # A field with a limit of its own drops what is pasted beyond it without a word.
         problem = Problem(
-            f"This is too long: {len(text):,} characters.", (f"Send at most {conversations.LONGEST_MESSAGE:,}.",)
+            f"This message has {len(text):,} characters.", (f"Send at most {conversations.LONGEST_MESSAGE:,}.",)
         )
         st.session_state[UNSENT] = conversations.Outgoing(place, text), problem
         return
@@ -141,7 +141,7 @@ def forget_sent(transcript: GetConversationResponse) -> None:
 
 def _choose_agent(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> Agent:
     if place.agent and place.agent not in agents:
-        notices.show_warning("The agent that the address names isn't there for you.", "Choose another one.")
+        notices.show_warning("You cannot use the agent in the URL.", "Choose another agent.")
     chosen = place.agent if place.agent in agents else next(iter(agents))
     if st.session_state.get(AGENT) != chosen:
         st.session_state[AGENT] = chosen
@@ -164,13 +164,13 @@ def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> con
     if not agents:
         if show_errors(api.me).is_admin:
             notices.show_empty(
-                "No agent is deployed to you yet.",
-                "An agent answers from the documents of some collections. Define one, and deploy it.",
+                "No agents yet.",
+                "An agent answers from documents in collections. Create an agent, and give yourself access.",
             )
-            notices.show_link("To the agents", "agents")
+            notices.show_link("Go to Agents", "agents")
         else:
             notices.show_empty(
-                "No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one."
+                "You cannot use any agent yet.", "An agent answers from documents. Ask an admin for access to an agent."
             )
         return None
     agent = _choose_agent(agents, place)
@@ -183,7 +183,7 @@ def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> con
 def offer_examples(agent: Agent, here: conversations.ChatLocation) -> None:
     if not agent.starter_questions:
         return
-    notices.show_note("Ask in your own words, or begin with one of these:")
+    notices.show_note("Ask in your own words, or start with one of these questions:")
     with st.container(key="chat-examples"):
         for number, question in enumerate(agent.starter_questions):
             notices.offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
@@ -197,22 +197,22 @@ def show_conversation(
     if transcript is None:
         conversations.forget_conversations()  # the list may still have it
         notices.show_warning(
-            "You have no such conversation.",
-            "It may be another person's or not shared with you any more, or it was deleted after long disuse.",
+            "This conversation is not available.",
+            "It belongs to another person, is no longer shared with you, or was deleted.",
         )
         return None
     agent_id = str(transcript.conversation.agent_id)
     here = conversations.ChatLocation(agent_id, place.conversation)
     notices.show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
     if (sharer := transcript.conversation.shared_by) is not None:
-        notices.show_warning(f"Shared by {one_line(sharer)}. Replies whose sources you may not read are hidden.")
+        notices.show_warning(f"Shared by {one_line(sharer)}. Replies whose sources you cannot read are hidden.")
         _show_transcript(transcript, here, can_continue=False)
         return None
     _offer_changes(transcript.conversation)
     _show_transcript(transcript, here, can_continue=agent_id in agents)
     _show_unsent(here)
     if agent_id not in agents:
-        notices.show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
+        notices.show_warning("You can no longer use this agent. You can read this conversation, and ask another agent.")
         return None
     return here
 
@@ -225,7 +225,7 @@ def _offer_changes(conversation: Conversation) -> None:
         if st.button("Delete …", key="chat.delete", icon=":material/delete:", type="tertiary"):
             confirm(
                 "Delete this conversation?",
-                f"Its messages and replies are gone for good: {count_text(conversation.message_count, 'message')}.",
+                f"You cannot restore its messages and replies: {count_text(conversation.message_count, 'message')}.",
                 doing="Delete",
                 action=lambda: person_client().conversations.delete(conversation.conversation_id),
                 then=_forget_deleted,
@@ -240,9 +240,7 @@ def _offer_changes(conversation: Conversation) -> None:
 
 
 def page() -> None:
-    notices.show_title(
-        "Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from."
-    )
+    notices.show_title("Chat", "Ask an agent. It answers from documents that you can read, and shows its sources.")
     agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
     place = conversations.ChatLocation.from_address(st.query_params)
     # An empty container isn't drawn, so the style can't hide a column without one.

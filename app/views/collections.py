@@ -23,19 +23,19 @@ from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import ResourceType, Role
 from flows.operations.formatting import count_text
 
-TITLE, PURPOSE = "Collections", "Documents that are searched together, and that agents answer from."
+TITLE, PURPOSE = "Collections", "Documents that people search together, and that agents answer from."
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
 ONE = ("collection", "part", *PARAMETERS)
 """Address parameters of a collection, in addition to the list's."""
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 _EDITORS_PARTS = {"add": "Add documents", "fields": "Fields", "index": "Index", "access": "Access"}
 PARTS = {"documents": "Documents", **_EDITORS_PARTS, "about": "About"}
-NONE_CALLED = ("No collection is called that.", "Try another part of its name.")
+NONE_CALLED = ("No collections match.", "Try another part of the name.")
 NONE_YET = (
-    "There is no collection yet.",
+    "No collections yet.",
     (
-        "A collection holds documents that are searched together, with fields of their own; agents answer from "
-        "collections. Make the first one."
+        "A collection holds documents with their own metadata fields. People search it, and agents answer "
+        "from it. Select New collection to create the first collection."
     ),
 )
 
@@ -74,13 +74,13 @@ def _ask_for_collection() -> None:
         key="new.model",
         index=None,
         accept_new_options=True,
-        placeholder="The service's default; choose another, or write its name",
+        placeholder="Default. Choose another model, or enter its name",
     )
     offer_submit(NEW, "Create", action=_make)
 
 
 def _make() -> None:
-    name = text_in("new.name", missing="A collection needs a name.")
+    name = text_in("new.name", missing="Enter a name for the collection.")
     try:
         fields = contents.read_fields(FIELDS)
     except ValueError as error:
@@ -95,7 +95,7 @@ def _make() -> None:
 def _show_about(collection: DocumentCollection) -> None:
     notices.show_table(
         [
-            ("Documents that you may read", f"{collection.document_count:,}"),
+            ("Documents you can read", f"{collection.document_count:,}"),
             ("Your role", ROLES[collection.role]),
             ("Created", f"{ago(collection.created_at)} ({moment(collection.created_at)})"),
             ("Embedding model", collection.embeddings_model),
@@ -111,8 +111,8 @@ def _show_about(collection: DocumentCollection) -> None:
         if st.button("Delete …", key="delete"):
             confirm(
                 "Delete this collection?",
-                f"Its index and the fields' values are gone, and agents find nothing in it any more. Its documents, "
-                f"{collection.document_count:,} of them yours to read, stay in the catalog.",
+                "This deletes the collection's index and field values, and agents can no longer search it. "
+                f"Its documents, {collection.document_count:,} of which you can read, stay in the catalog.",
                 doing="Delete",
                 action=partial(_delete, collection),
                 name=collection.collection_name,
@@ -125,12 +125,12 @@ def _show_about(collection: DocumentCollection) -> None:
 def _show_rename(collection: DocumentCollection) -> None:
     collection = keep_opened(RENAME, collection)
     st.text_input("Name", value=collection.collection_name, key="collection.name", max_chars=200)
-    notices.show_text("Schedules, links and searches that have the former name still find the collection.")
+    notices.show_text("Schedules, links and searches with the old name still find the collection.")
     offer_submit(RENAME, "Save", action=partial(_rename, collection))
 
 
 def _rename(collection: DocumentCollection) -> None:
-    written = {"collection_name": text_in("collection.name", missing="A collection needs a name.")}
+    written = {"collection_name": text_in("collection.name", missing="Enter a name for the collection.")}
     rename = api.client().document_collections.rename_document_collection
     send_changes(RENAME, collection, written, partial(rename, collection.document_collection_id))
     api.collections.clear()
@@ -151,11 +151,11 @@ def page() -> None:
         return
     notices.show_title(TITLE, PURPOSE)
     notices.offer_way_back("All collections", *ONE)
-    hint = "It was deleted, or you may not search it, or its address is wrong."
-    collection = require_found(lambda: contents.find_collection(address), "This collection isn't here.", hint)
+    hint = "It was deleted, you cannot search it, or the URL is wrong."
+    collection = require_found(lambda: contents.find_collection(address), "This collection is not available.", hint)
     edits = api.may_edit(collection)
-    count = f"{count_text(collection.document_count, 'document')} that you may read"
-    notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
+    count = f"{count_text(collection.document_count, 'document')} you can read"
+    notices.show_heading(collection.collection_name, count, f"your role: {ROLES[collection.role].lower()}")
     is_admin, owns = api.me().is_admin, collection.role is Role.OWNER
     parts = PARTS if edits or is_admin else READERS_PARTS
     parts = {name: label for name, label in parts.items() if name not in {"access", "fields"} or is_admin or owns}

@@ -29,9 +29,9 @@ from app.ui.saving import keep_opened, send_changes
 from carrel.wire.catalog import Document, GetDocumentResponse
 from flows.operations.formatting import count_text
 
-TITLE, PURPOSE = "Documents", "What has been loaded, how far it is indexed, and who may read it."
+TITLE, PURPOSE = "Documents", "Documents that you can read, and how far they are indexed."
 OPEN = "open"
-ROWS = {OPEN: "Open", "choose": "Choose several"}
+ROWS = {OPEN: "Open", "choose": "Select several"}
 RENAME = "rename_document"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
 """Address parameters of a document, in addition to the list's."""
@@ -40,7 +40,7 @@ PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text":
 
 
 def _row(document: Document) -> dict[str, object]:
-    files = f", {count_text(document.file_count, 'file')} within" if document.file_count else ""
+    files = f", {count_text(document.file_count, 'file')} inside" if document.file_count else ""
     return {
         "Name": document.document_name,
         "Path": document.document_external_id,
@@ -55,14 +55,12 @@ def _row(document: Document) -> dict[str, object]:
 def _show_no_documents(wanted: listing.Wanted) -> None:
     mine = wanted.owner == api.me().email
     if wanted.narrows or (wanted.owner and not mine):
-        notices.show_empty(
-            "No document is like that.", "Take something out of the fields above, or look at whose it may be."
-        )
+        notices.show_empty("No documents match.", "Clear some of the filters above.")
     elif mine:
-        notices.show_empty("You have no documents of your own yet.", "Add some above, or look at those of others.")
-        notices.show_link("All that you may read", "documents", of=listing.ALL)
+        notices.show_empty("You own no documents yet.", "Add documents above, or open documents that other people own.")
+        notices.show_link("All documents you can read", "documents", of=listing.ALL)
     else:
-        notices.show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
+        notices.show_empty("No documents yet.", "Add documents above. Documents that you can read appear here.")
 
 
 def _show_list() -> None:
@@ -73,7 +71,7 @@ def _show_list() -> None:
         return
     wanted = listing.read_wanted()
     if any(one and "@" not in one for one in (wanted.owner, wanted.reader)):
-        notices.show_warning("People are looked for by their whole address.", "Such as name@example.com.")
+        notices.show_warning("Enter a complete email address.", "For example: name@example.com")
         return
     listing.show_folders(wanted)
     listed = tables.pages_of(lambda at: api.client().catalog.list_documents(**wanted.arguments(), **at), about=wanted)
@@ -98,7 +96,7 @@ def _show_list() -> None:
 
 def _show_of_run(run: str, count: DeltaGenerator) -> None:
     notices.offer_way_back("All documents", "run")
-    notices.show_text("Documents created or updated by one run, of those that you may read.")
+    notices.show_text("Documents that this run created or updated and that you can read.")
     names = show_errors(lambda: documents_of(UUID(run))) if is_id(run) else []
     listed = api.client().catalog.list_documents
 
@@ -116,7 +114,7 @@ def _show_of_run(run: str, count: DeltaGenerator) -> None:
         tables.Source(fetch, about=run),
         row=_row,
         empty=lambda: notices.show_empty(
-            "No document of this run is here.", "The documents were deleted, or you may not read them."
+            "No documents to show.", "The documents of this run were deleted, or you cannot read them."
         ),
         go=lambda chosen: notices.look_at("document", chosen.document_id),
         count_at=count,
@@ -129,7 +127,7 @@ def find(address: str) -> GetDocumentResponse | None:
             return api.client().catalog.get_document(UUID(address))
         except (ValueError, carrel.NotFoundError):
             notices.show_empty(
-                "This document isn't here.", "It was deleted, or you may not read it, or its address is wrong."
+                "This document is not available.", "It was deleted, you cannot read it, or the URL is wrong."
             )
             return None
 
@@ -145,7 +143,7 @@ def _show_document(document: GetDocumentResponse) -> None:
         sections.show_about(document)
         sections.show_not_read(document)
         sections.show_container(document)
-        st.subheader("Where it can be found", anchor=False)
+        st.subheader("Where it is searchable", anchor=False)
         sections.show_places(document)
         if sections.may_update(document):
             with st.container(horizontal=True):
@@ -173,7 +171,7 @@ def _show_rename(document: GetDocumentResponse) -> None:
 
 
 def _rename(document: GetDocumentResponse) -> None:
-    written = {"document_name": text_in("document.name", missing="Give the document a name.")}
+    written = {"document_name": text_in("document.name", missing="Enter a name for the document.")}
     send_changes(RENAME, document, written, partial(api.client().catalog.rename_document, document.document_id))
     tables.forget(listing.LIST)
 
@@ -186,8 +184,8 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
     files = f", {count_text(document.file_count, 'file')} in it" if document.file_count else ""
     confirm(
         "Delete this document?",
-        f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody finds it "
-        f"any more. {listing.tell_undoing([document])}",
+        f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody can find it "
+        f"afterwards. {listing.tell_undoing([document])}",
         doing="Delete",
         action=lambda: api.client().catalog.delete_document(document.document_id),
         then=partial(tables.forget, listing.LIST),
@@ -197,7 +195,7 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
 def page() -> None:
     if "trash" in st.query_params:
-        notices.show_title("Trash", "Deleted documents, which nobody finds, and which you may restore.")
+        notices.show_title("Trash", "Deleted documents that you can restore.")
         notices.offer_way_back("All documents", "trash", "deleted", also=partial(tables.forget, listing.LIST))
         show_trash()
         return

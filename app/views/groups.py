@@ -18,27 +18,27 @@ from app.ui.tables import pages_of, show_pages
 from carrel.wire.admin import Group
 from flows.operations.formatting import count_text
 
-TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
+TITLE, PURPOSE = "Groups", "Groups, their members, and what they can read."
 NEW, RENAME = "new_group", "rename_group"
-FROM_DIRECTORY, MADE_HERE = "Another directory", "Made here"
+FROM_DIRECTORY, MADE_HERE = "Another directory", "Created here"
 PAGES = {PERSON: ("people", "person"), GROUP: ("groups", "group"), SERVICE_ACCOUNT: ("service_accounts", "account")}
 """The page that shows a member of each kind, and its parameter for the member."""
-NONE_CALLED = ("No group has this in its name.", "Try fewer letters.")
-NONE_YET = ("There is no group yet.", "Grant documents to a group, and people read them while they are in it.")
+NONE_CALLED = ("No groups match.", "Try fewer letters.")
+NONE_YET = ("No groups yet.", "Give a group access to documents, and all its members can read them.")
 
 
 @dialog("Add group", NEW)
 def _show_new() -> None:
-    notices.show_text("A group opens what is granted to it to everybody who is in it.")
+    notices.show_text("All members of a group get its access.")
     st.text_input("Name", key="group.new_name", max_chars=200, placeholder="Harbour crew")
     offer_submit(NEW, "Add", action=_create)
 
 
 def _create() -> None:
-    name = text_in("group.new_name", missing="Give the group a name.")
+    name = text_in("group.new_name", missing="Enter a name for the group.")
     groups = api.client().admin.groups
     if any(one.name == name for one in groups.list(query=name)):
-        raise NotYetError("A group has this name already. Choose another one, or close this and find it.")
+        raise NotYetError("A group with this name already exists. Enter another name.")
     [made] = groups.upsert([{"name": name}]).groups
     directory.clear_caches()
     st.query_params["group"] = str(made.id)
@@ -46,27 +46,27 @@ def _create() -> None:
 
 def _show_group(group_id: str) -> None:
     notices.offer_way_back("All groups", "group")
-    group = require_found(partial(directory.group_of, group_id), "There is no such group (any more).")
+    group = require_found(partial(directory.group_of, group_id), "This group does not exist.")
     losses = show_errors(partial(directory.losses_of, group_id))
     reached = f"{count_text(losses.person_count, 'person', 'people')} in all"
     notices.show_heading(group.name, count_text(group.member_count, "direct member"), reached)
     if group.external_id:
         notices.show_note(
-            f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is "
-            "changed here holds until an import names it again: that sets its name and its members."
+            f"This group was imported from another directory (id {one_line(group.external_id)}). The next "
+            "import overwrites changes to its name and members."
         )
     _offer_changes(group)
     st.subheader("Members", anchor=False)
     _show_members(group)
     who = directory.principal_of(group)
     if around := show_errors(partial(directory.memberships_of, who)):
-        notices.show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
-    st.subheader("What it opens", anchor=False)
+        notices.show_text(f"Parent groups: {', '.join(one_line(one.name) for one in around)}.")
+    st.subheader("What members can read", anchor=False)
     counts = show_errors(partial(directory.readable_by, who))
-    with_others = ", with what the groups around it open" if around else ""
+    with_others = ", including the access of parent groups" if around else ""
     notices.show_text(f"{directory.counts_in_words(counts) or 'It opens nothing'}{with_others}.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
-    st.subheader("If it were deleted", anchor=False)
+    st.subheader("Effect of deleting the group", anchor=False)
     directory.show_losses(losses)
 
 
@@ -74,14 +74,14 @@ def _offer_changes(group: Group) -> None:
     with st.container(horizontal=True):
         notices.offer_action("Add members", directory.open_adding, group, key="add", icon="group_add", kind="primary")
         notices.offer_action("Rename", open_dialog, RENAME, str(group.id), key="rename", icon="edit")
-        if st.button("Delete the group", key="delete", icon=":material/delete:"):
+        if st.button("Delete group", key="delete", icon=":material/delete:"):
             in_words = directory.losses_in_words(show_errors(partial(directory.losses_of, str(group.id))))
-            again = " The next import of the other directory makes it again, without what was granted to it."
+            again = " The next import from the other directory creates it again, without its access."
             confirm(
                 "Delete this group?",
-                f"{one_line(group.name)} is gone for good, with what is granted to it. {in_words}"
+                f"You cannot restore {one_line(group.name)} or its access. {in_words}"
                 + (again if group.external_id else ""),
-                doing="Delete it",
+                doing="Delete",
                 action=lambda: api.client().admin.groups.delete(group.id),
                 then=directory.clear_caches,
                 leaving=("group",),
@@ -97,7 +97,7 @@ def _show_rename(group: Group) -> None:
     group = keep_opened(RENAME, group)
     st.text_input("Name", value=group.name, key="group.name", max_chars=200)
     if group.external_id:
-        notices.show_warning("The next import of the other directory sets its name again.")
+        notices.show_warning("The next import from the other directory overwrites the name.")
     offer_submit(RENAME, "Save", action=partial(_rename, group))
 
 
@@ -105,7 +105,7 @@ def _rename(group: Group) -> None:
     def send(**changed: object) -> None:
         api.client().admin.groups.upsert([{"id": str(group.id), **changed}])
 
-    send_changes(RENAME, group, {"name": text_in("group.name", missing="Give the group a name.")}, send)
+    send_changes(RENAME, group, {"name": text_in("group.name", missing="Enter a name for the group.")}, send)
     directory.clear_caches()
 
 
@@ -118,8 +118,8 @@ def _show_members(group: Group) -> None:
             "Type": PRINCIPALS[member.type].capitalize(),
             "Address": "" if member.type == GROUP else member.email,
         },
-        empty=lambda: notices.show_empty("Nobody is in it.", "Add members, who then read what it opens."),
-        hint="Choose a member to open or remove it.",
+        empty=lambda: notices.show_empty("No members yet.", "Add members to give them the group's access."),
+        hint="Select a member to open or remove it.",
     )
     if chosen is None:
         return
@@ -139,7 +139,7 @@ def page() -> None:
     count = notices.show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add group", NEW))
     _show_new()
     with filter_line():
-        query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
+        query = text_filter("Find", "q", placeholder="Part of the name").replace("\0", "")
     show_pages(
         directory.GROUPS,
         pages_of(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),
@@ -150,7 +150,7 @@ def page() -> None:
         },
         empty=lambda: notices.show_empty(*(NONE_CALLED if query else NONE_YET)),
         go=lambda chosen: notices.look_at("group", chosen.id),
-        columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
+        columns={"Origin": {"help": "The next import overwrites changes to groups from another directory."}},
         count_at=count,
     )
 

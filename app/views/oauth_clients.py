@@ -19,11 +19,11 @@ from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text
 
-TITLE, PURPOSE = "OAuth clients", "Applications that sign your people in, and act for those who allow it."
+TITLE, PURPOSE = "OAuth clients", "Applications that people sign in to, and that act for people who allow them."
 MCP_PATH = "/mcp"
-STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
+STATUSES = {OAuthClientStatus.PENDING: "Waiting for approval", OAuthClientStatus.APPROVED: "Approved"}
 NONE_LIKE_THIS = ("No application has this status.",)
-NONE_YET = ("There is no application yet.", "Create one for what signs people in, or approve what they ask for.")
+NONE_YET = ("No applications yet.", "Create an application, or approve applications that people request.")
 
 
 def _offer_new() -> None:
@@ -41,8 +41,8 @@ def _show_clients(count_at: DeltaGenerator) -> None:
         row=lambda client: {
             "Name": one_line(client.name),
             "Status": STATUSES[client.status],
-            "May ask people for": one_line(scopes_named(client.scopes, agents=show_errors(api.agent_names))),
-            "Asked for by": client.requested_by or "described by a document",
+            "Scopes": one_line(scopes_named(client.scopes, agents=show_errors(api.agent_names))),
+            "Requested by": client.requested_by or "described by a document",
             "Created": time_cell(client.created_at),
         },
         empty=lambda: notices.show_empty(*(NONE_LIKE_THIS if status else NONE_YET)),
@@ -53,19 +53,19 @@ def _show_clients(count_at: DeltaGenerator) -> None:
 
 def _show_client(client_id: str) -> None:
     notices.offer_way_back("All applications", "client")
-    client = require_found(partial(applications.application, client_id), "There is no such application (any more).")
+    client = require_found(partial(applications.application, client_id), "This application does not exist.")
     notices.show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
-        notices.show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
+        notices.show_warning(f"{client.requested_by} requested it. It can do nothing until you approve it.")
     names = show_errors(api.agent_names)
     notices.show_table(
         [
             ("Client id", str(client.client_id)),
-            ("Asked for by", client.requested_by or f"described by {client.document_url}"),
+            ("Requested by", client.requested_by or f"described by {client.document_url}"),
             ("Created", moment(client.created_at)),
             ("Calls", applications.AUDIENCES[client.audience]),
-            ("Secret ends in", "none: it keeps no secret" if client.is_public else f"…{client.hint}"),
-            *[("Sends people back to", address) for address in client.redirect_uris],
+            ("Secret ends in", "no secret" if client.is_public else f"…{client.hint}"),
+            *[("Redirect URL", address) for address in client.redirect_uris],
         ],
         named=True,
     )
@@ -74,7 +74,7 @@ def _show_client(client_id: str) -> None:
         for scope in client.scopes
         if (meaning := applications.meaning_of(scope, client.audience))
     ]
-    notices.show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
+    notices.show_table(rows, heads=("Scope", "Allows", "Risk"), named=True)
     show_configuration(client)
     _show_actions(client)
     applications.show_consents(client)
@@ -86,10 +86,10 @@ def show_configuration(client: OAuthClient) -> None:
     """Show the service's addresses for a client; for a public client of agents, the values that people enter."""
     issuer = settings().auth_url or settings().base_url
     address = f"{issuer}{MCP_PATH}"
-    st.header("Connect it", anchor=False)
+    st.header("Connect", anchor=False)
     if client.audience is OAuthAudience.API:
-        libraries = "OAuth libraries find all addresses at the discovery address"
-        notices.show_text(f"{libraries}. Next, send people to the first one:")
+        libraries = "OAuth libraries find all endpoints at the discovery URL"
+        notices.show_text(f"{libraries}. Then send people to the authorization endpoint:")
         notices.show_table(
             [
                 ("Authorization endpoint", f"{issuer}/api/oauth/authorize"),
@@ -103,15 +103,15 @@ def show_configuration(client: OAuthClient) -> None:
         )
         st.html(notices.help_link("How an application signs people in", "oauth"))
         return
-    notices.show_text("It needs its id and this address, exactly as it stands here:")
+    notices.show_text("The application needs its client id and exactly this URL:")
     st.code(address, language=None, wrap_lines=True)
-    st.html(notices.help_link("How programs are connected", "mcp#connect-a-client"))
+    st.html(notices.help_link("How to connect a program", "mcp#connect-a-client"))
     if not client.is_public or client.document_url is not None:
         return
     notices.show_text("Claude Code:")
     command = f"claude mcp add --transport http --client-id {client.client_id} carrel {address}"
     st.code(f"{command}\nclaude mcp login carrel", language="bash", wrap_lines=True)
-    notices.show_text("Programs that take mcpServers, by mcp-remote:")
+    notices.show_text("Programs that use mcpServers, with mcp-remote:")
     own = json.dumps({"client_id": str(client.client_id)})
     remote = {"command": "npx", "args": ["mcp-remote", address, "3334", "--static-oauth-client-info", own]}
     st.code(json.dumps({"mcpServers": {"carrel": remote}}, indent=2), language="json", wrap_lines=True)
@@ -119,23 +119,23 @@ def show_configuration(client: OAuthClient) -> None:
 
 def _show_actions(client: OAuthClient) -> None:
     with st.container(horizontal=True):
-        if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):
+        if client.status is OAuthClientStatus.PENDING and st.button("Approve …", key="approve", type="primary"):
             _ask_approving(client)
         notices.offer_action("Edit", applications.open_edit, client, key="edit.open", icon="edit")
         if not client.is_public and st.button("New secret", key="rotate", icon=":material/key:"):
             confirm(
-                "Give it a new secret?",
-                f"The secret of “{client.name}” that ends in {client.hint} stops at once: people can't sign in there "
-                "until it has the new one.",
-                doing="Make a new secret",
+                "Create a new secret?",
+                f"The secret of “{client.name}” that ends in {client.hint} stops working immediately. People "
+                "cannot sign in there until the application has the new secret.",
+                doing="Create secret",
                 action=partial(_rotate, client),
             )
-        if client.document_url is None and st.button("Delete", key="delete", icon=":material/delete:"):
+        if client.document_url is None and st.button("Delete …", key="delete", icon=":material/delete:"):
             confirm(
                 "Delete this application?",
-                f"“{client.name}” is gone for good. Everybody who signed in there is signed out of it at once, and "
-                "what they allowed it is forgotten.",
-                doing="Delete it",
+                f"You cannot restore “{client.name}”. It loses access immediately, and all consents for it "
+                "are deleted.",
+                doing="Delete",
                 action=lambda: api.client().admin.oauth_clients.delete(client.client_id),
                 then=applications.clear_caches,
                 leaving=("client",),
@@ -146,10 +146,10 @@ def _ask_approving(client: OAuthClient) -> None:
     names = show_errors(api.agent_names)
     confirm(
         "Approve this application?",
-        f"“{client.name}”, which {client.requested_by} asked for, may then ask people for: "
-        f"{scopes_named(client.scopes, agents=names)}. It sends them back to {', '.join(client.redirect_uris)}. "
-        "Each of them is asked before it may do anything.",
-        doing="Approve it",
+        f"“{client.name}”, requested by {client.requested_by}, can then ask people for: "
+        f"{scopes_named(client.scopes, agents=names)}. It redirects to {', '.join(client.redirect_uris)}. "
+        "Each person must allow it before it can act for them.",
+        doing="Approve",
         action=partial(_approve, client),
     )
 
@@ -174,7 +174,7 @@ def page() -> None:
         _show_client(str(st.query_params["client"]))
         return
     if number := show_errors(applications.count_waiting):
-        notices.show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
+        notices.show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for approval.")
     applications.show_new()
     _show_clients(count)
     applications.show_consents()

@@ -16,10 +16,10 @@ from carrel.resources.admin.access import UserFilters
 from carrel.wire.fields import normal_email
 
 TITLE = "People"
-PURPOSE = "Who belongs to your organization, what they are in, and whether they can sign in."
+PURPOSE = "People in your organization, their groups, and whether they can sign in."
 NEW = "new_person"
 SHOWN: dict[str, tuple[str, UserFilters]] = {
-    "": ("Everybody", {}),
+    "": ("Everyone", {}),
     "active": ("Active", {"active": True}),
     "inactive": ("Not active", {"active": False}),
     "admin": ("Admins", {"is_admin": True}),
@@ -32,7 +32,7 @@ def _show_people() -> None:
     place = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add person", NEW, icon="person_add"))
     _show_new()
     with filter_line("show"):
-        query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
+        query = text_filter("Find", "q", placeholder="Part of the name or email address").replace("\0", "")
         shown = choice_filter("Show", "show", {key: label for key, (label, _) in SHOWN.items()})
     filters: UserFilters = {**SHOWN[shown][1], "query": query or None}
     show_count(place, show_errors(partial(_count, query, shown)))
@@ -47,7 +47,7 @@ def _show_people() -> None:
             "Groups": person.group_count,
             "Last sign-in": time_cell(person.last_signed_in_at),
         },
-        empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or show everybody."),
+        empty=lambda: show_empty("Nobody matches.", "Try fewer letters, or clear the filters."),
         go=lambda chosen: look_at("person", chosen.id),
     )
 
@@ -60,7 +60,7 @@ def _count(query: str, shown: str) -> int:
 
 @dialog("Add person", NEW)
 def _show_new() -> None:
-    show_text("They can read what everybody may, and more once they are in a group. Invite them afterwards.")
+    show_text("New people can read what everyone can read. Add them to groups for more access, then invite them.")
     st.text_input("Email address", key="new.email", max_chars=320, placeholder="ada@example.com", autocomplete="off")
     st.text_input("Name", key="new.name", max_chars=200, placeholder="Ada Lovelace", autocomplete="off")
     if st.checkbox("Admin", key="new.admin"):
@@ -70,10 +70,10 @@ def _show_new() -> None:
 
 def create() -> None:
     """Add the person, and open their page. For an existing person, say so and change nothing."""
-    email, name = text_in("new.email", missing="Give the address that they sign in with."), text_in("new.name")
+    email, name = text_in("new.email", missing="Enter the email address that they sign in with."), text_in("new.name")
     users = api.client().admin.users
     if any(one.email == normal_email(email) for one in users.list(query=normal_email(email))):
-        raise NotYetError("Somebody with this address is there already. Close this, and find them by it.")
+        raise NotYetError("A person with this email address already exists.")
     given = {"email": email, "name": name, "is_admin": st.session_state["new.admin"]}
     [made] = users.upsert([{field: value for field, value in given.items() if value}]).users
     clear_caches()

@@ -15,7 +15,7 @@ from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 
-TITLE, PURPOSE = "Provisioning", "An identity provider, such as Entra or Okta, keeps people and groups here (SCIM)."
+TITLE, PURPOSE = "Provisioning", "Identity providers such as Entra or Okta maintain people and groups here (SCIM)."
 NEW, TOKENS = "new_scim_token", "scim_tokens"
 
 
@@ -30,13 +30,12 @@ def _clear_tokens() -> None:
 
 
 def _show_address(page: AdminScimTokensListResponse) -> None:
-    notices.show_text("The address to give to the provider, as its tenant URL or base URL:")
+    notices.show_text("Enter this URL in the provider, as the tenant URL or base URL:")
     st.code(page.base_url, language=None, wrap_lines=True)
     last = max((one.last_used_at for one in page.tokens if one.last_used_at), default=None)
-    notices.show_text("No request has come yet." if last is None else f"The last request came {ago(last)}.")
+    notices.show_text("No requests yet." if last is None else f"Last request: {ago(last)}.")
     notices.show_warning(
-        "Who has a token can put anybody into any group, also into those that were made by hand, and delete groups. "
-        "Guard it like an admin's password."
+        "Anyone with this token can change group membership and delete groups. Treat it like an admin password."
     )
     notices.show_help("How to set up Entra and Okta", "provisioning")
 
@@ -52,30 +51,30 @@ def _show_refusals() -> None:
         what = f"{told.get('method', '')} {told.get('path', '')}: {told['code']}"
         if told["code"] == "unknown_members":
             known = "The other members were added" if "count" in told else "No member was added"
-            what = f"{known}. Unknown here, and to be provisioned first: {', '.join(told['unknown'])}"
+            what = f"{known}. Unknown here, provision first: {', '.join(told['unknown'])}"
         rows.append((moment(entry.at), one_line((target and target.name) or (target and target.id) or ""), what))
-    notices.show_table(rows, heads=("When", "What", "Why"))
+    notices.show_table(rows, heads=("When", "Item", "Reason"))
 
 
 def _show_token(token_id: str, every: Sequence[ScimToken]) -> None:
     notices.offer_way_back("All tokens", "token")
-    token = require_found(partial(by_id, api.client().admin.scim_tokens.list, token_id), "There is no such token.")
+    token = require_found(partial(by_id, api.client().admin.scim_tokens.list, token_id), "This token does not exist.")
     revoke = partial(api.client().admin.scim_tokens.revoke, token.token_id)
     show_credential(token, every=every, kind="token", facts=[], revoke=revoke, then=_clear_tokens)
 
 
 @dialog("New token", NEW, width="large")
 def _show_new() -> None:
-    notices.show_text("Anyone who has it can add, change and deactivate people here. It makes nobody an admin.")
+    notices.show_text("Anyone with this token can add, change and deactivate people. It cannot make anyone an admin.")
     st.text_input("Name", key="scim.name", max_chars=200, placeholder="Entra, production")
     ask_expiry("scim", default="365")
     offer_submit(NEW, "Create", action=_create)
 
 
 def _create() -> None:
-    name = text_in("scim.name", missing="Give the token a name, by which it is known when it is to be revoked.")
+    name = text_in("scim.name", missing="Enter a name for the token.")
     made = api.client().admin.scim_tokens.create(name, expires_at=get_expiry("scim"))
-    hold_secret(Secret("The new token", made.token, hint=f"Give it to the provider, with the address {made.base_url}"))
+    hold_secret(Secret("The new token", made.token, hint=f"Enter it in the provider, with the URL {made.base_url}"))
     _clear_tokens()
 
 
@@ -101,7 +100,7 @@ def page() -> None:
                 "Expires": end_noted(token),
             },
             empty=lambda: notices.show_empty(
-                "There is no token yet.", "Create one, and give it to the provider with the address."
+                "No tokens yet.", "Create a token, and enter it in the provider with the URL."
             ),
             go=lambda chosen: notices.look_at("token", chosen.token_id),
         )

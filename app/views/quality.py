@@ -41,34 +41,34 @@ def _show_overview() -> None:
         column.metric(label, searches.share(number, total) if label == "Without results" else f"{number:,}")
     if total:
         show_note(
-            "Without results are searches that found nothing: by words that are nowhere, under filters that nothing "
-            "fits, or by people who may read nothing there. By meaning there is always something nearest, however far: "
-            "thumbs down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
+            "Searches without results found nothing, because no document that the person can read contains "
+            "the words or matches the filters. A search by meaning always finds something, so use thumbs "
+            "down to judge it. A search counts its newest thumb, also on a result."
         )
         _show_charts([one.from_ for one in buckets], counts)
     else:
-        show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
+        show_empty("No searches in this period.", "Choose a longer period.")
         searches.show_link_to_replies()
     offer_models()
 
 
 def offer_models() -> None:
     """Show switches for reranking and reading by models in all searches, if the service has models."""
-    st.subheader("Models for searches", anchor=False)
+    st.subheader("Search models", anchor=False)
     organization, update = show_errors(api.client().admin.organization.get), api.client().admin.organization.update
     if api.me().reranks_by_default is None:
         show_help(HOW_TO_RERANK, "running#reranking")
     else:
         offer_switch(
-            "Rerank searches that don't choose it themselves, and what agents look up",
-            "Their words and what they find are sent to the reranking endpoint, and each waits for it.",
+            "Rerank searches of agents, and searches that do not choose",
+            "Queries and results are sent to the reranking endpoint. Each search waits for it.",
             is_on=organization.enable_reranking,
             keep=lambda is_on: update(enable_reranking=is_on, version=organization.version),
         )
     if len(show_errors(models)) > 1:  # the last is the built-in one, which reads no queries
         offer_switch(
-            "Let the language model read filters and questions from the text of searches",
-            "Searches that have them read are sent to the language model, and each waits for it.",
+            "Let the language model read filters and questions from searches",
+            "Queries are sent to the language model. Each search waits for it.",
             is_on=organization.enable_query_model,
             keep=lambda is_on: update(enable_query_model=is_on, version=organization.version),
         )
@@ -78,8 +78,8 @@ def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool]
     """Show a setting of the organization as a switch; the change is saved after confirmation."""
     chosen = st.toggle(label, is_on, key=label)
     if chosen is not is_on and st.button("Save", key=f"{label}.save", type="primary"):
-        said = warning if chosen else "Nothing is sent there any more for searches that don't ask for it."
-        confirm("Change this for everybody?", said, doing="Change it", action=lambda: keep(chosen), then=api.me.clear)
+        said = warning if chosen else "Only searches that ask for it are still sent."
+        confirm("Change this for everyone?", said, doing="Change", action=lambda: keep(chosen), then=api.me.clear)
 
 
 def _show_charts(begins: Sequence[datetime], counts: Mapping[str, Sequence[int]]) -> None:
@@ -90,11 +90,11 @@ def _show_charts(begins: Sequence[datetime], counts: Mapping[str, Sequence[int]]
     draw("Searches", at, found, alt="Searches with and without results")
     if any(ups) or any(downs):
         thumbs = {"Thumbs up": ups, "Thumbs down": downs}
-        draw("What people thought", at, thumbs, alt="Searches given thumbs up and down")
+        draw("Feedback", at, thumbs, alt="Searches with thumbs up and down")
     else:
-        show_text("No search of this time was given a thumb, up or down.")
+        show_text("No feedback on searches in this period.")
     searches.show_link_to_replies()
-    show_text(f"Each bar begins at midnight in {zone}; the first one on {at[0]:%d %b %Y}.")
+    show_text(f"Each bar starts at midnight in {zone}; the first bar on {at[0]:%d %b %Y}.")
     rows = [[f"{day:%d %b %Y}", *map(str, row)] for day, *row in zip(at, *counts.values(), strict=True)]
     heads = (f"From, in {zone}", *counts)
     offer_export("searches-over-time.csv", heads, [rows], about=tuple(map(tuple, rows)))
@@ -127,7 +127,7 @@ _PARTS = {
 
 def page() -> None:
     require_admin()
-    show_title("Quality", "How well searches serve people, and where they don't.")
+    show_title("Quality", "How well searches and agents answer, and what to improve.")
     if (search := st.query_params.get("search")) is not None:
         searches.show_replay(search)
         return

@@ -28,9 +28,9 @@ from carrel.wire.search import CatalogSearchResult, ResultOrder, SearchDocumentC
 
 _OPEN, _DETAILS = "search.open", "search.details"
 _READS = (
-    "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
-    "a field has dates, become filters, which you can take away; of a long message, the questions in it are searched "
-    "for."
+    "In a collection, conditions in the text become filters that you can remove, such as *finance reports "
+    "since March 2025* if a field has dates. If you paste a long message, Carrel searches for the questions "
+    "in it."
 )
 
 
@@ -54,11 +54,11 @@ def ask() -> queries.SearchQuery | None:
         state["place"] = queries.CATALOG
     show_fields(places, collections)
     if (length := len(_words_now())) > queries.LONGEST:
-        show_problem(f"This question is too long: {length:,} characters.", f"Ask in {queries.LONGEST:,} at most.")
+        show_problem(f"This question has {length:,} characters.", f"Use at most {queries.LONGEST:,} characters.")
         return None
     question = queries.SearchQuery.from_address(_address_now())
     if question.where not in places:
-        show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
+        show_warning("The collection in the URL is not available.", "Choose where to search, and search again.")
         return None
     is_asked = bool(question.text.strip())
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="search-line"):
@@ -99,7 +99,7 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     if collections:
         switches.toggle("Read filters and questions from the text", key="reads", help=_READS, **again)
     if api.me().reranks_by_default is not None:
-        switches.toggle("Let a reranking model order the best results, too", key="reranks", **again)
+        switches.toggle("Rerank the best results", key="reranks", **again)
 
 
 def _offer_options(question: queries.SearchQuery) -> None:
@@ -225,7 +225,7 @@ def _show_no_results(found: queries.Answer, question: queries.SearchQuery) -> No
         tries.append("the whole catalog")
     *others, last = tries
     advice = f"{', '.join(others)} or {last}" if others else last
-    st.info(f"Nothing that you may read answers this. Try {advice}.")
+    st.info(f"No results. Try {advice}.")
     about = about_search(found.search_id)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html('<p class="carrel-text">Did that help?</p>', width="content")
@@ -243,10 +243,10 @@ def _offer_more(found: Found) -> None:
 def page() -> None:
     st.session_state.pop(_DETAILS, None)
     is_home = show_errors(api.me).is_admin and not st.query_params.get("q", "").strip()
-    show_title("Home" if is_home else "Search", "Find documents that you may read: by words, and by what they mean.")
+    show_title("Home" if is_home else "Search", "Search documents that you can read, by words and by meaning.")
     question = ask()
     if question is None:
-        st.caption("Ask in your own words, or type a name, a number or a phrase.")
+        st.caption("Enter a question, name, number or phrase.")
         show_home()
         show_own_searches(_places_of(_collections_by_id()), open_search)
         if (me := api.me()).is_admin and me.reranks_by_default is None:
@@ -258,7 +258,7 @@ def page() -> None:
     queries.show_applied(answer, question, queries.kinds_of(_collections_by_id().get(question.where)), go)
     show_reading(answer, question, found.documents, open_search)
     if (reranking := answer.applied.reranking) is not None:
-        show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")
+        show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,} results.")
     if not results:
         _show_no_results(answer, question)
         return

@@ -20,32 +20,32 @@ from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from flows.operations.formatting import count_text
 
 NEW = "new_account"
-NONE_CALLED = ("No service account has this in its name or address.", "Try fewer letters.")
+NONE_CALLED = ("No service accounts match.", "Try fewer letters.")
 NONE_YET = (
-    "There is no service account yet.",
+    "No service accounts yet.",
     (
-        "A program is best given one: an identity that is nobody's, stays when people leave, and reads only what "
-        "it was granted."
+        "Use a service account for a program. It keeps working when people leave, and it can read only what "
+        "you grant it."
     ),
 )
 
 
 def _show_switch(settings: Organization) -> None:
     if settings.service_accounts_enabled:
-        if st.button("Switch service accounts off", key="switch.off", type="tertiary", icon=":material/toggle_off:"):
+        if st.button("Turn off service accounts", key="switch.off", type="tertiary", icon=":material/toggle_off:"):
             confirm(
-                "Switch service accounts off?",
-                "Every request with a token of a service account is refused from now on, and none can be created. What "
-                "there is stays, and works again when they are switched on.",
-                doing="Switch them off",
+                "Turn off service accounts?",
+                "Their tokens are refused immediately, and nobody can create accounts or tokens. Existing accounts and "
+                "tokens stay, and work again when you turn service accounts on.",
+                doing="Turn off",
                 action=partial(_switch, settings, on=False),
             )
         return
     notices.show_warning(
-        "Service accounts are switched off for your organization.",
-        "Every request with a token of theirs is refused, and neither accounts nor tokens can be created.",
+        "Service accounts are turned off for your organization.",
+        "Requests with their tokens are refused, and nobody can create accounts or tokens.",
     )
-    if st.button("Switch service accounts on", key="switch.on", type="primary"):
+    if st.button("Turn on service accounts", key="switch.on", type="primary"):
         show_errors(partial(_switch, settings, on=True))
         st.rerun()
 
@@ -62,7 +62,7 @@ def _account_row(every: Sequence[ServiceAccountToken], account: ServiceAccount) 
     return {
         "Name": one_line(account.display_name),
         "Address": account.email,
-        "Working tokens": f"{len(working):,}",
+        "Active tokens": f"{len(working):,}",
         "Last used": ago(max(used)) if used else "never",
         "Created": ago(account.created_at),
     }
@@ -70,15 +70,13 @@ def _account_row(every: Sequence[ServiceAccountToken], account: ServiceAccount) 
 
 @dialog("New service account", NEW)
 def _show_new() -> None:
-    notices.show_text(
-        "An identity for a program. It may read nothing before it is granted something, or put into a group."
-    )
+    notices.show_text("An account for a program. It can read nothing until you give it access or add it to a group.")
     st.text_input("Name", key="new.name", max_chars=200, placeholder="Intranet search")
     offer_submit(NEW, "Create", action=_create)
 
 
 def _create() -> None:
-    name = text_in("new.name", missing="Give it a name: what the program is that uses it.")
+    name = text_in("new.name", missing="Enter a name, such as the name of the program.")
     made = api.client().admin.service_accounts.create(name)
     tokens.clear_caches()
     st.query_params["account"] = str(made.service_account_id)
@@ -89,10 +87,10 @@ def _ask_deleting(account: ServiceAccount) -> None:
     working = sum(token.status is CredentialStatus.ACTIVE for token in own)
     confirm(
         "Delete this service account?",
-        f"{account.display_name} ({account.email}) is gone for good. {count_text(working, 'working token')} will stop "
-        "at once, and so will what uses them. It leaves its groups; documents that it uploaded stay, and its address "
-        "is never given to another.",
-        doing="Delete it",
+        f"You cannot restore {account.display_name} ({account.email}). {count_text(working, 'active token')} "
+        "will stop immediately, with every program that uses it. Documents that it uploaded stay. Its "
+        "address is never used again.",
+        doing="Delete",
         action=lambda: api.client().admin.service_accounts.delete(account.service_account_id),
         then=tokens.clear_caches,
         leaving=("account", "token"),
@@ -101,13 +99,13 @@ def _ask_deleting(account: ServiceAccount) -> None:
 
 def _show_account(account_id: str, settings: Organization) -> None:
     notices.offer_way_back("All service accounts", "account", "token")
-    account = require_found(partial(tokens.account_of, account_id), "There is no such service account (any more).")
+    account = require_found(partial(tokens.account_of, account_id), "This service account does not exist.")
     notices.show_heading(account.display_name, account.email, f"created {moment(account.created_at)}")
     notices.show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
     with st.container(horizontal=True):
         create, is_off = partial(tokens.open_mint, account_id), not settings.service_accounts_enabled
         notices.offer_action("Create token", create, key="mint.open", icon="add", kind="primary", disabled=is_off)
-        if st.button("Delete the account", key="delete", icon=":material/delete:"):
+        if st.button("Delete account", key="delete", icon=":material/delete:"):
             _ask_deleting(account)
     if is_open(tokens.MINT, account_id):
         tokens.show_mint(account, done=tokens.clear_caches)
@@ -123,7 +121,7 @@ def page() -> None:
     is_list = "account" not in st.query_params
     makes = is_list and settings.service_accounts_enabled
     new = partial(offer_dialog, "New service account", NEW) if makes else None
-    purpose = "Identities for programs, and the tokens with which they call the service."
+    purpose = "Accounts for programs, and their tokens."
     notices.show_title("Service accounts", purpose, action=new)
     show_held_secret()
     if not settings.service_accounts_enabled:
@@ -135,7 +133,7 @@ def page() -> None:
     tokens.show_ending_soon(every)
     _show_new()
     with filter_line("q"):
-        query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
+        query = text_filter("Find", "q", placeholder="Part of the name or address").replace("\0", "")
     show_pages(
         tokens.ACCOUNTS,
         pages_of(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),

@@ -11,13 +11,13 @@ from app.ui.errors import require_admin, show_errors
 from app.ui.notices import show_text, show_title
 
 SHARING = {
-    True: "Owners may share their documents and collections with people whose address they know and with their groups. "
-    "What they shared ends when they stop owning it, or are deactivated.",
-    False: "Only admins give access to documents and collections that are there already.",
+    True: "Owners can share their documents and collections with their groups, and with people whose email address "
+    "they know. Shares end when the owner loses ownership or is deactivated.",
+    False: "Only admins can give access to existing documents and collections.",
 }
 CONSEQUENCES = {
-    True: "Each owner decides who else reads what is theirs. The audit log has who shared what with whom.",
-    False: "What owners have shared stays until they or an admin remove it.",
+    True: "Owners decide who else can read their documents and collections. The audit log shows each share.",
+    False: "Existing shares stay until the owner or an admin removes them.",
 }
 
 
@@ -25,10 +25,10 @@ def _show_sharing() -> None:
     organization = show_errors(api.client().admin.organization.get)
     on = organization.owner_sharing_enabled
     show_text(SHARING[on])
-    doing, update = "Leave sharing to admins" if on else "Let owners share", api.client().admin.organization.update
+    doing, update = f"Turn {'off' if on else 'on'} sharing by owners", api.client().admin.organization.update
     if st.button(doing, key="sharing"):
         change = partial(update, owner_sharing_enabled=not on, version=organization.version)
-        confirm(f"{doing}?", CONSEQUENCES[not on], doing="Change it", action=change)
+        confirm(f"{doing}?", CONSEQUENCES[not on], doing="Change", action=change)
 
 
 def page() -> None:

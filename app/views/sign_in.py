@@ -12,7 +12,7 @@ from app.ui.errors import require_admin, show_errors
 from app.ui.notices import offer_action, show_empty, show_heading, show_table, show_text, show_title, show_warning
 from carrel.wire.sign_in_providers import SignInProvider
 
-TITLE, PURPOSE = "Sign-in", "How your people sign in, and what is asked for beside a password."
+TITLE, PURPOSE = "Sign-in", "How people sign in, and whether they need a second factor."
 _MOST = 100
 _YES_NO = {True: "yes", False: "no"}
 
@@ -26,24 +26,24 @@ def _show_provider(provider: SignInProvider) -> None:
     with st.container(border=True):
         show_heading(one_line(provider.name), provider.issuer)
         if not provider.has_client_secret:
-            show_warning("Its client secret was lost with the service's key.", "Give it again by Change.")
+            show_warning("The client secret was lost with the service's key.", "Select Change, and enter it again.")
         if provider.unconfirmed_domains:
             show_warning(
                 f"Not confirmed yet: {one_line(', '.join(provider.unconfirmed_domains))}",
-                "Nobody with such an address signs in with it for the first time. Ask those who run the service to "
-                f"confirm that it is yours: python -m service domains confirm {provider.unconfirmed_domains[0]}",
+                "People with these addresses cannot sign in for the first time. Ask the operator of the service to "
+                f"confirm the domain: python -m service domains confirm {provider.unconfirmed_domains[0]}",
             )
         show_table(
             [
                 ("Client id", one_line(provider.client_id)),
                 ("Domains", one_line(", ".join(provider.domains))),
-                ("Its addresses are trusted", _YES_NO[provider.trust_addresses]),
-                ("Claim that names groups", CLAIMS[provider.groups_claim]),
-                ("Makes accounts", _YES_NO[provider.create_accounts]),
-                ("Signs out there", _YES_NO[provider.sign_out_there]),
-                ("Register there: redirect address", provider.redirect_uri),
-                ("Register there: after signing out", provider.logout_redirect_uri),
-                ("Register there: back-channel logout", provider.backchannel_logout_uri),
+                ("Trusts email addresses", _YES_NO[provider.trust_addresses]),
+                ("Groups claim", CLAIMS[provider.groups_claim]),
+                ("Creates accounts", _YES_NO[provider.create_accounts]),
+                ("Signs out at the provider", _YES_NO[provider.sign_out_there]),
+                ("Redirect URL to register", provider.redirect_uri),
+                ("Post-logout URL to register", provider.logout_redirect_uri),
+                ("Back-channel logout URL to register", provider.backchannel_logout_uri),
             ],
             named=True,
         )
@@ -51,16 +51,16 @@ def _show_provider(provider: SignInProvider) -> None:
             if st.button("Test", key=f"{key}.test"):
                 test = partial(api.client().admin.sign_in_providers.test, provider.provider_id)
                 if problems := show_errors(test).problems:
-                    show_warning("People can't sign in with it as it is.", *problems)
+                    show_warning("People cannot sign in with this provider.", *problems)
                 else:
-                    show_text("Nothing is wrong, as far as can be told without signing in.")
+                    show_text("No problems found. Sign in to test the rest.")
             offer_action("Change", open_edit, provider, key=f"{key}.edit", icon="edit")
-            if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
+            if st.button("Delete …", key=f"{key}.delete", icon=":material/delete:"):
                 confirm(
                     "Delete this provider?",
-                    f"Nobody signs in with “{provider.name}” any more. Accounts and memberships that came by it stay; "
-                    "who has no password here can't sign in until they are invited.",
-                    doing="Delete it",
+                    f"Nobody can sign in with “{provider.name}” afterwards. Accounts and group memberships stay. "
+                    "People without a password cannot sign in until you invite them.",
+                    doing="Delete",
                     action=partial(api.client().admin.sign_in_providers.delete, provider.provider_id),
                 )
 
@@ -72,8 +72,8 @@ def page() -> None:
     if not (providers := listed.sign_in_providers):
         show_empty(
             "People sign in with a password here.",
-            "Add your organization's provider: Microsoft Entra ID, Okta, Google, Keycloak, or another that speaks "
-            "OpenID Connect.",
+            "Add your organization's provider: Microsoft Entra ID, Okta, Google, Keycloak or another OpenID "
+            "Connect provider.",
         )
     for provider in providers:
         _show_provider(provider)

@@ -37,17 +37,17 @@ def _show_list() -> None:
             "Into": collection_name(str(sync.document_collection_id)),
             "State": state_in_words(sync),
             "Documents": sync.document_count,
-            "Not taken": sync.counts.failed,
+            "Failed": sync.counts.failed,
             "Last run": time_cell(sync.finished_at or sync.started_at),
         },
         empty=lambda: show_empty(
-            "There is no sync yet.",
+            "No syncs yet.",
             "A sync keeps a collection up to date with a MongoDB collection. New and changed documents are copied; "
             "deleted documents are removed. Create the first sync.",
         ),
         columns={
-            "Documents": st.column_config.NumberColumn(format="localized", help="Those it brought that exist"),
-            "Not taken": st.column_config.NumberColumn(format="localized"),
+            "Documents": st.column_config.NumberColumn(format="localized", help="Documents that still exist"),
+            "Failed": st.column_config.NumberColumn(format="localized"),
         },
         go=lambda chosen: look_at("sync", chosen.docstore_credential_id),
         count_at=count,
@@ -58,10 +58,10 @@ def _show_new() -> None:
     offer_way_back("All syncs", "new")
     made: str | None = st.session_state.pop(_MADE, None)
     if not (collections := show_errors(targets)):
-        show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
+        show_empty("You cannot edit any collection.", "Create a collection on the Collections page first.")
         return
-    into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])
-    ask({}, doing="Create, and start the first run", known=[], save=partial(make, into, made), into=into)
+    into = st.selectbox("Collection", list(collections), key="into", format_func=lambda one: collections[one])
+    ask({}, doing="Create and start", known=[], save=partial(make, into, made), into=into)
 
 
 def make(into: str, made: str | None, address: str, config: Mapping[str, Any]) -> None:

@@ -79,24 +79,22 @@ def _show_counts(found: browsing.Counts) -> None:
 def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
     """Show figures about two principals' access; return the principal to list and the principal to exclude."""
     if first.key == second.key:
-        notices.show_warning("That is the same one twice. Compare with somebody else.")
+        notices.show_warning("You selected the same person or group twice. Compare with another.")
         return first, None
     one_name, two_name = disambiguate_names(first, second)
     one, two = show_errors(lambda: counts(first)), show_errors(lambda: counts(second))
     only_one, only_two = show_errors(lambda: counts(first, second)), show_errors(lambda: counts(second, first))
     notices.show_table(
         browsing.compare_counts(one, two, only_first=only_one, only_second=only_two),
-        heads=("", "Both may read", f"Only {one_name}", f"Only {two_name}"),
+        heads=("", "Both can read", f"Only {one_name}", f"Only {two_name}"),
         named=True,
     )
     if (first.kind == GROUP) != (second.kind == GROUP):
-        notices.show_note(
-            "What is open to everybody counts for each person, and for no group: a group's members read it too."
-        )
+        notices.show_note("Resources that are open to everyone count for each person, but not for groups.")
     lists = {
-        "": f"All that {one_name} may read ({one.total:,})",
-        ONLY_FIRST: f"Only {one_name} may read ({only_one.total:,})",
-        ONLY_SECOND: f"Only {two_name} may read ({only_two.total:,})",
+        "": f"All that {one_name} can read ({one.total:,})",
+        ONLY_FIRST: f"Only {one_name} can read ({only_one.total:,})",
+        ONLY_SECOND: f"Only {two_name} can read ({only_two.total:,})",
     }
     chosen = choice_filter("List", "only", lists)
     if chosen == ONLY_SECOND:
@@ -117,36 +115,36 @@ def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     counted = {one.resource_type: one.count for one in found.counts if one.count}
     kinds = {"": "Everything"} | {kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in counted.items()}
     with filter_line("type"):
-        query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
+        query = text_filter("Name", "q", placeholder="Part of the name").replace("\0", "")
         kind = choice_filter("Type", "type", kinds)
     return ReachQuery(who, without, query, (ResourceType(kind),) if kind else ())
 
 
 def _say_nothing(question: ReachQuery) -> None:
     if question.query or question.types:
-        notices.show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
+        notices.show_empty("Nothing matches.", "Clear the filters to see everything.")
     elif question.without is not None:
-        notices.show_empty(f"There is nothing that {question.who.name} may read and {question.without.name} may not.")
+        notices.show_empty(f"{question.who.name} can read nothing that {question.without.name} cannot.")
     else:
         notices.show_empty(
-            f"{question.who.name} may read nothing.",
-            "Grant them something: find it under “Who can read this?”, and choose “Manage access”.",
+            f"{question.who.name} can read nothing.",
+            "To give access, find a resource under “Who can read this?”, and select “Manage access”.",
         )
 
 
 def _show_reach(who: Principal) -> None:
     if "with" not in st.query_params:
         _show_counts(show_errors(lambda: counts(who)))
-    second = pick_principal("with", label="Compare with somebody")
+    second = pick_principal("with", label="Compare with another")
     whose, without = show_comparison(who, second) if second is not None else (who, None)
     question = _ask_filters(whose, without)
     found = show_errors(lambda: counts(question.who, question.without, question.query))
     of_types = (one.count for one in found.counts if one.resource_type in question.types)
     shown = sum(of_types) if question.types else found.total
     order = ResourceOrder.NAME if shown <= browsing.MOST_SORTED else ResourceOrder.ID
-    notices.show_text(f"{count_text(shown, 'thing')}. Choose one to see why." if shown else "")
+    notices.show_text(f"{count_text(shown, 'thing')}. Select a row to see why." if shown else "")
     if order is ResourceOrder.ID:
-        notices.show_note("These are too many to be shown in the order of their names: narrow them down.")
+        notices.show_note("There are too many results to sort by name. Filter the list.")
     show_pages(
         REACH,
         pages_of(partial(question.ask, order=order), about=(question.about, order)),
@@ -159,11 +157,11 @@ def _show_reach(who: Principal) -> None:
 
 
 def _show_one(who: Principal, key: str) -> None:
-    notices.offer_way_back("All that they may read", "resource")
-    found = require_found(lambda: resource_at(api.client(), key), "What the address names isn't there (any more).")
+    notices.offer_way_back("Everything they can read", "resource")
+    found = require_found(lambda: resource_at(api.client(), key), "The resource in the URL does not exist.")
     notices.show_heading(found.name, TYPES[found.type])
     reads = show_why(found, who)
-    if (second := pick_principal("with", label="Compare with somebody")) is not None:
+    if (second := pick_principal("with", label="Compare with another")) is not None:
         who, reads = second, show_why(found, second)
     if reads:
         offer_change(found)
@@ -175,7 +173,7 @@ def _show_one(who: Principal, key: str) -> None:
 def page() -> None:
     require_admin()
     notices.show_title(
-        "What can they read?", "Find a person, a group or a service account, and see what they may read and why."
+        "What can they read?", "Find a person, group or service account, and see what they can read and why."
     )
     if (who := pick_principal("who", label="Person, group or service account")) is None:
         browsing.show_principals()

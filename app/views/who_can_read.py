@@ -47,26 +47,26 @@ def _show_resource(resource: Resource) -> None:
         show_text(f"Owner: {owner}")
     grants = show_access(resource, leads=False)
     st.header("Effective access", anchor=False)
-    show_text("Everyone who can read this, listed once. Choose one to see why.")
+    show_text("Everyone who can read this, listed once. Select a row to see why.")
     show_pages(
         READERS,
         Source(partial(_read_page, resource), about=resource.key),
         row=lambda one: dict(zip(READER_HEADS, reader_row(*one), strict=True)),
-        empty=lambda: show_empty("Nobody may read it.", "Choose “Manage access”, and add people or groups."),
+        empty=lambda: show_empty("Nobody can read this.", "Choose “Manage access”, and add people or groups."),
         go=lambda chosen: look_at("who", f"{chosen[0].type}:{getattr(chosen[0], 'email', chosen[0].id)}"),
     )
     offer_readers([resource], of=resource.name, about=(resource.key, hash(str(grants))))
     if resource.kind == COLLECTION:
         documents, label = _documents_of(resource), "Export who can read its documents"
         offer_readers(documents, of=f"documents of {resource.name}", about=resource.key, label=label)
-        show_note("Of its documents, the file has those that you may read.")
+        show_note("The file contains the documents that you can read.")
     st.header("Why, or why not?", anchor=False)
-    pick_principal("who", label="Somebody in particular")
+    pick_principal("who", label="Check a person or group")
 
 
 def _show_one(resource: Resource) -> None:
-    offer_way_back("All who may read it", "who")
-    who: Principal | None = pick_principal("who", label="Why may they read it, or why not?")
+    offer_way_back("Everyone who can read it", "who")
+    who: Principal | None = pick_principal("who", label="Check why, or why not")
     if who is None:
         return
     if show_why(resource, who):
@@ -77,11 +77,11 @@ def _show_one(resource: Resource) -> None:
 
 def page() -> None:
     require_admin()
-    show_title("Who can read this?", "Find a document, a collection or an agent, and see who may read it and why.")
+    show_title("Who can read this?", "Find a document, collection or agent, and see who can read it and why.")
     resource = pick_resource("resource", label="Document, collection or agent")
     if resource is None:
         if "who" in st.query_params:
-            pick_principal("who", label="To give access to")
+            pick_principal("who", label="Give access to")
         show_resources()
         return
     if resource.kind == DOCUMENT and resource.object_id is not None:

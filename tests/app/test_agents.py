@@ -42,22 +42,22 @@ def agent(house: House) -> AgentDefinition:
 
 def test_without_agents_the_page_says_what_they_are_and_makes_the_first(new_house: House) -> None:
     page = new_house.open("agents")
-    assert "There is no agent yet." in page.shown
+    assert "No agents yet." in page.shown
     page = page.press("New agent")
-    assert "An agent needs a name." in page.press("Create").shown
+    assert "Enter a name for the agent." in page.press("Create").shown
     page.text_input(key="new.name").set_value("Harbour desk")
     page = page.press("Create")
     (made,) = new_house.client.admin.agents.list()
     assert page.address["agent"] == str(made.agent_id)
     assert "Harbour desk" in page.shown
-    assert "It answers from no collection" in page.shown
+    assert "This agent has no collections" in page.shown
 
 
 def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: AgentDefinition) -> None:
     name = f"Canteen {uuid4()}"
     chosen = house.add_collection()
     page = open_agent(house, agent)
-    assert "follows no instructions" in page.shown
+    assert "ignores instructions" in page.shown
     key = f"agent.{agent.agent_id}"
     page.text_input(key=f"{key}.name").set_value(name)
     page.text_area(key=f"{key}.instructions").set_value("Answer in one sentence.")
@@ -91,7 +91,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten_unawares(house:
     box = f"agent.{agent.agent_id}.instructions"
     page.text_area(key=box).set_value("Mine.")
     page.press("Save")
-    assert "has changed this since you opened it" in page.shown
+    assert "changed this after you opened it" in page.shown
     assert "Theirs." in str(page.radio(key=f"agent.{agent.agent_id}.form.choice.instructions").proto)
     assert as_it_is(house, agent).instructions == "Theirs."
     assert page.text_area(key=box).value == "Mine."
@@ -141,9 +141,9 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
     collection = house.add_collection()
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
     house.client.admin.agents.deploy(agent.agent_id, [user(VERA)])
-    assert "Let them read one first: Vera" in open_agent(house, agent, "deploy").shown
+    assert "Give them access to a collection: Vera" in open_agent(house, agent, "deploy").shown
     house.grant("DOCUMENT_COLLECTION", collection, user(VERA))
-    assert "Let them read one first" not in open_agent(house, agent, "deploy").shown
+    assert "Give them access to a collection" not in open_agent(house, agent, "deploy").shown
 
 
 def test_a_draft_and_an_agent_of_others_are_tried_at_once(house, agent):
@@ -158,7 +158,7 @@ def test_a_draft_and_an_agent_of_others_are_tried_at_once(house, agent):
     house.add_people(VERA)
     house.client.admin.agents.deploy(agent.agent_id, [user(VERA)])
     page = open_agent(house, agent, "try")
-    assert "isn&#x27;t deployed to you" in page.shown
+    assert "You have no access to this agent" in page.shown
     page.text_area(key="try.question").set_value("When does the ferry to Northlight leave?")
     page = page.press("Ask")
     assert "leaves at nine" in page.shown
@@ -175,7 +175,7 @@ def test_an_agent_is_deleted_after_being_asked(house: House, agent: AgentDefinit
     assert as_it_is(house, agent)
     open_agent(house, agent).press("Delete …").answer("Delete …", "Delete")
     assert not list(house.client.admin.agents.list(query=agent.name))
-    assert "This agent isn&#x27;t here." in open_agent(house, agent).shown
+    assert "This agent does not exist." in open_agent(house, agent).shown
 
 
 def test_names_of_others_are_never_markdown(house: House) -> None:
@@ -207,16 +207,16 @@ def open_one(house: House, question_id: object, **options) -> str:
 
 def test_before_anybody_asks_the_page_says_what_will_appear(house: House, desk: Desk) -> None:
     for chosen, said in (
-        ("newest", "Nobody has asked an agent in this time."),
-        ("unanswered", "Every question of this time was answered."),
-        ("agents", "Nobody has asked an agent in this time."),
-        ("groups", "Nobody who asked is in a group."),
+        ("newest", "No questions in this period."),
+        ("unanswered", "Every question in this period was answered."),
+        ("agents", "No questions in this period."),
+        ("groups", "None of the people who asked is in a group."),
     ):
         page = open_questions(house, desk, list=chosen)
         assert said in page.shown
-        assert "Words are kept until somebody erases them" in page.shown
+        assert "They are kept until someone erases them" in page.shown
         assert not page.get("vega_lite_chart")
-    assert retention_in_words(30).startswith("Words are kept for 30 days")
+    assert retention_in_words(30).startswith("Texts are kept for 30 days")
 
 
 def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: Desk) -> None:
@@ -229,9 +229,9 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
     crew = a_group(house.service, f"Crew {uuid4().hex[:6]}", user(BEN))
     page = open_questions(house, desk)
     assert page.column("Question") == ["Do dogs travel free?", ZEPPELIN, FERRY]
-    assert page.column("Reply") == ["Answered from 1 source", "Nothing answered", "Answered from 1 source"]
+    assert page.column("Reply") == ["Answered from 1 source", "Not answered", "Answered from 1 source"]
     assert page.column("Thumbs") == ["", "", "Thumbs down"]
-    assert page.column("Who") == ["Ben", "Ada", "Ada"]
+    assert page.column("Person") == ["Ben", "Ada", "Ada"]
     assert "3 questions of 2 people: 1 not answered, 0 failed, 0 thumbs up, 1 thumbs down." in page.shown
     assert totals(page) == {"Questions": 3, "Not answered": 1, "Thumbs down": 1}
     for narrowed, left in (
@@ -242,7 +242,7 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
         ({"over": "week"}, ["Do dogs travel free?", ZEPPELIN, FERRY]),
     ):
         assert open_questions(house, desk, **narrowed).column("Question") == left, narrowed
-    assert "No question is like that." in open_questions(house, desk, words="airship").shown
+    assert "No questions match." in open_questions(house, desk, words="airship").shown
     groups = open_questions(house, desk, list="groups").rows()
     assert [list(row.values()) for row in groups] == [[crew["name"], 1, 0, 0, 0, 0, 1]]
     page = open_questions(house, desk, list="agents").choose()
@@ -288,7 +288,7 @@ def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Des
     page.press("Add to an evaluation set")
     house.client.admin.evaluation_sets.delete(one.evaluation_set_id)
     page.press_key("answers.add.submit")
-    assert "This set has been deleted." in page.shown
+    assert "This set was deleted." in page.shown
     conversation = re.search(r"conversation=([0-9a-f-]{36})", page.shown)
     assert conversation is not None
     page = open_questions(house, conversation=conversation[1])
@@ -301,9 +301,9 @@ def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: De
     house.add_people(CLEO, is_admin=True)
     question = desk.ask(FERRY, userEmail=ADA)["messageId"]
     desk.share(ADA)
-    assert open_questions(house, desk, signed_in_as=CLEO).cells("Question", "Reply") == [(FERRY, "Not shown to you")]
+    assert open_questions(house, desk, signed_in_as=CLEO).cells("Question", "Reply") == [(FERRY, "Hidden from you")]
     shown = open_one(house, question, signed_in_as=CLEO)
-    assert "it rests on a document that you may not read" in shown
+    assert "it uses a document that you cannot read" in shown
     assert "noon" not in shown
     assert desk.document_id not in shown
     assert "noon" in open_one(house, question)
@@ -313,8 +313,8 @@ def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: De
     everybody = {"agentId": theirs, "principals": [], "organizationWide": True}
     done(house.service.call("admin/agents/deploy", everybody, api_key=another))
     asked = Desk(house.service, theirs, "", "").ask("Is it theirs?", api_key=another)["messageId"]
-    assert "This question isn&#x27;t in the log." in open_one(house, asked)
-    assert "Nobody has asked an agent in this time." in open_questions(house, of=theirs).shown
+    assert "This question is not in the log." in open_one(house, asked)
+    assert "No questions in this period." in open_questions(house, of=theirs).shown
     assert "Is it theirs?" not in open_questions(house).column("Question")
 
 
@@ -323,11 +323,11 @@ def test_erased_words_and_wrong_addresses_are_said_calmly(house: House, desk: De
     house.service.execute("DELETE FROM turns WHERE turn_id = %s", [question["messageId"]])
     assert open_questions(house, desk).column("Question") == [ERASED]
     shown = open_one(house, question["messageId"])
-    assert "The words of this question and its reply were erased." in shown
+    assert "The text of this question and its reply was erased." in shown
     assert "search?q=" not in shown
     for address in ("nothing", str(uuid4()), "a\0b"):
-        assert "This question isn&#x27;t in the log." in open_one(house, address)
-    assert "This conversation isn&#x27;t here." in open_questions(house, conversation=str(uuid4())).shown
+        assert "This question is not in the log." in open_one(house, address)
+    assert "This conversation does not exist." in open_questions(house, conversation=str(uuid4())).shown
 
 
 def test_equal_questions_are_counted_together() -> None:
@@ -372,7 +372,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     where = {"agent": desk.agent_id, "part": "answers", "set": str(one.evaluation_set_id)}
     page = house.open("agents", **where).press("Run")
     assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%, groundedness: 100%"
-    assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
+    assert result_of(page, ZEPPELIN, "Result") == "Not answered"
     assert page.column("Groundedness", page.list_with("Agent")) == ["1.000"]
     assert "evil" not in page.as_markdown
     house.open("agents", agent=desk.agent_id).press("Copy")
@@ -381,8 +381,8 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     draft = house.open("agents", **where)
     draft.selectbox(key="sets.agent").set_value(copy)
     draft = draft.press("Run again")
-    assert "Other settings: instructions." in draft.shown
-    assert "follows no instructions" in draft.shown
+    assert "Changed settings: instructions." in draft.shown
+    assert "ignores instructions" in draft.shown
     assert f"Be brief. {MARKUP}" in draft.texts
     assert "0 worse, 0 better, 2 as before." in draft.shown
     assert not list(house.client.admin.grants.list({"resourceId": copy, "resourceType": "AGENT"}))
@@ -390,7 +390,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     page.text_input(key="sets.note").set_value("Without the notes")
     page = page.press("Run again")
     assert "1 worse, 0 better, 1 as before." in page.shown
-    assert result_of(page, FERRY, "After") == "Nothing answered, expected documents cited: 0%"
+    assert result_of(page, FERRY, "After") == "Not answered, expected documents cited: 0%"
     assert result_of(page, FERRY, "Change") == "-1.000"
     assert page.selectbox(key="sets.agent").value == str(desk.agent_id)
     page = page.choose(table=page.list_with("Change"))
@@ -398,7 +398,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     shown = page.shown
     assert "Without the notes" in shown
     assert f"Not cited: {notes}" in shown
-    assert "This reply isn&#x27;t shown to you" in shown
+    assert "This reply is hidden" in shown
     assert "Nothing that you may read here answers this" in shown
     page.text_area[0].set_value(f"at noon\n\n at noon \n{MARKUP}")
     page.text_area[1].set_value(f"At noon. {MARKUP}")
@@ -410,7 +410,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     page.checkbox[0].check()
     page = page.press("Save")
     assert "has relevant documents or statements" in page.shown
-    page = page.press("Remove from the set").press("Remove it")
+    page = page.press("Remove from set").press("Remove")
     assert list(house.cases_of(one.evaluation_set_id)) == [f"{ZEPPELIN} {MARKUP}"]
     assert "q" not in page.query_params
     page = house.open("quality", part="sets", set=str(one.evaluation_set_id), q=f"{ZEPPELIN} {MARKUP}")

@@ -130,7 +130,7 @@ async def test_trying_again_leads_where_one_wanted(make_house: MakeHouse, servic
     async with a_browser() as browser:
         answer = await browser.get("/oauth/login", params={"next": "/documents?name=x&of=all"})
     assert answer.status_code == 502
-    assert "Nobody can sign in just now" in answer.text
+    assert "Sign-in is not available right now" in answer.text
     assert "/oauth/login?next=%2Fdocuments%3Fname%3Dx%26of%3Dall" in answer.text
 
 
@@ -138,7 +138,7 @@ def test_a_provider_is_added_changed_and_deleted(own_house) -> None:
     page = own_house.open("sign_in")
     assert "People sign in with a password here." in page.shown
     page = page.press("New provider").press_key("new_provider.submit")
-    assert "Give the name on the button." in page.shown
+    assert "Enter the button label." in page.shown
     fields = {"issuer": "https://login.example.test", "name": "Work <b>", "client_id": "carrel", "secret": "a secret"}
     for name, value in fields.items():
         page.text_input(key=f"provider.{name}").set_value(value)
@@ -150,14 +150,14 @@ def test_a_provider_is_added_changed_and_deleted(own_house) -> None:
     assert "Work &lt;b&gt;" in page.shown
     assert "a secret" not in page.shown
     page.press_key(f"provider.{made.provider_id}.test")
-    assert "can't sign in with it as it is" in page.shown.replace("&#x27;", "'")
+    assert "cannot sign in with this provider" in page.shown.replace("&#x27;", "'")
     page.press_key(f"provider.{made.provider_id}.edit")
     page.checkbox(key="provider.trust_addresses").set_value(True)
     page.text_area(key="provider.audiences").set_value("projects-1").run()
     page.press_key("edit_provider.submit")
     changed = own_house.client.admin.sign_in_providers.get(made.provider_id)
     assert (changed.trust_addresses, changed.accepted_audiences) == (True, ["projects-1"])
-    for enabled, button in ((False, "Switch passwords off"), (True, "Allow passwords")):
+    for enabled, button in ((False, "Turn off passwords"), (True, "Allow passwords")):
         own_house.open("sign_in").press(button).press_key("confirm.yes")
         assert own_house.client.admin.organization.get().passwords_enabled is enabled
     assert "Not confirmed yet" not in own_house.open("sign_in").shown
@@ -173,12 +173,12 @@ def test_a_provider_is_added_changed_and_deleted(own_house) -> None:
 
 def test_a_provider_is_given_an_address_and_a_token(house) -> None:
     page = house.open("provisioning").press("New token").press_key("new_scim_token.submit")
-    assert "Give the token a name" in page.shown
+    assert "Enter a name for the token" in page.shown
     page.text_input(key="scim.name").set_value("Entra").run().press_key("new_scim_token.submit")
     [value] = [one.value for one in page.code if one.value.startswith("svc_sc_")]
     page.press_key("secret.done")
     assert value not in page.kept + page.shown
-    assert "No request has come yet" in page.shown
+    assert "No requests yet" in page.shown
     [address] = [one.value for one in page.code]
     assert address == f"{house.service.settings.issuer}/scim/v2"
     users = f"{house.service.base_url}/scim/v2/Users"
@@ -188,9 +188,9 @@ def test_a_provider_is_given_an_address_and_a_token(house) -> None:
     unknown = "11111111-2222-3333-4444-555555555555"
     made = httpx.post(users.replace("Users", "Groups"), json=group | {"members": [{"value": unknown}]}, headers=headers)
     assert made.status_code == 201
-    assert f"Unknown here, and to be provisioned first: {unknown}" in house.open("provisioning").shown
+    assert f"Unknown here, provision first: {unknown}" in house.open("provisioning").shown
     [token] = house.client.admin.scim_tokens.list()
-    house.open("provisioning", token=str(token.token_id)).confirm("Revoke")
+    house.open("provisioning", token=str(token.token_id)).confirm("Revoke …")
     assert httpx.get(users, headers=headers, timeout=60).status_code == 401
 
 

@@ -81,7 +81,7 @@ def test_what_is_gone_keeps_its_name(house) -> None:
     page = house.open("audit_log", name="gone SO")
     assert said(page) == sentences
     assert {(row["Resource"], row["Device"]) for row in page.rows()} == {("Gone soon", "carrel-python · 127.0.0.1")}
-    assert "Nothing like this was done." in house.open("audit_log", name="no such name").shown
+    assert "No entries match." in house.open("audit_log", name="no such name").shown
 
 
 def test_files_of_an_archive_are_summed_up(house) -> None:
@@ -94,7 +94,7 @@ def test_files_of_an_archive_are_summed_up(house) -> None:
     assert uploaded in said(house.open("audit_log", files="each"))
     assert uploaded in said(house.open("audit_log", name="logged.t"))
     [entry] = house.client.admin.audit_log.query(action="document.unpack", target_id=str(box))
-    page = house.open("audit_log", entry=str(entry.audit_log_id)).press("All that was done to its files")
+    page = house.open("audit_log", entry=str(entry.audit_log_id)).press("All events of its files")
     assert said(page) == [uploaded]
 
 
@@ -105,7 +105,7 @@ def test_sentences_have_one_form(action: str, target: tuple[str, str | None], sa
 
 @pytest.mark.parametrize(("details", "said"), cases("a_wrong_code_is_no_wrong_password"))
 def test_a_wrong_code_is_no_wrong_password(details: dict, said: str) -> None:
-    assert told("session.fail", "user", "Ada", **details) == f"Somebody {said}"
+    assert told("session.fail", "user", "Ada", **details) == f"Someone {said}"
 
 
 @pytest.mark.parametrize(("details", "said"), cases("a_setting_is_named_with_its_new_value"))
@@ -135,7 +135,7 @@ def test_an_entry_is_shown_exactly(house) -> None:
     assert str(entry.audit_log_id) in shown
     assert of(key) in shown
     assert '"version": 1' in page.code[0].value
-    page.press("All that was done to this")
+    page.press("All events of this resource")
     assert page.address["target"] == of(key)
     assert said(page) == ["admin uploaded document “Exactly”"]
 
@@ -148,7 +148,7 @@ def test_feedback_shows_its_comment(house) -> None:
     page = house.open("audit_log", action="search.feedback")
     assert said(page)[0] == "admin judged a search not helpful"
     page.choose()
-    assert "They said: &lt;img src=x onerror=alert(1)&gt; not it" in page.shown
+    assert "Comment: &lt;img src=x onerror=alert(1)&gt; not it" in page.shown
 
 
 def test_the_log_is_narrowed_by_person_and_day(house) -> None:
@@ -160,7 +160,7 @@ def test_the_log_is_narrowed_by_person_and_day(house) -> None:
     today = datetime.now(UTC).date()
     assert said(house.open("audit_log", who="user:cleo@example.test", to=today.isoformat())) == said(page)
     tomorrow = (today + timedelta(days=1)).isoformat()
-    assert "Nothing like this was done." in house.open("audit_log", **{"from": tomorrow}).shown
+    assert "No entries match." in house.open("audit_log", **{"from": tomorrow}).shown
     backwards = house.open("audit_log", to=today.isoformat(), **{"from": tomorrow})
     assert "The first day is after the last" in backwards.shown
 
@@ -221,7 +221,7 @@ def test_failed_sign_ins_are_told_with_their_number(house) -> None:
     page = house.open("audit_log", action="session.fail", name="Pia").press("Export as CSV")
     [line] = csv.DictReader(page.exported.splitlines())
     assert (line["Name"], line["Attempts"], bool(line["Last attempt"])) == ("Pia", "2", True)
-    assert "<td>Somebody</td>" in page.choose().shown
+    assert "<td>Someone</td>" in page.choose().shown
 
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)

@@ -38,11 +38,11 @@ def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.R
 def test_without_agents_the_page_says_what_to_do(new_house) -> None:
     new_house.add_people("ada@example.test")
     page = new_house.open("chat", signed_in_as="ada@example.test")
-    assert "No agent is deployed to you yet." in page.shown
-    assert "Ask an admin for one." in page.shown
+    assert "You cannot use any agent yet." in page.shown
+    assert "Ask an admin for access to an agent." in page.shown
     assert "agents" not in page.shown.partition("carrel-empty")[2].partition("href")[2]
     assert not page.chat_input
-    assert '<a href="agents" target="_self">To the agents</a>' in new_house.open("chat").shown
+    assert '<a href="agents" target="_self">Go to Agents</a>' in new_house.open("chat").shown
 
 
 def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
@@ -88,16 +88,16 @@ def test_a_source_opens_beside_the_reply_while_it_may_be_read(visit: Visit) -> N
     assert panel.rstrip().endswith(">Open the document</a></p></section>")
     grant(desk.service, collection(desk.collection_id))
     assert f"{quoted}</p>" in (panel := open_source(page, anchor))
-    assert "not in its text" not in panel
+    assert "no longer in its text" not in panel
     desk.share()
-    assert "This document is gone, or you may not read it any more." in (panel := open_source(page, anchor))
+    assert "This document was deleted, or you can no longer read it." in (panel := open_source(page, anchor))
     assert "noon" not in panel
     assert "Open the document" not in panel
     assert "Northlight" not in open_source(page, "source-of-nothing-1")
     assert open_source(page, "") == ""
     desk.service.execute("DELETE FROM conversations WHERE conversation_id = %s", [page.address["conversation"]])
     panel = open_source(page, anchor)
-    assert ("This document is gone" in panel, "can't be shown any more. Reload" in panel) == (False, True)
+    assert ("This document was deleted" in panel, "is no longer available. Reload" in panel) == (False, True)
 
 
 def open_source(page: Page, anchor: str) -> str:
@@ -174,7 +174,7 @@ def test_a_reply_that_begins_anew_replaces_what_was_shown(guest: Visit, script: 
 def test_two_windows_send_into_one_conversation(guest: Visit, script: Script) -> None:
     one = guest.ask("First")
     two = say(guest.reopen(one), "Second")
-    assert "Waits until the reply above is there." in two.shown
+    assert "Waiting for the reply above." in two.shown
     script.end(a_reply("Reply one."))
     script.end(a_reply("Reply two."), number=1)
     for page in (one, two):
@@ -202,10 +202,10 @@ def test_watching_can_be_stopped_and_taken_up(guest: Visit, script: Script) -> N
     script.tell("So far")
     until(page, lambda shown: "So far" in shown)
     page.press("Stop")
-    assert "You have stopped watching." in page.shown
+    assert "You stopped watching." in page.shown
     assert "So far" not in page.shown
     script.end(a_reply("So far, so good."))
-    until_replied(page.press("Watch again"), "So far, so good.")
+    until_replied(page.press("Show progress"), "So far, so good.")
 
 
 def test_a_failure_is_said_and_can_be_asked_again(guest: Visit, script: Script) -> None:
@@ -309,7 +309,7 @@ def test_a_conversation_is_renamed_found_and_deleted(visit: Visit) -> None:
     assert titles(page) == ["` Question of Rex `"]
     page.press("Delete …").answer("Delete …", "Delete")
     assert "conversation" not in page.query_params
-    assert "No conversation has all of these words." in page.shown
+    assert "No conversations contain all of these words." in page.shown
     assert visit.kept() == [["Question about ferries"]]
 
 
@@ -325,7 +325,7 @@ def test_a_question_is_asked_again_after_its_conversation_was_deleted(visit: Vis
 def test_an_address_of_no_conversation_is_explained(guest: Visit) -> None:
     for conversation in NOTHING:
         page = guest.open(conversation=conversation)
-        assert "You have no such conversation." in page.shown
+        assert "This conversation is not available." in page.shown
         assert not page.chat_input
         assert page.press("New conversation").chat_input
 
@@ -334,7 +334,7 @@ def test_anothers_conversation_is_none(guest: Visit, house) -> None:
     page = guest.ask("A secret of mine")
     until_replied(page)
     other = house.open("chat", conversation=page.address["conversation"])
-    assert "You have no such conversation." in other.shown
+    assert "This conversation is not available." in other.shown
     assert "A secret of mine" not in other.shown
 
 
@@ -356,18 +356,18 @@ def test_a_shared_conversation_is_read_and_no_more(visit: Visit, script: Script)
     until_replied(page, "At midnight")
     say(page, "And then?")
     theirs = visit.house.open("chat", signed_in_as=friend)
-    assert "Your conversations will be listed here." in theirs.shown
+    assert "Your conversations will appear here." in theirs.shown
     theirs.segmented_control(key="chat.whose").set_value("Shared").run().press("` When is it? `")
-    assert "Replies whose sources you may not read are hidden." in theirs.shown
+    assert "Replies whose sources you cannot read are hidden." in theirs.shown
     assert ("At noon" in theirs.shown, "midnight" in theirs.shown) == (True, False)
     assert theirs.shown.count("This reply rests on documents that you may not read.") == 1
-    assert "The reply isn't there yet." in theirs.shown
+    assert "The reply is not complete yet." in theirs.shown
     assert {"Rename", "Share", "Delete …", "Helpful", "Ask again", "Stop"}.isdisjoint(theirs.labels)
     assert not theirs.chat_input
     page.press("Share").multiselect(key="chat.readers").set_value([]).run().press_key("chat.share.submit")
-    assert "You have no such conversation." in theirs.run().shown
+    assert "This conversation is not available." in theirs.run().shown
     theirs.press("New conversation")
-    assert "No conversation is shared with you." in theirs.shown
+    assert "No conversations are shared with you." in theirs.shown
     script.end(a_reply("Later."), number=2)
 
 
@@ -377,7 +377,7 @@ def test_a_conversation_with_an_agent_that_is_gone_is_read_on(visit: Visit) -> N
     visit.desk.deploy()
     again = visit.reopen(page)
     assert "carrel-sources" in again.shown
-    assert "isn&#x27;t deployed to you any more" in again.shown
+    assert "You can no longer use this agent" in again.shown
     assert not again.chat_input
 
 
@@ -391,7 +391,7 @@ def test_one_of_several_agents_is_chosen(visit: Visit) -> None:
     assert "Knows &lt;b&gt;animals&lt;/b&gt;." in page.shown
     say(page, "Hello?")
     assert visit.kept() == []
-    assert "The agent that the address names isn&#x27;t there for you." in visit.open(agent=NOWHERE).shown
+    assert "You cannot use the agent in the URL." in visit.open(agent=NOWHERE).shown
 
 
 def test_a_long_conversation_is_shown_from_its_end(guest: Visit) -> None:
@@ -415,7 +415,7 @@ def test_a_reply_takes_feedback(guest: Visit) -> None:
     until_replied(page, "carrel-sources")
     page.press("Not helpful").run()
     page.text_area[0].set_value("And <i>goats</i>?")
-    page.press("Send the comment").run()
+    page.press("Send comment").run()
     entries = [one for one in guest.desk.entries("agent.feedback") if guest.desk.agent_id in str(one)]
     assert [one["details"]["feedback"] for one in entries] == ["NEGATIVE", "NEGATIVE"]
     assert guest.reopen(page).text_area[0].placeholder == "What was missing?"
@@ -451,7 +451,7 @@ def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script,
 
 def test_what_is_too_long_is_said_and_stays(visit: Visit) -> None:
     page = visit.ask("x" * 20_001)
-    assert "This is too long: 20,001 characters." in page.shown
+    assert "This message has 20,001 characters." in page.shown
     assert "x" * 20_001 in page.shown
     assert "Discard" in page.labels
     assert "Send again" not in page.labels  # the service takes it no more than before

@@ -59,14 +59,14 @@ def test_a_member_without_a_collection_to_look_after_is_told_so(house: House) ->
     collection = house.add_collection()
     house.grant("DOCUMENT_COLLECTION", collection, user(EDITOR), role="EDITOR")
     page = open_collection(house, collection, "about", signed_in_as=EDITOR)
-    assert "you are its editor" in page.shown
+    assert "your role: editor" in page.shown
     assert "Delete …" not in page.labels
 
 
 def test_a_collection_is_made_with_its_fields(house: House) -> None:
     name = f"Handbook {uuid4()}"
     page = house.open("collections").press("New collection")
-    assert "A collection needs a name." in page.press("Create").shown
+    assert "Enter a name for the collection." in page.press("Create").shown
     page.text_input(key="new.name").set_value(name)
     for number, (field, kind) in enumerate([("team", "Text"), ("pages", "Whole number"), (" ", "Text")]):
         page.text_input(key=f"new.fields.{number}.name").set_value(field)
@@ -118,12 +118,14 @@ def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
     page.run()
     assert page.multiselect(key="add.chosen").value == [there, new]
     options = page.multiselect(key="add.chosen").options
-    assert [label.endswith(" · already in it") for label in options] == ["Heron there" in label for label in options]
-    assert "Documents that are already in it stay as they are." in page.shown
+    assert [label.endswith(" · already in the collection") for label in options] == [
+        "Heron there" in label for label in options
+    ]
+    assert "Documents already in the collection do not change." in page.shown
     page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
     page = page.press("Add")
     assert "Done: 1 document." in page.shown
-    assert "Already in it, and left as it is: 1 document." in page.shown
+    assert "Already in the collection, and unchanged: 1 document." in page.shown
     assert fields_in(house, collection) == {"Heron there": OPERATIONS, "Heron new": {"team": "Kittiwake"}}
 
 
@@ -131,7 +133,7 @@ def test_what_somebody_else_adds_meanwhile_keeps_its_fields_too(house: House) ->
     collection, (there,) = a_shelf(house, "Gull")
     page = choose_to_add(house, collection, "gull", there)
     house.add_to(collection, there, **OPERATIONS)
-    assert "Already in it, and left as it is: 1 document." in page.press("Add").shown
+    assert "Already in the collection, and unchanged: 1 document." in page.press("Add").shown
     assert fields_in(house, collection) == {"Gull": OPERATIONS}
 
 
@@ -191,9 +193,9 @@ def test_after_adding_the_form_is_empty_and_the_count_is_new(house: House) -> No
     collection, documents = a_shelf(house, "Auk one", "Auk two")
     page = choose_to_add(house, collection, "auk", *documents)
     page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
-    assert "0 documents that you may read" in page.shown
+    assert "0 documents you can read" in page.shown
     page = page.press("Add")
-    assert "2 documents that you may read" in page.shown
+    assert "2 documents you can read" in page.shown
     assert page.multiselect(key="add.chosen").value == []
     assert page.text_input(key="add.query").value == ""
     assert page.text_input(key=f"add.value.{collection}.0").value == ""
@@ -212,8 +214,8 @@ def test_what_is_left_half_way_stays_in_the_form(house: House, monkeypatch: pyte
     monkeypatch.setattr(contents, "show_progress", interrupted)
     page = page.press("Add")
     assert "Done: 1 document." in page.shown
-    assert "1 of 2 documents were not begun." in page.shown
-    assert "1 document that you may read" in page.shown
+    assert "1 of 2 documents were not started." in page.shown
+    assert "1 document you can read" in page.shown
     assert page.multiselect(key="add.chosen").value == [second]
 
 
@@ -221,13 +223,13 @@ def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:
     collection = house.add_collection()
     house.load("Rules", "Sheep travel.", document_external_id="rules", collection_id=collection)
     house.load("Fares", collection_id=collection)
-    assert "None is stale." in open_collection(house, collection).press("Find stale documents").shown
+    assert "No documents are stale." in open_collection(house, collection).press("Find stale documents").shown
     house.load("Rules", "Goats travel.", document_external_id="rules", reindex_collections=False)
     page = open_collection(house, collection)
     assert sorted(page.column("State")) == ["Searchable", "Stale"]
     page = page.press("Find stale documents")
-    assert "1 document of those that you may read" in page.shown
-    assert "Done: 1 document." in page.press("Re-index them").shown
+    assert "1 stale document that you can read" in page.shown
+    assert "Done: 1 document." in page.press("Re-index all").shown
     assert inside(house, collection) == {"Rules": 2, "Fares": 1}
 
 
@@ -265,7 +267,7 @@ def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: Em
     house.service.run(rebuild_all(house.service.runtime.indexer, house.service.runtime.disk))
     page = open_collection(house, collection, "index")
     shown = page.shown
-    assert "Searches use the old one." in shown
+    assert "Searches use the old index." in shown
     assert "1 document failed." in shown
     assert html.escape(MARKUP) in shown
     page.press("Stop the rebuild …").answer("Stop the rebuild …", "Stop the rebuild")

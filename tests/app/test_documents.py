@@ -42,7 +42,7 @@ def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(hous
     house.load("Open minutes", document_external_id=paths[-1], internal_public=True)
     house.load("Board minutes")
     page = house.open("documents", signed_in_as=MEMBER)
-    assert "You have no documents of your own yet." in page.shown
+    assert "You own no documents yet." in page.shown
     assert '<a href="documents?of=all"' in page.shown
     page.selectbox(key="filter.of").set_value("all").run()
     assert "Open minutes" in names(page)
@@ -51,7 +51,7 @@ def test_a_member_sees_their_own_first_and_all_that_they_may_read_by_choice(hous
     monkeypatch.setattr("app.loading.runs.documents_of", lambda _run: paths)
     page = house.open("documents", signed_in_as=MEMBER, run=str(uuid4()))
     assert (names(page), "51" in page.shown) == (["Open minutes"], False)
-    assert "No document of this run is here." in house.open("documents", run="abc").shown
+    assert "No documents to show." in house.open("documents", run="abc").shown
 
 
 def test_a_type_is_an_everyday_word() -> None:
@@ -80,8 +80,8 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     house.load(f"{tag} shared", upload_as_user_email=MEMBER, **readers)
     page = house.open("documents", name=tag, of="shared", state="done", files="all")
     assert (names(page), "More filters (2)" in page.labels) == ([f"{tag} shared"], True)
-    assert "whole address" in house.open("documents", owner="jonas").shown
-    assert "No document is like that." in house.open("documents", owner="nobody@example.test").shown
+    assert "complete email address" in house.open("documents", owner="jonas").shown
+    assert "No documents match." in house.open("documents", owner="nobody@example.test").shown
 
 
 def test_the_address_keeps_filters_order_and_folder_of_the_list(house: House) -> None:
@@ -115,11 +115,11 @@ def test_the_preview_shows_a_document_beside_the_list_and_what_is_gone(house: Ho
     assert 'class="carrel-preview"' not in page.shown
     shown = page.preview(text)
     assert f'<a href="documents?document={text}" target="_self">{word} &lt;b&gt;</a></h2>' in shown
-    assert "<dt>Access</dt><dd>admin (owner) and Jonas may read it.</dd>" in shown
+    assert "<dt>Direct access</dt><dd>admin (owner) and Jonas</dd>" in shown
     assert f"The {word} &lt;i&gt; sails." in shown
     assert f'alt="Page 1 of {word} pages"' in page.preview(pages)
     house.client.catalog.delete_document(pages)
-    assert "This document is gone" in (shown := page.preview(pages))
+    assert "This document was deleted" in (shown := page.preview(pages))
     assert "<img" not in shown
     shown = house.open("documents", signed_in_as=MEMBER, of="all", name=word).preview(text)
     assert ("sails" in shown, "Access" in shown) == (True, False)
@@ -149,7 +149,7 @@ def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(hou
     with pytest.raises(carrel.NotFoundError):
         house.client.catalog.get_document(second)
     page = house.open("documents", name=word, rows="choose").choose(0).press("Re-index …")
-    assert "Its text is indexed" in page.shown
+    assert "Carrel indexes its text again" in page.shown
     assert house.client.catalog.get_document(third).document_version == 1
     assert names(page.answer("Re-index …", "Re-index")) == [f"{word} 2"]
     house.load(f"{word} 3", upload_as_user_email=MEMBER)
@@ -167,7 +167,7 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) ->
     house.add_to(where, first, port="Merlin")
     page = house.open("documents", name=word, rows="choose", order="name").choose(0, 1, 2)
     page = page.press("Add to a collection …").selectbox(key="chosen.add.collection").set_value(where).run()
-    assert [page.shown.count(told) for told in ("Already in it", "Is added")] == [1, 2]
+    assert [page.shown.count(told) for told in ("Already added", "Will be added")] == [1, 2]
     page.text_input(key=f"chosen.add.{where}.1").set_value("maybe").run()
     assert "The field is yes or no" in page.shown
     assert page.button(key="chosen.add.submit").disabled
@@ -178,7 +178,7 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) ->
     values = {str(one.document_id): one.custom_metadata for one in collections.list_documents_in_collection(where)}
     assert values == {first: {"port": "Merlin", "open": "true"}, second: {"open": "true"}}
     page.press_key("chosen.add.cancel")
-    assert (names(page), "Choose rows of this page" in page.shown) == ([f"{word} 0", f"{word} 1"], True)
+    assert (names(page), "Select rows to see the actions" in page.shown) == ([f"{word} 0", f"{word} 1"], True)
     page = house.open("documents", name=word, rows="choose", order="name", collection=where).choose(0, 1)
     page.press("Remove from a collection …")
     assert page.selectbox(key="chosen.remove.collection").value == where  # which the list shows
@@ -204,10 +204,10 @@ def test_chosen_documents_go_only_into_collections_that_a_person_may_edit(house:
     everywhere = {"name": word, "rows": "choose", "of": "all", "signed_in_as": who}
     house.grant("DOCUMENT_COLLECTION", read, {"type": "user", "email": who})
     page = house.open("documents", **everywhere).choose(0).press("Remove from a collection …")
-    assert "You can&#x27;t edit any collection." in page.shown
+    assert "You cannot edit any collection." in page.shown
     page = house.open("documents", **everywhere).choose(0).press("Add to a collection …")
     page.selectbox(key="chosen.add.collection").set_value("new").run().press_key("chosen.add.submit")
-    assert "Give the collection a name." in page.shown
+    assert "Enter a name for the collection." in page.shown
     page.text_input(key="chosen.add.name").set_value(f"{word} new").run().press_key("chosen.add.submit")
     assert f"1 document added to {word} new." in page.shown
     house.grant("DOCUMENT_COLLECTION", own, {"type": "user", "email": who}, role="EDITOR")
@@ -248,7 +248,7 @@ def test_access_to_chosen_documents_is_given_and_taken_as_the_dialog_says_and_un
     assert "Jonas will be able to read and change 1 of 2 documents." in said
     page.segmented_control(key="chosen.access.role").set_value("").run()
     assert "Jonas will no longer have direct access to 1 of 2 documents." in page.shown
-    assert (page.shown.count(">Changes<"), page.shown.count(">Stays as it is<")) == (1, 1)
+    assert (page.shown.count(">Changes<"), page.shown.count(">No change<")) == (1, 1)
     page = page.press_key("chosen.access.submit")
     assert access_of(house, first) == access_of(house, second) == {f"{word} crew": "EDITOR"}
     assert "You changed access to 1 document." in page.as_markdown
@@ -267,16 +267,16 @@ def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> N
     house.grant("UPLOADED_DOCUMENT", second, {"type": "user", "email": ada}, role="EDITOR")
     house.client.catalog.delete_document(third)
     page = page.press_key("chosen.access.submit")
-    assert f"Of 3 documents, 2 could not be changed. {word} 1: Somebody else has changed this" in page.shown
+    assert f"Of 3 documents, 2 could not be changed. {word} 1: Someone else changed this" in page.shown
     assert (access_of(house, first), access_of(house, second)) == ({"Jonas": "VIEWER"}, {"Ada": "EDITOR"})
     assert "Jonas will be able to read 1 of 3 documents." in page.shown
-    assert (page.shown.count(">Changes<"), page.shown.count(">Is deleted<")) == (1, 1)
+    assert (page.shown.count(">Changes<"), page.shown.count(">Deleted<")) == (1, 1)
     page = page.press_key("chosen.access.submit")
     assert access_of(house, second) == {"Ada": "EDITOR", "Jonas": "VIEWER"}
     house.grant("UPLOADED_DOCUMENT", first, {"type": "user", "email": ada})
     page = page.press("Undo …").answer("Undo …", "Undo")
     assert access_of(house, second) == {"Ada": "EDITOR"}, "as another person had left it before the change"
-    assert access_of(house, first) == {"Ada": "VIEWER"}, "another person has changed it since"
+    assert access_of(house, first) == {"Ada": "VIEWER"}, "someone else has changed it since"
 
 
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
@@ -299,9 +299,9 @@ def test_a_document_tells_where_it_can_be_found_and_how_far_it_is(house: House) 
     assert "Re-index" not in open_document(house, document).labels
     house.load("Livestock", "Goats travel.", document_external_id=identifier, reindex_collections=False)
     page = open_document(house, document)
-    assert "Searchable: version 2 can be found, in 1 passage." in page.shown
-    assert "The newest version isn&#x27;t what can be found here." in page.shown
-    assert "isn&#x27;t what can be found here" not in page.press("Re-index").shown
+    assert "Version 2 is searchable, in 1 passage." in page.shown
+    assert "The newest version is not searchable here." in page.shown
+    assert "is not searchable here" not in page.press("Re-index").shown
     assert {place.indexed_version for place in house.client.catalog.get_document(document).indexed_in} == {2}
 
 
@@ -313,9 +313,9 @@ def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: Hou
     assert "Re-index" not in page.labels
     page = open_document(house, document)
     assert house.client.catalog.get_document(document).indexed_in[0].status is IndexingStatus.FAILED
-    assert "could not be indexed; nothing can be found" in page.shown
+    assert "could not be indexed; no version is searchable" in page.shown
     page.assert_shown_as_text(MARKUP)
-    assert "The service also tries again by itself." in page.shown
+    assert "Carrel retries automatically." in page.shown
     assert 'href="/help/troubleshooting#indexing_failed"' in page.shown
     assert "could not be indexed" not in page.press("Re-index").shown
     assert house.client.catalog.get_document(document).indexed_in[0].status is IndexingStatus.DONE
@@ -366,7 +366,7 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
     assert f"who_can_read?resource=UPLOADED_DOCUMENT%3A{document}" in page.shown
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
     assert not page.dataframe
-    assert "An admin of your organization can tell you who else may read it." in page.shown
+    assert "Ask an admin of your organization who else can read it." in page.shown
 
 
 def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
@@ -382,7 +382,7 @@ def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
         assert "You haven&#x27;t shared it." in page.shown
     typed = page.press("Manage access").text_input(key="grants.added.typed")
     typed.set_value("Vera@example.test, jim").run()
-    assert "jim is no email address." in page.shown
+    assert "jim is not an email address." in page.shown
     assert page.button(key="change.submit").disabled
     page.multiselect(key="grants.added.groups").set_value([crew])
     page.text_input(key="grants.added.typed").set_value("vera@example.test no@example.test").run()
@@ -398,11 +398,11 @@ def test_an_owner_shares_by_address_and_with_their_groups(house: House) -> None:
     assert "Vera · vera@example.test · shared by Jonas · person" in open_document(house, document, "readers").shown
     house.client.admin.organization.update(owner_sharing_enabled=False)
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers").press("Manage access")
-    assert "an admin can give access, and an upload can name readers." in page.shown
-    assert "You can remove what you gave." in page.shown
+    assert "choose who can read a document when you upload it." in page.shown
+    assert "You can remove access that you gave." in page.shown
     assert not [*page.text_input, *page.multiselect, *page.selectbox]
     page.press_key(f"remove.group:{crew}")
-    assert "The members of Rowers lose access, unless it is open to them in another way." in page.shown
+    assert "The members of Rowers lose access, unless they have access in another way." in page.shown
     page.press_key("change.submit")
     assert "Rowers" not in page.shown
     house.client.admin.organization.update(owner_sharing_enabled=True)
@@ -423,7 +423,7 @@ def test_a_document_is_deleted_after_being_asked(house: House) -> None:
     assert "restore it from the trash for 7 days" in page.shown
     assert house.client.catalog.get_document(document)
     assert "document" not in page.answer("Delete …", "Delete").query_params
-    assert "This document isn&#x27;t here." in open_document(house, document).shown
+    assert "This document is not available." in open_document(house, document).shown
 
 
 def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> None:
@@ -438,7 +438,7 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
     assert names(page) == [f"{word} {number}" for number in (3, 2, 1, 0)]
     assert set(page.column("Days left")) == {7}
     page = page.choose(0, 2).press("Restore …")
-    assert "What an owner shared has to be shared again." in page.shown
+    assert "Owners must share their documents again." in page.shown
     page = page.answer("Restore …", "Restore")
     assert names(page) == [f"{word} 2", f"{word} 0"]
     assert f"{word} 3 was restored without {word} crew" in page.shown
@@ -449,7 +449,7 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
     [kept, other] = house.client.catalog.list_trashed_documents(document_name=word)
     house.client.catalog.delete_trashed_documents([kept.trashed_document_id, other.trashed_document_id])
     page = page.answer("Delete for good …", "Delete")  # what another person has deleted since
-    assert ("No deleted document is like that." in page.shown, "Nothing is" in page.shown) == (True, False)
+    assert ("No deleted documents match." in page.shown, "trash is empty" in page.shown) == (True, False)
     assert "Deleted for good" not in page.shown
     house.client.catalog.delete_document(house.load(f"{word} 4"))
     page = house.open("documents", trash="open", deleted=word).choose(0)
@@ -459,7 +459,10 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
 
 
 def test_an_empty_trash_says_how_long_documents_stay(house: House, monkeypatch) -> None:
-    for days, told in ((7, "can be restored here for 7 days."), (0, "that you delete can&#x27;t be restored.")):
+    for days, told in (
+        (7, "You can restore deleted documents here for 7 days."),
+        (0, "You cannot restore documents after you delete them."),
+    ):
         monkeypatch.setitem(vars(house.service.runtime.settings), "trash_days", days)
         house.add_people(empty := f"{uuid4().hex[:8]}@example.test")
         assert told in house.open("documents", signed_in_as=empty, trash="open").shown
@@ -470,7 +473,7 @@ def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -
     document = house.load("Secret plan")
     pages = [house.open("documents", signed_in_as=MEMBER, document=one).shown for one in (document, NOWHERE, "no-id")]
     assert pages[0] == pages[1] == pages[2]
-    assert "This document isn&#x27;t here." in pages[0]
+    assert "This document is not available." in pages[0]
     # Of what they may read they have no button either that the service would refuse.
     page = house.open("documents", signed_in_as=MEMBER, document=house.load("Notice", internal_public=True))
     assert "Notice</h2>" in page.shown
@@ -486,7 +489,7 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
     page = drop(house, (name, b"The pier is closed.", "text/plain"), ("empty.txt", b"", "text/plain"))
     page = page.press("Add")
     shown = page.shown
-    assert "1 of 2 files could not be added as you asked." in shown
+    assert "1 of 2 files could not be added." in shown
     assert "Failed." in shown
     (document,) = house.client.catalog.list_documents(document_name=name)
     assert document.document_external_id == f"{MEMBER}/{name}"
@@ -550,7 +553,7 @@ def test_files_of_one_name_and_too_many_files_are_not_begun(house: House) -> Non
     assert "Several files are called" in page.shown
     assert page.find_button("Add").disabled
     page = drop(house, *((f"{number}.txt", b"a", "text/plain") for number in range(21)))
-    assert "These are 21 files" in page.shown
+    assert "You selected 21 files" in page.shown
     assert page.find_button("Add").disabled
 
 
@@ -565,7 +568,7 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
 
 def test_an_address_that_nobody_wrote_by_the_page_is_taken_as_far_as_it_goes(house: House) -> None:
     page = house.open("documents", kind="nonsense", state="?", of="them", part="x", name="x" * 5000)
-    assert "No document is like that." in page.shown
+    assert "No documents match." in page.shown
     for address in ({"owner": "two words@x y"}, {"name": "a\0b"}):
         assert "carrel-problem" in house.open("documents", **address).shown, address
 
@@ -575,14 +578,20 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
     mail += b"Content-Type: multipart/mixed; boundary=x\n\n--x\n\nPears\n--x\nContent-Type: image/png\n"
     mail += b"Content-Disposition: attachment; filename=a.png\n\nx\n--x--\n"
     shown = open_document(house, house.load("Mail", mail, file_name="a.mbox")).shown
-    assert "Not read, so that nobody finds it: 1 attachment (message 1). Add attachments and embedded files" in shown
+    assert (
+        "Not read, and therefore not searchable: 1 attachment (message 1). Upload attachments and embedded files"
+        in shown
+    )
     assert "Not read" not in open_document(house, house.load("Whole")).shown
     scan = made_files.scanned(made_files.scan("Pears"), kind="PNG")
     waiting = open_document(house, house.load("Scan", scan, file_name="a.png")).shown
-    assert "Read by machine, which makes mistakes: 0 of 1 page. 1 page is still being read." in waiting
+    assert (
+        "Text recognition read this document, and can make mistakes: 0 of 1 page. 1 page is still being read."
+        in waiting
+    )
     assert "Not read" not in waiting
     icon = made_files.word(paragraphs=[("Normal", "Pears")], picture=Image.new("RGB", (20, 20)))
-    helps = "Load the file again with its pictures"
+    helps = "To read text in images, load the file again"
     for asked in (None, True):
         figure = house.load("Figure", icon, document_external_id="figure", file_name="a.docx", read_pictures=asked)
         with house.service.owner_connection() as connection:
@@ -592,7 +601,7 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
             )
             connection.execute(left, [figure])
         shown = open_document(house, figure).shown
-        assert "Not read, so that nobody finds it: 1 picture" in shown
+        assert "Not read, and therefore not searchable: 1 picture" in shown
         assert (helps in shown) == (asked is None)
 
 
@@ -607,19 +616,19 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     [inside] = house.client.catalog.list_documents(parent_document_id=archive)
     who = house.open("who_can_read", resource=f"UPLOADED_DOCUMENT:{inside.resource.resource_id}", who=f"user:{MEMBER}")
     for page in (open_document(house, str(inside.document_id), "readers"), who):
-        assert "It has the readers of the archive or mail that it is in." in page.shown
+        assert "The archive or email that contains this file has its access." in page.shown
         assert f"documents?document={archive}&amp;part=readers" in page.shown
         assert not {"Manage access", "Give access"}.intersection(page.labels)
     page = open_document(house, str(inside.document_id))
     assert "In: Box</a>" in page.shown
-    lost = "Files of an archive or a mail can&#x27;t be restored: one.txt."
+    lost = "Files in an archive or email cannot be restored: one.txt."
     assert lost in page.press("Delete …").shown
     page = house.open("documents", files="all", rows="choose")
     rows = [names(page).index(name) for name in ("one.txt", "Box")]
     shown = page.choose(*rows).press("Delete …").shown
     assert (lost in shown, "can restore the others from the trash for 7 days" in shown) == (True, True)
     shown = house.open("documents", files="all", rows="choose").choose(rows[0]).press("Delete …").shown
-    assert (lost in shown, "from the trash" in shown, "Nobody finds it any more" in shown) == (True, False, True)
+    assert (lost in shown, "from the trash" in shown, "Nobody can find it" in shown) == (True, False, True)
     page = house.open("documents")
     assert page.cells("Name", "Type")[0] == ("Box", "ZIP, 2 files within")
     assert "one.txt" not in names(page)
@@ -651,8 +660,8 @@ def test_a_document_without_all_of_its_text_is_not_said_to_be_found(chunks, page
         recognition = TextRecognition(status=running, pages=2, pages_read=pages_read, pages_failed=0, pictures=pictures)
     assert state_in(place, recognition) == said
     again = place.model_copy(update={"status": IndexingStatus.RUNNING, "document_version": 2})
-    found = "version 1 can be found" if chunks else "nothing can be found"
-    assert state_in(again) == f"Being indexed: version 2; until then {found}."
+    found = "version 1 is searchable" if chunks else "no version is searchable"
+    assert state_in(again) == f"Version 2 is being indexed. Until then, {found}."
 
 
 PAGES = [[("Anchors are dropped slowly.", 12)], [("Buoys are painted yellow.", 12)], [("Cranes rest at night.", 12)]]
@@ -739,14 +748,14 @@ def test_a_passage_of_another_version_is_shown_in_that_version(house: House) -> 
     assert address["version"] == "1"
     house.load(name, made_files.pdf(PAGES[1], PAGES[2]), file_name="rule.pdf", document_external_id=name)
     shown = house.open("documents", **address).shown
-    assert "This is version 1, which the passage is of. The document is at version 2 by now." in shown
+    assert "This is version 1, which contains the passage. The newest version is 2." in shown
     assert "carrel-page-mark" in shown
     assert "Back to the search" in shown
     assert f"search?q={quote_plus(name)}" in shown
     # Its chunks are of version 2 now, and not what was found.
     assert "Buoys" not in shown
     shown = house.open("documents", **{**address, "part": "text", "quoted": mark_of_quote("painted yellow")}).shown
-    assert "The passage is of version 1, and this text of version 2" in shown
+    assert "The passage is from version 1. In version 2, shown here," in shown
     assert "<mark>painted yellow</mark>" in shown
 
 
@@ -776,8 +785,8 @@ def test_a_text_begins_at_the_passage(house: House) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ({"chunk": "0", "version": "9"}, "The passage is of version 9, which has no pages to show. This is version 1."),
-        ({"page": "4"}, "There is no page 4."),
+        ({"chunk": "0", "version": "9"}, "The passage is from version 9, which has no pages. This is version 1."),
+        ({"page": "4"}, "Page 4 does not exist."),
         ({"page": "-1"}, 'alt="Page 1 of'),
         ({"page": "9" * 30, "chunk": "x"}, 'alt="Page 1 of'),
         ({"chunk": "999"}, 'alt="Page 1 of'),
@@ -792,5 +801,5 @@ def test_an_address_that_leads_nowhere_is_said_in_words(house, rules, address, s
 def test_pages_are_for_those_who_may_read_the_document(house: House) -> None:
     document = house.load("Theirs", made_files.pdf(PAGES[0]), file_name="t.pdf", upload_as_user_email=MEMBER)
     shown = open_original(house, document).shown
-    assert "Its pages are for those who may read it." in shown
+    assert "You cannot read this document." in shown
     assert "data:image" not in shown

@@ -93,8 +93,8 @@ def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(own_house: 
     shown = page.shown
     assert "2 findings need attention." in shown
     assert "1 document could not be loaded." in shown
-    assert "0 questions in seven days, 0 of them not answered." in shown
-    assert "Prefect, which has the runs, doesn&#x27;t answer" in shown
+    assert "0 questions in seven days, 0 not answered." in shown
+    assert "Prefect, which manages the runs, does not answer" in shown
     assert "python -m flows.server" in shown
     assert 'href="/help/operating#prefect" target="_blank"' in shown
     assert "No syncs running." in shown
@@ -103,7 +103,7 @@ def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(own_house: 
     own_house.break_index(document, "It is torn.")
     shown = own_house.open("health").shown
     assert "1 document could not be indexed." in shown
-    assert 'href="documents?of=all&amp;state=failed" target="_self">Open the documents that failed</a>' in shown
+    assert 'href="documents?of=all&amp;state=failed" target="_self">Open failed documents</a>' in shown
 
 
 @pytest.mark.usefixtures("impatient")
@@ -123,9 +123,9 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(own_ser
 def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(prefect_api, service, make_house):
     with closing(PrefectServer(prefect_api)) as prefect, offered(prefect):
         shown = make_house(service, prefect=prefect_api).open("health").shown
-    assert "no process carries out runs" in shown
+    assert "no flow server is running" in shown
     assert "python -m flows serve" in shown
-    assert '<a href="ingestion?part=runs" target="_self">Open the runs</a>' in shown
+    assert '<a href="ingestion?part=runs" target="_self">Open runs</a>' in shown
 
 
 @pytest.mark.usefixtures("house")
@@ -138,31 +138,31 @@ def test_connections_to_prefect_are_closed_when_their_client_is_dropped() -> Non
 
 def test_a_webhook_is_set_and_its_secret_shown_once(house) -> None:
     page = house.open("health")
-    assert "Nobody is told." in page.shown
+    assert "No alert rules yet." in page.shown
     page = page.press("New alert rule")
-    page.segmented_control(key="alert_rule.target").set_value("Mail").run()
+    page.segmented_control(key="alert_rule.target").set_value("Email").run()
     assert "CARREL_SMTP_URL" in page.shown
     page.segmented_control(key="alert_rule.target").set_value("Webhook").run().press_key("alert_rule.submit")
-    assert "Give the address that messages are posted to." in page.shown
+    assert "Enter the webhook URL." in page.shown
     page.text_input(key="alert_rule.url").set_value("https://hooks.example.test/carrel").run()
     page.press_key("alert_rule.submit")
     value = page.secret
     assert value.startswith("whsec_")
     page.press_key("secret.done")
     assert value not in page.kept + page.shown
-    assert "Every alert → https://hooks.example.test/carrel" in page.shown
+    assert "All alerts → https://hooks.example.test/carrel" in page.shown
     [rule] = list(house.client.admin.alert_rules.list())
-    page = page.press("Send a test")
+    page = page.press("Send test")
     assert [one.type for one in house.client.admin.alert_rules.list_deliveries()] == ["alert.test"]
     page = page.press_key(f"alert_rule.{rule.alert_rule_id}.change")
     house.client.admin.alert_rules.update(rule.alert_rule_id, webhook_url="https://hooks.example.test/theirs")
     page.multiselect(key="alert_rule.names").set_value(["/srv/handbook"]).run()
     page.text_input(key="alert_rule.url").set_value("hooks.example.test").run().press_key("alert_rule.submit")
-    assert "Address: must be an https address" in page.shown
+    assert "Webhook URL: must be an https address" in page.shown
     page.text_input(key="alert_rule.url").set_value("https://hooks.example.test/other").run()
     page.press_key("alert_rule.submit")
     page.radio(key="alert_rule.choice.webhook_url").set_value("Use mine").run().press_key("alert_rule.submit")
-    assert "Every alert of /srv/handbook → https://hooks.example.test/other" in page.shown
+    assert "All alerts for /srv/handbook → https://hooks.example.test/other" in page.shown
     [entry, *_] = house.client.admin.audit_log.query(action="alertRule.update")
     assert "hooks.example.test/" not in entry.model_dump_json()
     [sent] = list(house.client.admin.alert_rules.list_deliveries())
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_shown(house) -> None:
     page = house.open("health")
     shown = page.shown
     assert "1 alert is open." in shown
-    assert "<td>It still fails: /srv/&lt;b&gt;handbook&lt;/b&gt;</td>" in shown, "messages of several alerts differ"
+    assert "<td>Still failing: /srv/&lt;b&gt;handbook&lt;/b&gt;</td>" in shown, "messages of several alerts differ"
     about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · Upload · 7 documents"
     link = f'<a href="ingestion?run={run}" target="_self">A run failed</a>'
     assert f"<td>{link}</td><td>{about}</td><td>The source can&#x27;t be read. It is missing" in shown
@@ -193,7 +193,7 @@ def test_what_is_wrong_is_shown(house) -> None:
     page = page.press("Acknowledge")
     assert "Acknowledged by " in page.shown
     assert "Snoozed until " in page.press("Snooze for 7 days").shown
-    assert "No alert is open." in page.press("End").shown
+    assert "No open alerts." in page.press("End").shown
 
 
 VIEWS = [name for pages in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for entries in pages.values() for name, *_ in entries]
@@ -208,8 +208,8 @@ def test_a_page_says_that_nobody_answers_and_what_to_do(house, monkeypatch, view
         settings.cache_clear()
         page = house.open(view, q="sheep")
     settings.cache_clear()
-    assert f"The service at {NOBODY_LISTENS} doesn&#x27;t answer." in page.shown
-    assert ("continue by themselves" in page.shown, "make up" in page.shown) == (True, False)
+    assert f"The service at {NOBODY_LISTENS} does not answer." in page.shown
+    assert ("continue automatically" in page.shown, "make up" in page.shown) == (True, False)
     assert not page.dataframe
 
 
@@ -217,9 +217,9 @@ def test_a_part_that_takes_connections_and_says_nothing_is_told_from_one_that_is
     with socket.create_server(("127.0.0.1", 0)) as silent, monkeypatch.context() as environment:
         here = f"http://127.0.0.1:{silent.getsockname()[1]}"
         for address, longest, said in (
-            (here, 8, "it is slow, or"),
-            (here, 0.1, "stopped"),
-            (NOBODY_LISTENS, 8, "gone"),
+            (here, 8, "It is slow or"),
+            (here, 0.1, "but does not answer"),
+            (NOBODY_LISTENS, 8, "not reachable"),
         ):
             environment.setenv("CARREL_BASE_URL", address)
             environment.setattr(availability, "LONGEST", longest)

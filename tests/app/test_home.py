@@ -13,7 +13,7 @@ from tests.service.conversations import ADA, BEN, a_desk
 from tests.service.directory import user
 
 TITLES = ("Open alerts", "Failed documents", "Questions without an answer", "Expiring credentials")
-QUIET = ("No alert is open.", "Every document was loaded", "Agents answered every question", "No token or key expires")
+QUIET = ("No open alerts.", "Every document was loaded", "Agents answered every question", "No token or key expires")
 
 
 def cards(page: Page) -> dict[str, str]:
@@ -59,7 +59,7 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monk
     monkeypatch.setattr("app.home._WIDENING", ("grants.set",))
     monkeypatch.setattr("app.home._LOOKED_THROUGH", 1)
     said = cards(new_house.open("search"))["New access in the last seven days"]
-    assert ("None among the newest." in said, "Nobody" in said) == (True, False)
+    assert ("None in the newest entries." in said, "No new access" in said) == (True, False)
 
 
 def test_a_reader_sees_their_documents_and_agents_and_nobody_elses(new_house: House) -> None:
@@ -98,9 +98,9 @@ def test_an_admin_sees_what_to_begin_with_until_it_is_done_or_dismissed(new_hous
 
     new_house.add_people("second@example.test", is_admin=True)
     new_house.add_people(MEMBER)
-    assert "✓ Done: Let people in" in new_house.open("search", signed_in_as="second@example.test").shown
+    assert "✓ Done: Invite people" in new_house.open("search", signed_in_as="second@example.test").shown
     new_house.client.admin.agents.create("Desk")
     assert "✓" not in new_house.open("search", signed_in_as="second@example.test").shown
-    assert "nothing here for you" not in new_house.open("search", signed_in_as=MEMBER).shown
+    assert "no documents that you can read yet" not in new_house.open("search", signed_in_as=MEMBER).shown
     catalog.delete_document(document)
-    assert "nothing here for you to find yet" in new_house.open("search", signed_in_as=MEMBER).shown
+    assert "no documents that you can read yet" in new_house.open("search", signed_in_as=MEMBER).shown

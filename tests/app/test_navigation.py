@@ -23,7 +23,7 @@ from tests.harness.cases import cases
 from tests.service.conversations import a_desk
 
 MEMBER = "jonas@example.test"
-FOR_ADMINS_ALONE = "these pages act with a key of the workbench"
+FOR_ADMINS_ALONE = "these pages use an API key of the workbench"
 ASKS_FOR_RUNS = """
 import streamlit as st
 from app.loading.runs import server
@@ -91,7 +91,7 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeyp
     assert not page.title
     browser["cookie"] = keyed_house.sign_in()
     page.query_params["welcome"] = "1"
-    assert "Bookmark this address" in page.run().shown
+    assert "Bookmark this page" in page.run().shown
     assert "welcome" not in page.query_params
     assert service.admin_email in page.shown
     assert FOR_ADMINS_ALONE in page.shown
@@ -124,7 +124,7 @@ def test_settings_lists_every_page_that_the_menu_does_not_and_its_pages_lead_bac
     links = [str(one.proto.page) for one in page.run().get("page_link")]
     assert sorted(links) == sorted(UNDER_SETTINGS)
     assert 'class="carrel-trail"' not in page.shown
-    for enabled, button in ((False, "Leave sharing to admins"), (True, "Let owners share")):
+    for enabled, button in ((False, "Turn off sharing by owners"), (True, "Turn on sharing by owners")):
         page.press(button).press_key("confirm.yes")
         assert keyed_house.client.admin.organization.get().owner_sharing_enabled is enabled
     page._page_hash = calc_hash(links[0])
@@ -229,7 +229,7 @@ def test_a_person_gets_their_pages_and_actions_and_leads_to_no_other(house: Hous
     """The service decides, not the browser: pages for members contain no admin names."""
     house.add_people(MEMBER)
     everything = {one["name"] for one in palette(house)["items"]}
-    assert {"Home", "Settings", "API keys", "Add person", "Open the runs"} <= everything
+    assert {"Home", "Settings", "API keys", "Add person", "Open runs"} <= everything
     data = palette(house, MEMBER, chosen={"address": "people", "dialog": "new_person"})
     assert [one["name"] for one in data["items"]] == ["Search", "Chat", "Documents"]
     house.load(MARKUP, internal_public=True)

@@ -27,22 +27,22 @@ def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
     with Carrel(house.service.new_user("asks@example.test"), house.service.base_url) as member:
         scopes = ["api:catalog:read", "api:admin"]
         asked = member.admin.oauth_clients.request("Travel", redirect_uris=[CALLBACK], scopes=scopes)
-    assert "1 application waits for an admin." in house.open("oauth_clients").shown
+    assert "1 application waits for approval." in house.open("oauth_clients").shown
     listed = house.open("oauth_clients", status="pending").rows()
-    assert [(row["Name"], row["Asked for by"]) for row in listed] == [("Travel", "asks@example.test")]
+    assert [(row["Name"], row["Requested by"]) for row in listed] == [("Travel", "asks@example.test")]
     page = house.open("oauth_clients", client=str(asked.client_id))
-    page.press("Approve")
+    page.press("Approve …")
     house.client.admin.oauth_clients.update(asked.client_id, redirect_uris=["https://elsewhere.example/callback"])
     page.press_key("confirm.yes")
     assert found(house, "Travel").status is OAuthClientStatus.PENDING
-    assert "asks@example.test asks for it" in page.shown
-    assert "gives the application everything an admin may do" in page.shown
-    page.press("Approve")
+    assert "asks@example.test requested it" in page.shown
+    assert "The application can do everything that the admin can do" in page.shown
+    page.press("Approve …")
     assert "Read and search, Administer" in page.shown
     assert found(house, "Travel").status is OAuthClientStatus.PENDING
     page.press_key("confirm.yes")
     assert found(house, "Travel").status is OAuthClientStatus.APPROVED
-    assert "asks for it" not in page.shown
+    assert "requested it" not in page.shown
 
 
 def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
@@ -54,7 +54,7 @@ def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
     assert "https://a.example/* must be an address as it is sent" in page.shown
     page.text_area(key="client.addresses").set_value(f"{CALLBACK}\n{CALLBACK}\n").run()
     page.press_key("new_client.submit")
-    assert "Choose what it may ask people for." in page.shown
+    assert "Choose at least one scope." in page.shown
     page.checkbox(key="client.api:catalog:read").check().run().press_key("new_client.submit")
     value = page.secret
     client = found(house, "Intranet")
@@ -102,8 +102,8 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     person, app = a_person(house.service, email, name="Alma"), an_mcp_client(house.service)
     person.tokens(app)
     [row] = [row for row in house.open("oauth_clients").rows(1) if row["Person"].endswith(f"({email})")]
-    assert (row["Person"], row["Application"], row["May"]) == (f"Alma ({email})", "An App", "Read and search")
-    assert row["Narrowed to"] == "not narrowed"
+    assert (row["Person"], row["Application"], row["Scopes"]) == (f"Alma ({email})", "An App", "Read and search")
+    assert row["Limited to"] == "not limited"
     other = a_person(house.service, "allows.too@example.test", name="Bo")
     other.tokens(app)
     one = house.open("oauth_clients", client=app.client_id)
@@ -111,15 +111,15 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     codes = "\n".join(code.value for code in one.code)
     assert f"--client-id {app.client_id} carrel {house.service.base_url}/mcp" in codes
     one.choose(next(i for i, shown in enumerate(listed) if shown["Person"].endswith(f"({email})")))
-    one.press("Withdraw it").press_key("confirm.yes")
+    one.press("Withdraw …").press_key("confirm.yes")
     left = list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id))
     assert [consent.email for consent in left] == [other.email]
-    one.press("Withdraw all")
-    assert "does nothing for anybody from the next request on" in one.shown
+    one.press("Withdraw all …")
+    assert "can no longer act for anyone, effective immediately" in one.shown
     one.press_key("confirm.yes")
-    assert "Nobody has allowed anything yet." in one.shown
+    assert "No consents yet." in one.shown
     assert list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id)) == []
-    assert "Withdraw all" not in one.labels
+    assert "Withdraw all …" not in one.labels
 
 
 def test_a_new_secret_takes_the_old_ones_place_until_the_application_is_deleted(house: House) -> None:
@@ -131,7 +131,7 @@ def test_a_new_secret_takes_the_old_ones_place_until_the_application_is_deleted(
     assert exchanged(house, str(client.client_id), value) == "invalid_grant"
     page.press_key("secret.done")
     assert value not in page.kept + page.shown
-    assert "is signed out of it at once" in page.press("Delete").shown
+    assert "It loses access immediately" in page.press("Delete …").shown
     page.press_key("confirm.yes")
     assert "client" not in page.query_params
     assert "Rotating" not in page.column("Name")
@@ -140,20 +140,20 @@ def test_a_new_secret_takes_the_old_ones_place_until_the_application_is_deleted(
 @pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
     client = made(house, name, scopes=[f"api:agent:message:{house.client.admin.agents.create(name).agent_id}"])
-    house.open("oauth_clients", client=str(client.client_id)).press("Delete").assert_shown_as_text(name)
+    house.open("oauth_clients", client=str(client.client_id)).press("Delete …").assert_shown_as_text(name)
 
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "Give at least one redirect address"),
+        ("", "Enter at least one redirect URL"),
         ("https://a.example/cb", ""),
         ("http://127.0.0.1:8080/cb\nhttp://[::1]/cb", ""),
         ("javascript:alert(1)", "javascript:alert(1) must name a host"),
         ("https://user:secret@a.example/cb", "neither a user nor a password"),
         ("https://a.example/cb?state=x", "must have none of"),
         ("https://a.example/" + "x" * 2000, "is longer than 2,000 characters"),
-        ("\n".join(f"https://a.example/{number}" for number in range(21)), "at most 20 redirect addresses"),
+        ("\n".join(f"https://a.example/{number}" for number in range(21)), "at most 20 redirect URLs"),
     ],
 )
 def test_addresses_are_judged_in_words(text: str, wrong: str) -> None:
@@ -173,7 +173,7 @@ def test_a_key_is_made_for_somebody_and_shown_once(house: House) -> None:
     house.add_people(ADA)
     house.client.admin.organization.update(service_accounts_enabled=False)
     page = house.open("api_keys").press("New API key")
-    assert '<a href="service_accounts" target="_self">Service accounts, which are switched off now</a>' in page.shown
+    assert '<a href="service_accounts" target="_self">Service accounts, which are turned off</a>' in page.shown
     page.text_input(key="key.name").set_value("Ada's notebook").run()
     page.text_input(key="key.owner.typed").set_value("ada").run().press_key("new_key.submit")
     value = page.secret
@@ -189,12 +189,12 @@ def test_a_key_is_made_for_somebody_and_shown_once(house: House) -> None:
 
 def test_a_key_needs_a_name_and_acting_for_others_is_explained(house: House) -> None:
     page, before = house.open("api_keys").press("New API key"), list(house.client.admin.api_keys.list())
-    assert "Give the key a name" in page.press_key("new_key.submit").shown
+    assert "Enter a name for the key" in page.press_key("new_key.submit").shown
     assert list(house.client.admin.api_keys.list()) == before
     page.text_input(key="key.name").set_value("Server").run()
-    assert "anybody in the organization can" not in page.shown
+    assert "can act for anyone in the organization" not in page.shown
     page.checkbox(key="key.for_others").check().run()
-    assert "anybody in the organization can" in page.shown
+    assert "can act for anyone in the organization" in page.shown
     page.segmented_control(key="key.expiry").set_value("never").run().press_key("new_key.submit")
     [key] = keys(house, "Server")
     assert (key.owner_email, key.may_act_for_users, key.expires_at) == (house.service.admin_email, True, None)
@@ -206,13 +206,13 @@ def test_a_key_is_revoked_after_asking(house: House) -> None:
     number = page.column("Name").index("Short-lived")
     page.choose(number)
     assert "Short-lived" in house.open("api_keys", key=page.address["key"]).shown
-    page.press("Revoke")
+    page.press("Revoke …")
     assert "“Short-lived”" in page.shown
     assert house.try_token(value) == 200
     page.press_key("confirm.yes")
     assert house.try_token(value) == 401
     assert "Revoked" in page.shown
-    assert "Revoke" not in page.labels
+    assert "Revoke …" not in page.labels
     page.press("All API keys")
     assert page.rows()[number]["Status"] == "Revoked"
 
@@ -233,4 +233,4 @@ def test_a_key_is_replaced_by_one_like_it(house: House) -> None:
     page.press_key("new_key.submit")
     assert page.secret
     assert [key.owner_email for key in keys(house, "Nightly")] == [ADA, ADA]
-    assert "A new key of this name" in house.open("api_keys", key=str(made.api_key_id)).shown
+    assert "A new key with this name" in house.open("api_keys", key=str(made.api_key_id)).shown

@@ -40,21 +40,21 @@ def draw(house: House, part: str = "overview", **address: str) -> Page:
 
 def test_searches_are_counted_and_drawn(new_house: House) -> None:
     page = draw(new_house)
-    assert "Nobody has searched in this time." in page.shown
+    assert "No searches in this period." in page.shown
     assert page.metrics["Searches"] == "0"
     assert "%" not in page.metrics["Without results"]
-    assert "Every search found something." in draw(new_house, "without").shown
+    assert "Every search found results." in draw(new_house, "without").shown
     for part in ("overview", "without", "down"):
         page = draw(new_house, part)
         assert not page.caption, part
         assert ("audit_log?action=agent.feedback" in page.shown) is (part != "without")
-    assert "No search has been given thumbs down." in page.shown
+    assert "No searches have thumbs down." in page.shown
     new_house.load("Livestock", "Sheep travel on deck.")
     found = search(new_house, "sheep")
     search(new_house, "zeppelin")
     page = draw(new_house)
     assert len(page.get("vega_lite_chart")) == 1
-    assert "No search of this time was given a thumb" in page.shown
+    assert "No feedback on searches in this period" in page.shown
     judge(new_house, found, "THUMBS_UP")
     page = draw(new_house)
     assert page.metrics == {"Searches": "2", "Without results": "1 (50%)", "Thumbs up": "1", "Thumbs down": "0"}
@@ -64,7 +64,7 @@ def test_searches_are_counted_and_drawn(new_house: House) -> None:
     assert searches["From"].max().isoformat() == today.replace(tzinfo=None).isoformat()
     assert totals(searches) == {"With results": 1, "Without results": 1}
     assert totals(thumbs) == {"Thumbs up": 1, "Thumbs down": 0}
-    assert "By meaning there is always something nearest, however far" in page.shown
+    assert "A search by meaning always finds something" in page.shown
     assert draw(new_house, over="quarter").metrics == page.metrics
 
 
@@ -95,13 +95,13 @@ def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> N
         assert shown.shown.count(". Rotors</h3>") == 3
         assert f"{words}</h2>" in shown.shown
         assert "The whole catalog · by keywords · 0 results · admin" in shown.shown
-        assert "Nobody has said anything about it." in shown.shown
-        assert "stand in the log as yours" in shown.shown
+        assert "No comments." in shown.shown
+        assert "The log lists these searches as yours" in shown.shown
     # What is drawn again adds nothing to the figures that it is about.
     before = len(list(house.client.admin.search_log.query()))
     page.run()
     assert len(list(house.client.admin.search_log.query())) == before
-    assert "search" not in page.press("All of these searches").query_params
+    assert "search" not in page.press("All searches").query_params
 
 
 def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House) -> None:
@@ -116,9 +116,9 @@ def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House)
     assert f"{MARKUP} dogs" in draw(house, "down").column("Searched for")
     page = house.open("quality", search=str(found.search_id))
     page.assert_shown_as_text(f"Not about dogs. {MARKUP}")
-    assert f"<td>Thumbs down</td><td>All of it</td><td>Not about dogs. {html.escape(MARKUP)}</td>" in page.shown
+    assert f"<td>Thumbs down</td><td>Whole search</td><td>Not about dogs. {html.escape(MARKUP)}</td>" in page.shown
     assert f"<td>{html.escape(best.document_name)}</td><td>No text.</td>" in page.shown
-    assert "<td>A document that is gone</td><td>No text.</td>" in page.shown
+    assert "<td>A deleted document</td><td>No text.</td>" in page.shown
 
 
 def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: House) -> None:
@@ -127,7 +127,7 @@ def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: Ho
     for email in ("oona@example.test", "visitor@elsewhere.test"):
         judge(house, found, "THUMBS_UP", comments="Good.", user_email=email)
     page = house.open("quality", search=str(found.search_id)).shown
-    assert "<td>Oona</td><td>Thumbs up</td><td>All of it</td><td>Good.</td>" in page
+    assert "<td>Oona</td><td>Thumbs up</td><td>Whole search</td><td>Good.</td>" in page
     assert page.count("<td>Oona</td>") == 1
     assert "End user: visitor@elsewhere.test" in page
 
@@ -139,7 +139,7 @@ def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> Non
     page = draw(house, "without")
     assert page.column("Searched for")[0] == "(erased)"
     page.choose()
-    assert "has been erased" in page.shown
+    assert "was erased" in page.shown
     assert "carrel-result" not in page.shown
 
 
@@ -149,7 +149,7 @@ def test_a_search_of_a_collection_that_is_gone_is_not_widened(house: House) -> N
     found = house.client.search.search_document_collection("sheep", document_collection_id=where)
     house.client.document_collections.delete_document_collection(where)
     page = house.open("quality", search=str(found.search_id))
-    assert "This collection isn&#x27;t here." in page.shown
+    assert "This collection is not available." in page.shown
     assert "carrel-result" not in page.shown
 
 
@@ -240,13 +240,13 @@ def test_a_document_that_is_not_found_can_be_judged(house: House) -> None:
 
 def test_judging_without_a_set_offers_to_make_one(new_house: House) -> None:
     page = draw(new_house, "judge", q="how high are the waves?")
-    assert "There is no evaluation set of searches yet." in page.shown
+    assert "No evaluation sets for searches yet." in page.shown
     page = page.press("New set")
     page.text_input(key="sets.name").set_value("Waves")
     page = page.answer("New set", "Create")
     assert page.address["q"] == "how high are the waves?"
     assert "set" in page.query_params
-    assert "Results of all three ways" in page.shown
+    assert "Results of all three search modes" in page.shown
 
 
 def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) -> None:
@@ -270,7 +270,7 @@ def write_question(page: Page, question: str, statements: str = "") -> Page:
 def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     one = a_set(house, {"dogs": {"fares": 2}})
     page = open_set(house, one).press("Add a question").answer("Add a question", "Add")
-    assert "Write the question first." in page.shown
+    assert "Enter a question." in page.shown
     page = write_question(page, " cats ")
     assert house.cases_of(one.evaluation_set_id) == {"dogs": {"fares": 2}, "cats": {}}
     assert (page.address["part"], page.address["q"]) == ("judge", "cats")
@@ -282,15 +282,15 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     page = page.press("Add a question")
     page.text_area(key="sets.question").set_value("When is lunch?")
     page.text_area(key="sets.statements").set_value(" at noon \n\nat noon\non deck")
-    assert "Next, say which documents" in page.shown
+    assert "Next, choose the documents" in page.shown
     page = page.checkbox(key="sets.nothing").check().run()
-    assert "Next, say which documents" not in page.shown
+    assert "Next, choose the documents" not in page.shown
     page = page.press_key("sets.add.submit")
     assert "has relevant documents or statements" in page.shown
     page.text_area(key="sets.statements").set_value("")
     page.press_key("sets.add.submit")
     assert "Documents that the reply should cite" in [each.value for each in page.subheader]
-    assert "Nothing should answer this” is chosen above" in page.shown
+    assert "No answer expected” is selected above" in page.shown
     assert "Relevant" not in page.labels
     [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.nothing_answers) == ("When is lunch?", True)
@@ -299,7 +299,7 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     *_, case = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.statements, case.note) == ("When is tea?", ["at four", "on deck"], None)
     page = page.press("All questions of the set").press("Add a question")
-    assert "This question is in the set already" in write_question(page, "When is tea?", "at five").shown
+    assert "This question is already in the set" in write_question(page, "When is tea?", "at five").shown
     judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
     cases = [
         {"question": "dogs", "judgements": judgements, "statements": ["free"]},
@@ -307,10 +307,10 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     ]
     house.client.admin.evaluation_sets.put_judgements(answers.evaluation_set_id, cases)
     page = house.open("agents", agent=str(agent.agent_id), part="answers", set=str(answers.evaluation_set_id))
-    assert page.dataframe[0].value.set_index("Question")["Expected of the reply"].to_dict() == {
+    assert page.dataframe[0].value.set_index("Question")["Expected reply"].to_dict() == {
         "dogs": "2 documents, 1 statement",
         "eels": "Any answer",
-        "When is lunch?": "Nothing answers",
+        "When is lunch?": "No answer",
         "When is tea?": "2 statements",
     }
 
@@ -320,7 +320,7 @@ def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
     page = draw(house, "sets")
     table = page.dataframe[0].value
     row = table[table["Name"] == one.name]
-    assert (row["Questions"].item(), row["Searches or asks"].item()) == (1, "the whole catalog")
+    assert (row["Questions"].item(), row["Target"].item()) == (1, "the whole catalog")
     page = open_set(house, one)
     assert f"{one.name}</h2>" in page.shown
     page = page.press("Rename")
@@ -329,13 +329,13 @@ def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
     assert html.escape(MARKUP) in page.shown
     [kept] = house.client.admin.evaluation_sets.list(ids=[one.evaluation_set_id])
     assert kept.name == f"{one.name} {MARKUP}"
-    page.press("Delete").press("Delete it")
+    page.press("Delete …").press("Delete")
     assert not list(house.client.admin.evaluation_sets.list(ids=[one.evaluation_set_id]))
 
 
 def import_file(page: Page, data: bytes) -> Page:
     page.file_uploader(key="sets.file").set_value(("judged.csv", data, "text/csv"))
-    return page.press("Add to the set")
+    return page.press("Add to set")
 
 
 def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
@@ -375,7 +375,7 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     page = open_set(house, one)
     page.multiselect(key="sets.modes").set_value([SearchMode.LEXICAL, SearchMode.SEMANTIC])
     page.text_input(key="sets.note").set_value("Before")
-    page = page.press("Measure now")
+    page = page.press("Run")
     sets = house.client.admin.evaluation_sets
     runs = list(sets.list_runs(one.evaluation_set_id))
     assert sorted(str(run.mode) for run in runs) == ["LEXICAL", "SEMANTIC"]
@@ -386,14 +386,14 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     )
     page = open_set(house, one)
     page.multiselect(key="sets.modes").set_value([SearchMode.LEXICAL])
-    page = page.press("Measure now")
+    page = page.press("Run")
     assert len(list(sets.list_runs(one.evaluation_set_id))) == 3
     assert "nDCG over time" in [each.value for each in page.subheader]
     [chart] = page.get("vega_lite_chart")
     assert len(set(drawn(chart)["At"])) == 2  # runs of one minute, too
     changes = page.cells("Question", "Change", table=page.list_with("Change"))
     assert changes == [(f"{mark} ferry", "-1.000"), (f"{mark} canteen", "0")]
-    assert "1 worse, 0 better, 1 as before." in page.shown
+    assert "1 worse, 0 better, 1 unchanged." in page.shown
 
 
 def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> None:
@@ -430,23 +430,23 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
     running.stopped = True
     page.session_state["sets.run"] = running
     page.run()
-    assert "The last questions are not kept." in page.shown
-    assert "Stopped" not in page.press("End it here").shown
+    assert "The last questions are not saved." in page.shown
+    assert "Stopped" not in page.press("End run").shown
 
 
 def test_what_cannot_be_measured_is_said(house: House) -> None:
-    page = open_set(house, a_set(house, {"dogs": {"fares": 0}})).press("Measure now")
+    page = open_set(house, a_set(house, {"dogs": {"fares": 0}})).press("Run")
     assert "No question of this set has a relevant document." in page.shown
     page.multiselect(key="sets.modes").set_value([])
-    assert "Choose at least one way to search." in page.press("Measure now").shown
+    assert "Choose at least one search mode." in page.press("Run").shown
     collection = house.add_collection()
     one = a_set(house, {"dogs": {"fares": 1}}, document_collection_id=collection)
     house.client.document_collections.delete_document_collection(collection)
     page = open_set(house, one)
-    assert "a collection that is gone" in page.shown
-    assert "There is no such collection." in page.press("Measure now").shown
+    assert "a deleted collection" in page.shown
+    assert "There is no such collection." in page.press("Run").shown
     assert not list(house.client.admin.evaluation_sets.list_runs(one.evaluation_set_id))
-    page.press("End it here")
+    page.press("End run")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -37,12 +37,12 @@ def filled(house: House, account_id: str, name: str = "intranet, production") ->
 
 def test_an_account_is_made_and_may_read_nothing(house: House) -> None:
     page = house.open("service_accounts").press("New service account")
-    assert "Give it a name" in page.press_key("new_account.submit").shown
+    assert "Enter a name" in page.press_key("new_account.submit").shown
     page.text_input(key="new.name").set_value("Canteen menu").run().press_key("new_account.submit")
     made = next(iter(house.client.admin.service_accounts.list(query="Canteen menu")))
     assert page.address["account"] == str(made.service_account_id)
     assert made.email in page.shown
-    assert "It has no token yet." in page.shown
+    assert "No tokens yet." in page.shown
 
 
 def test_a_token_is_shown_once_and_kept_nowhere(house: House) -> None:
@@ -61,7 +61,7 @@ def test_a_token_is_shown_once_and_kept_nowhere(house: House) -> None:
     ninety = datetime.now(UTC) + timedelta(days=90)
     assert abs(token.expires_at - ninety) < timedelta(hours=1)
     [row] = page.rows()
-    assert (row["Name"], row["May"], row["Status"]) == ("intranet, production", "Read and search", "Works")
+    assert (row["Name"], row["Scopes"], row["Status"]) == ("intranet, production", "Read and search", "Active")
 
 
 def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
@@ -73,7 +73,7 @@ def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
         # What a screen reader says is the label as it is written.
         assert page.checkbox(key=f"mint.{scope.value}").label == meaning.name
         assert f"{meaning.lets} {meaning.risk}" in page.shown
-    assert "it reaches" not in page.shown
+    assert "Current reach" not in page.shown
     page.checkbox(key="mint.catalog:read").check().run()
     assert "It can read no document" in page.shown
     house.client.admin.groups.add_members(crew, [{"type": "serviceAccount", "id": account_id}])
@@ -91,14 +91,14 @@ def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
 def test_a_token_needs_a_name_and_a_purpose_and_is_warned_of_without_an_end(house: House) -> None:
     account_id = account(house, "Endless")
     page = house.open("service_accounts", account=account_id).press("Create token")
-    assert "Give the token a name" in page.press_key("mint.submit").shown
+    assert "Enter a name for the token" in page.press_key("mint.submit").shown
     page.text_input(key="mint.name").set_value("x").run()
-    assert "Choose what the token may do" in page.press_key("mint.submit").shown
+    assert "Choose at least one scope" in page.press_key("mint.submit").shown
     assert not page.press("Cancel").checkbox
     assert not tokens(house, account_id)
     page = filled(house, account_id)
     page.segmented_control(key="mint.expiry").set_value("never").run()
-    assert "Prefer an end" in page.shown
+    assert "Prefer an expiry date" in page.shown
     page.press_key("mint.submit").press_key("secret.done")
     assert tokens(house, account_id)[0].expires_at == NEVER
     assert page.rows()[0]["Expires"] == "Never"
@@ -158,9 +158,9 @@ def test_a_token_is_revoked_after_asking(house: House) -> None:
     assert "Documents it can read" in page.shown
     assert f'href="who_can_read?who=serviceAccount%3A{account_id}" target="_self">Give access' in page.shown
     to_choose = house.open("who_can_read", who=f"serviceAccount:{account_id}").shown
-    assert "<small>To give access to</small><br><strong>Revoked</strong>" in to_choose
-    page.press("Revoke")
-    assert "stops at once" in page.shown
+    assert "<small>Give access to</small><br><strong>Revoked</strong>" in to_choose
+    page.press("Revoke …")
+    assert "stops working immediately" in page.shown
     assert tokens(house, account_id)[0].status == "active"
     page.press_key("confirm.yes")
     assert tokens(house, account_id)[0].status == "revoked"
@@ -179,7 +179,7 @@ def test_a_token_is_shown_under_its_own_account_alone(house: House) -> None:
     assert "Documents it can read" in shown
     for account_id, wrong in ((other, token), (own, "nothing"), (own, own)):
         page = house.open("service_accounts", account=account_id, token=wrong)
-        assert "There is no such token of this account." in page.shown
+        assert "This token does not exist." in page.shown
         page.press("All its tokens")
         assert "token" not in page.query_params
 
@@ -187,21 +187,21 @@ def test_a_token_is_shown_under_its_own_account_alone(house: House) -> None:
 def test_deleting_an_account_says_what_stops(house: House) -> None:
     account_id = account(house, "Deleted soon")
     mint(house, account_id)
-    page = house.open("service_accounts", account=account_id).press("Delete the account")
-    assert "1 working token will stop at once" in page.shown
+    page = house.open("service_accounts", account=account_id).press("Delete account")
+    assert "1 active token will stop immediately" in page.shown
     page.press_key("confirm.yes")
     assert "account" not in page.query_params
     assert "Deleted soon" not in page.column("Name")
-    assert "There is no such service account" in house.open("service_accounts", account=account_id).shown
+    assert "This service account does not exist" in house.open("service_accounts", account=account_id).shown
 
 
 def test_where_service_accounts_are_off_the_page_says_so_and_switches_them_on(house: House) -> None:
     account_id = account(house, "Asleep")
     house.client.admin.organization.update(service_accounts_enabled=False)
     page = house.open("service_accounts", account=account_id)
-    assert "Service accounts are switched off for your organization." in page.shown
+    assert "Service accounts are turned off for your organization." in page.shown
     assert page.button(key="mint.open").disabled
-    page.press("Switch service accounts on")
+    page.press("Turn on service accounts")
     assert house.client.admin.organization.get().service_accounts_enabled
     assert not page.button(key="mint.open").disabled
 

@@ -49,7 +49,7 @@ def test_the_list_is_narrowed_by_name_and_kind(house) -> None:
     page = house.open("what_can_they_read", who=f"user:{ADA}", type="UPLOADED_DOCUMENT")
     assert names(page) == {"Tide tables", "Wage list"}
     page = house.open("what_can_they_read", who=f"user:{ADA}", q="no such", type="UPLOADED_DOCUMENT")
-    assert "Nothing of that name or kind." in page.shown
+    assert "Nothing matches." in page.shown
 
 
 @pytest.mark.usefixtures("keys")
@@ -73,23 +73,23 @@ def test_odd_comparisons_are_told_in_words(house) -> None:
         assert f"Only Ada · {email} · person" in page.shown
         assert any(email in option for option in page.selectbox(key="filter.only").options)
     page = house.open("what_can_they_read", who=f"user:{ADA}", **{"with": f"user:{ADA}"})
-    assert "That is the same one twice." in page.shown
+    assert "You selected the same person or group twice." in page.shown
     page = house.open("what_can_they_read", who=f"user:{CARA}")
-    assert "Cara may read nothing." in page.shown
+    assert "Cara can read nothing." in page.shown
     assert page.metrics == {"Documents": "0", "Collections": "0", "Agents": "0"}
 
 
 def test_something_of_the_list_is_explained(house, keys: Mapping[str, str]) -> None:
     page = house.open("what_can_they_read", who=f"user:{ADA}", resource=keys["Wage list"], **{"with": f"user:{BEN}"})
     assert "Ada is in Reach crew, Reach crew is viewer of “Wage list”." in page.shown
-    assert "Ben may not read “Wage list”." in page.shown
+    assert "Ben cannot read “Wage list”." in page.shown
     assert "Reach crew" in page.graph
     assert "who_can_read?resource=UPLOADED_DOCUMENT%3A" in page.shown
-    assert "Reach crew is the only group with access; Ben isn&#x27;t in it." in page.shown
+    assert "Reach crew is the only group with access, and Ben is not a member." in page.shown
     assert "Ben will be able to read “Wage list”." in page.press("Give access").shown
     page = house.open("what_can_they_read", who=f"user:{ADA}", resource=keys["Wage list"])
     assert "Nothing will change." in page.press("Manage access").shown
-    page.press("All that they may read")
+    page.press("Everything they can read")
     assert "resource" not in page.query_params
 
 
@@ -100,8 +100,8 @@ def test_the_list_is_read_again_after_a_change_of_access(house) -> None:
     assert page.cells("Name", "Through") == [("Crane log", "Direct access")]
     page.query_params["resource"] = key
     page.run().press("Manage access").checkbox(key="everybody.False").check().run().press_key("change.submit")
-    page.press("All that they may read")
-    assert page.cells("Name", "Through") == [("Crane log", "Direct access, Everybody")]
+    page.press("Everything they can read")
+    assert page.cells("Name", "Through") == [("Crane log", "Direct access, Everyone")]
 
 
 def test_many_are_paged_and_exported_whole(house) -> None:
@@ -138,6 +138,6 @@ def test_the_page_opens_with_whose_access_changed_lately(new_house) -> None:
     assert new_house.open("what_can_they_read", part="groups").column("Members") == ["1 member"]
     assert names(new_house.open("what_can_they_read", part="people")) == {"admin", "Ada", "Ben"}
     assert names(new_house.open("what_can_they_read", part="people", find="be")) == {"Ben"}
-    assert "Nobody fits." in new_house.open("what_can_they_read", part="accounts").shown
+    assert "Nobody matches." in new_house.open("what_can_they_read", part="accounts").shown
     new_house.client.admin.groups.delete(crew)
     assert "No access was changed yet." in new_house.open("what_can_they_read").shown

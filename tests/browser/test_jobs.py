@@ -114,7 +114,7 @@ class Jobs(Hand):
     def reset_password(self) -> None:
         self._open_person("Found")
         self.button("Invite")
-        self.button("Create the link")
+        self.button("Create link")
         expect(self.place.locator("code")).to_contain_text("svc_iv_")
 
     def put_in_group(self) -> None:
@@ -135,8 +135,8 @@ class Jobs(Hand):
     def hand_over(self) -> None:
         self._open_person("Leaver")
         self.button("Offboard …")
-        self.write("Who gets what they own", "Tove Lindqvist")
-        expect(self.place.get_by_text("Nobody yet: type a part of a name above")).to_have_count(0)
+        self.write("New owner", "Tove Lindqvist")
+        expect(self.place.get_by_text("Type part of a name above")).to_have_count(0)
         self.button(f"Offboard Leaver {self.name}")
         self.sees("not active")
 

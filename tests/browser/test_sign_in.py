@@ -99,7 +99,7 @@ def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench)
         confirming.get_by_role("button", name="Confirm", exact=True).click()
         expect(confirming.get_by_role("heading", name="Confirmed")).to_be_visible()
         confirming.close()
-        expect(page.get_by_text("This is shown once")).to_be_visible()
+        expect(page.get_by_text("Carrel shows this once")).to_be_visible()
     finally:
         demand(workbench.service, "NOBODY")
     made = walk(workbench.service, "admin/apiKeys/list", {}, page_size=100)
@@ -132,11 +132,11 @@ def test_a_callback_is_good_once_and_in_its_own_browser(browser: Browser, page: 
     sign_in(page, workbench)
     replayed = page.context.new_page()
     replayed.goto(callbacks[0])
-    expect(replayed.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
+    expect(replayed.get_by_role("heading", name="This sign-in cannot be completed")).to_be_visible()
     with people.window(browser) as stranger:
         stranger.goto(f"{workbench.url}/oauth/login")
         stranger.goto(callbacks[0])
-        expect(stranger.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
+        expect(stranger.get_by_role("heading", name="This sign-in cannot be completed")).to_be_visible()
         assert "carrel_workbench" not in cookies_of(stranger, workbench)
 
 
@@ -223,8 +223,8 @@ def test_what_streamlit_has_beside_pages_is_for_who_is_signed_in(workbench: Work
 
 def test_an_address_of_no_page_is_said(page: Page, workbench: Workbench) -> None:
     page.goto(f"{workbench.url}/no_such_page?q=x")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
-    page.get_by_role("link", name="Go to the first page").click()
+    expect(page.get_by_role("heading", name="This page does not exist")).to_be_visible()
+    page.get_by_role("link", name="Go to the home page").click()
     expect(page.get_by_role("link", name="Sign in")).to_be_visible()
     html = {"Accept": "text/html"}
     for path, status in {"/search": 200, "/health/": 301, "/first": 404, "/search/x": 404, "/favicon.png": 200}.items():

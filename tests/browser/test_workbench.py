@@ -52,7 +52,7 @@ def test_a_path_is_explained(stack: Stack, page: Page) -> None:
     page.goto(f"{stack.workbench}/who_can_read")
     page.get_by_label("Document, collection or agent").fill("extraordinary")
     expect(page.get_by_text("Effective access")).to_be_visible()
-    page.get_by_label("Somebody in particular").fill("Sigrid")
+    page.get_by_label("Check a person or group").fill("Sigrid")
     expect(page.get_by_text("Sigrid Holm may read")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Board").first).to_be_visible()
     expect(page.locator("[data-testid='stGraphVizChart'] svg")).to_be_visible()
@@ -60,7 +60,7 @@ def test_a_path_is_explained(stack: Stack, page: Page) -> None:
 
 def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.goto(f"{stack.workbench}/service_accounts")
-    switch = page.get_by_role("button", name="Switch service accounts on")
+    switch = page.get_by_role("button", name="Turn on service accounts")
     expect(switch.or_(page.get_by_role("button", name="New service account"))).to_be_visible()
     if switch.is_visible():
         switch.click()
@@ -76,8 +76,8 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.keyboard.press("Tab")
     page.locator(DRAWN).wait_for()
     dialog.get_by_text("Read and search", exact=True).first.click()
-    expect(dialog.get_by_text("As things are now, it reaches:")).to_be_visible()
-    press(dialog.get_by_role("button", name="Create", exact=True), page.get_by_text("The new token"))
+    expect(dialog.get_by_text("Current reach of the token:")).to_be_visible()
+    press(dialog.get_by_role("button", name="Create", exact=True), page.get_by_text("New token"))
     token = page.get_by_role("dialog").locator("code").first.inner_text().strip()
     assert token
     page.get_by_role("button", name="I have copied it").click()
@@ -98,12 +98,12 @@ def test_a_press_on_a_scope_counts_right_after_typing(stack: Stack, page: Page) 
     page.get_by_role("button", name="New application").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name", exact=True).fill("Travel")
-    dialog.get_by_role("textbox", name="Redirect addresses").fill("https://app.example.test/callback")
+    dialog.get_by_role("textbox", name="Redirect URLs").fill("https://app.example.test/callback")
     dialog.get_by_text("Read and search", exact=True).click()
     page.locator(DRAWN).wait_for()
     expect(dialog.get_by_role("checkbox", name="Read and search")).to_be_checked()
     dialog.get_by_role("button", name="Create", exact=True).click()
-    expect(page.get_by_text("The application's secret")).to_be_visible()
+    expect(page.get_by_text("Client secret")).to_be_visible()
 
 
 def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor, client) -> None:
@@ -118,7 +118,7 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor
     expect(page.get_by_role("heading", name="Ida Wells")).to_be_visible()
     expect(dialog).to_have_count(0)
     page.get_by_role("button", name="Invite").click()
-    page.get_by_role("button", name="Create the link").click()
+    page.get_by_role("button", name="Create link").click()
     expect(page.get_by_text("Link to set a password")).to_be_visible()
     link = dialog.locator("code").inner_text().strip()
     page.get_by_role("button", name="I have copied it").click()

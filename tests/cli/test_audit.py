@@ -37,7 +37,7 @@ def test_what_no_person_did_names_who_did_it(service, run: Run) -> None:
     Provider(service).user("ben@example.test")
     stranger = Person(service, ADA, "not the password")
     stranger.press(stranger.http.get("/account/sign-in"), "signIn", email=ADA, password="wrong")
-    for action, who in (("user.create", "Entra (provisioning)"), ("session.fail", "Somebody")):
+    for action, who in (("user.create", "Entra (provisioning)"), ("session.fail", "Someone")):
         [_, newest, *_] = run("audit", "list", "--action", action).out.splitlines()
         assert who in newest
     service.execute("UPDATE audit_entries SET actor_id = NULL, details = '{}' WHERE action = 'user.create'")

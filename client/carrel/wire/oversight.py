@@ -321,7 +321,7 @@ class AuditEntry(ResponseModel):
         provider = self.details.get("scimTokenName")
         if isinstance(provider, str):
             return f"{provider} (provisioning)"
-        return "Somebody" if self.action in {"session.fail", "session.refuse"} else "The service"
+        return "Someone" if self.action in {"session.fail", "session.refuse"} else "The service"
 
 
 class AdminAuditLogQueryResponse(PagedResponse):

@@ -48,7 +48,7 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     after = {who: role for who, role in given.items() if _raises(held.get(who), role)}
     gives = any(_raises(before.get(who), role) for who, role in after.items())
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
-        message = "Owners can't share here; an admin can give access, and an upload can name readers."
+        message = "Owners cannot share here: ask an admin, or choose who can read a document when you upload it."
         raise Forbidden(message, code="owner_sharing_disabled")
     if after != before and not request.validate_only:
         shared = Access.of([*others.grants(), *after.items()])

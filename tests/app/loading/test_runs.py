@@ -105,7 +105,7 @@ def test_runs_are_listed_with_their_counts_page_by_page(house: LoadingHouse) -> 
         assert len(page.rows()) == 20
         first, second, *_ = page.rows()
         assert (first["Type"], first["Source"], first["State"]) == ("Upload", "/srv/shelf-20", "Done, 1 failed")
-        assert (first["Documents"], first["Started by"]) == ("2,303", "somebody, outside of the workbench")
+        assert (first["Documents"], first["Started by"]) == ("2,303", "someone outside the workbench")
         assert second["State"] == "Waiting"
         assert run_of(page.choose()) == run
         assert house.open("ingestion", part="runs").press("Next").column("Source")[0] == "/srv/shelf-00"

@@ -166,15 +166,15 @@ def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> 
         assert "Save schedule" in page.labels or "carrel-empty" in page.shown, (kind, html.unescape(page.shown))
     with offered(house.prefect, "permission-snapshot"):
         page = _open(house, "new").field("Action")
-        page = page.select("Take a snapshot of permissions").run().press("Save schedule")
+        page = page.select("Take a permission snapshot").run().press("Save schedule")
         made = _one(kept)
-        assert (made.flow, made.parameters, made.name) == ("permission-snapshot", {}, "Snapshot of permissions")
+        assert (made.flow, made.parameters, made.name) == ("permission-snapshot", {}, "Permission snapshot")
         delete_schedule(kept, made)
     agent = house.client.admin.agents.create("Help desk")
     answers = house.client.admin.evaluation_sets.create("Answers", agent_id=agent.agent_id)
     with offered(house.prefect, "agent-evaluation"):
         page = _open(house, "new").field("Action")
-        page = page.select("Ask an agent its evaluation set").run()
+        page = page.select("Evaluate an agent").run()
         page.field("Recall").set_value(0.9)
         page.press("Save schedule")
         made = _one(kept)

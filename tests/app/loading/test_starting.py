@@ -285,7 +285,7 @@ def test_a_prefect_that_is_down_is_said(new_house: House) -> None:
     assert "Nothing was started." in page.shown
     assert NOBODY_LISTENS in page.shown
     for address in ({"run": str(uuid4())}, {"part": "runs"}, {"part": "schedules"}):
-        assert "Prefect, which has the runs, doesn&#x27;t answer." in new_house.open("ingestion", **address).shown
+        assert "Prefect, which manages runs, does not answer." in new_house.open("ingestion", **address).shown
 
 
 def test_a_folder_that_cannot_be_written_is_said(new_house: House) -> None:
