@@ -19,7 +19,7 @@ from cli.listing import print_json
 from cli.outcome import connect
 
 GROUP = "group:"
-WHO = "An address, or group: and a group's name, external id or id."
+WHO = "An email address, or group: and the group's name, external id or id."
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -57,7 +57,7 @@ def resource_of(text: str) -> common.ResourceReference:
         )
     except ValueError as exc:
         kinds = ", ".join(common.ResourceType.__members__)
-        msg = f"{text} is no resource: say a document's id, or TYPE:ID with a TYPE of {kinds}"
+        msg = f"{text} is not a resource: give a document's id, or TYPE:ID with a TYPE of {kinds}"
         raise InvalidArgumentError(msg) from exc
 
 
@@ -66,7 +66,9 @@ def principal_of(text: str, client: "carrel.Carrel") -> common.PrincipalReferenc
     if text.startswith(GROUP):
         return common.GroupReference(id=group_of(text.removeprefix(GROUP), client).id)
     if "@" not in text:
-        raise InvalidArgumentError(f"{text} is nobody: say an address, or group: and a group's name, external id or id")
+        raise InvalidArgumentError(
+            f"{text} is unknown: give an address, or group: and a group's name, external id or id"
+        )
     for account in client.admin.service_accounts.list(query=text, page_size=1000):
         if account.email == text.strip().lower():
             return common.ServiceAccountReference(id=account.service_account_id)
@@ -77,12 +79,12 @@ def group_of(name: str, client: "carrel.Carrel") -> Group:
     """Return the group with a name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
     found = [group for group in groups if name in {str(group.id), group.external_id, group.name}]
-    return require_one(found, kind="group", name=name, hint="carrel groups list shows all; give its external id or id")
+    return require_one(found, kind="group", name=name, hint="carrel groups list shows all. Give the external id or id")
 
 
 def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:
     """Return the paths as a tree with the principal at its root; steps shared by several paths are drawn once."""
-    verdict = "may read" if answer.authorized else "may not read"
+    verdict = "can read" if answer.authorized else "cannot read"
     style = "bold green" if answer.authorized else "bold red"
     root = Tree(Text(printable(f"{who} {verdict} {resource}"), style=style), guide_style="dim")
     branches: dict[tuple[str, ...], Tree] = {(): root}
@@ -95,7 +97,7 @@ def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) ->
     if answer.missing:
         root.add(Text(printable(answer.missing)))
     if not answer.complete:
-        root.add(Text("… and more ways than are shown", style="dim"))
+        root.add(Text("… and more ways", style="dim"))
     return root
 
 
@@ -105,7 +107,7 @@ def words_of(step: AuthorizationStep) -> str:
         StepType.USER: f"{name} <{step.email}>",
         StepType.SERVICE_ACCOUNT: f"service account {name} <{step.email}>",
         StepType.GROUP: f"in the group {name}",
-        StepType.ORGANIZATION: "everybody in the organization",
+        StepType.ORGANIZATION: "everyone in the organization",
         StepType.GRANT: f"has the role {step.role}",
         StepType.RESOURCE: f"on {name}",
     }

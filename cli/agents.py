@@ -32,14 +32,12 @@ app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[
     str,
-    typer.Argument(
-        metavar="AGENT", help="Its name or id; who is no admin gives the id.", autocompletion=names_of_agents
-    ),
+    typer.Argument(metavar="AGENT", help="Name or id; without admin rights, the id.", autocompletion=names_of_agents),
 ]
 
 COLUMNS: Columns[AgentDefinition] = {
     "name": lambda one: one.name,
-    "answers programs": lambda one: one.api_access_enabled,
+    "open to programs": lambda one: one.api_access_enabled,
     "collections": lambda one: len(one.collection_ids),
     "model": lambda one: one.model or "default",
     "id": lambda one: one.agent_id,
@@ -51,8 +49,8 @@ def list_agents(*, query: PartOfName = None, as_json: AsJson = False) -> None:
     """List agents; for admins."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.agents.list(query=query, page_size=1000)
-        empty = "There is no agent yet: one is made on the page Agents of the workbench, or by admin/agents/create."
-        show_list(screen, "agents", found, COLUMNS, empty=empty if query is None else "No agent is called so.")
+        empty = "No agents yet. Create an agent on the Agents page of the workbench, or with admin/agents/create."
+        show_list(screen, "agents", found, COLUMNS, empty=empty if query is None else "No agents match.")
 
 
 @app.command()
@@ -66,21 +64,21 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
         names = {one.document_collection_id: one.collection_name for one in known}
     grants = [one for page in pages for one in page.grants]
     everybody = any(page.organization_wide for page in pages)
-    used_by = ["everybody in the organization"] * everybody + [one.principal.name for one in grants]
+    used_by = ["everyone in the organization"] * everybody + [one.principal.name for one in grants]
     show_one(
         screen,
         found,
         title=found.name,
         facts=[
             ("id", found.agent_id),
-            ("about", found.description or "nothing said"),
-            ("model", found.model or "the service's default"),
-            ("programs", "may ask it" if found.api_access_enabled else "may not ask it: its API access is off"),
-            ("from", [names.get(one, str(one)) for one in found.collection_ids] or "none: it finds nothing"),
-            ("looks up", _describe_retrieval(found.retrieval)),
-            ("begins with", found.starter_questions or "no questions of its own"),
+            ("about", found.description or "no description"),
+            ("model", found.model or "default of the service"),
+            ("programs", "can ask it" if found.api_access_enabled else "cannot ask it: API access is off"),
+            ("from", [names.get(one, str(one)) for one in found.collection_ids] or "none, so it finds nothing"),
+            ("retrieval", _describe_retrieval(found.retrieval)),
+            ("starters", found.starter_questions or "no starter questions"),
             ("searches", "answered on the Search page" if found.answers_searches else "not answered"),
-            ("used by", used_by or "nobody: it isn't deployed"),
+            ("used by", used_by or "nobody"),
         ],
         organizationWide=everybody,
         grants=[to_json(one) for one in grants],
@@ -88,9 +86,9 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
 
 
 def _describe_retrieval(retrieval: AgentRetrieval) -> list[str]:
-    reranked = {None: "reranked as the organization has it", True: "reranked", False: "not reranked"}
+    reranked = {None: "default reranking of the organization", True: "reranked", False: "not reranked"}
     return [
-        *["with filters that the message states"] * bool(retrieval.enable_smart_filtering),
+        *["with filters from the message"] * bool(retrieval.enable_smart_filtering),
         *["each question of a long message"] * bool(retrieval.enable_query_extraction),
         reranked[retrieval.enable_reranking],
     ]
@@ -100,13 +98,13 @@ def _describe_retrieval(retrieval: AgentRetrieval) -> list[str]:
 def copy(
     agent: Named,
     *,
-    name: Annotated[str | None, typer.Option(help='Name of the copy; without it "… (copy)".')] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the copy. Default: … (copy).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy an agent with all its settings, but without deployments; for admins. Change the copy, and compare both."""
     with connect(as_json=as_json) as (screen, client):
         made = carrel.drafts.copy_agent(client, agent_of(agent, client).agent_id, name=name)
-    facts = [("id", made.agent_id), ("used by", "nobody: it isn't deployed")]
+    facts = [("id", made.agent_id), ("used by", "nobody")]
     show_one(screen, made, title=made.name, facts=facts)
 
 
@@ -124,13 +122,13 @@ QUESTIONS: Columns[LoggedQuestion] = {
 def questions(
     agent: Annotated[
         str | None,
-        typer.Argument(metavar="AGENT", help="Its name or id; without it, of all.", autocompletion=names_of_agents),
+        typer.Argument(metavar="AGENT", help="Name or id. Default: all agents.", autocompletion=names_of_agents),
     ] = None,
     *,
-    unanswered: Annotated[bool, typer.Option("--unanswered", help="That nothing answered.")] = False,
-    query: Annotated[str | None, typer.Option(metavar="TEXT", help="With this in the question.")] = None,
+    unanswered: Annotated[bool, typer.Option("--unanswered", help="Only unanswered questions.")] = False,
+    query: Annotated[str | None, typer.Option(metavar="TEXT", help="Text in the question.")] = None,
     since: Since = None,
-    most: Annotated[int, typer.Option("--most", min=1, help="No more questions than this.")] = 100,
+    most: Annotated[int, typer.Option("--most", min=1, help="Most questions to show.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List the questions of people and results, newest first; for admins."""
@@ -142,27 +140,25 @@ def questions(
             from_=since,
             page_size=min(most + 1, 1000),
         )
-        show_first(screen, "questions", log, QUESTIONS, most=most, empty="Nobody has asked like this.")
+        show_first(screen, "questions", log, QUESTIONS, most=most, empty="No questions match.")
 
 
 @app.command()
 def evaluate(
-    name: Annotated[str, typer.Argument(metavar="SET", help="Name or id of an evaluation set of an agent.")],
+    name: Annotated[str, typer.Argument(metavar="SET", help="Name or id of an agent's evaluation set.")],
     *,
     agent: Annotated[
         str | None,
-        typer.Option(
-            metavar="AGENT", help="Name or id of another agent to ask, to compare it.", autocompletion=names_of_agents
-        ),
+        typer.Option(metavar="AGENT", help="Name or id of another agent to compare.", autocompletion=names_of_agents),
     ] = None,
-    note: Annotated[str | None, typer.Option(help="What has changed since the last run.")] = None,
+    note: Annotated[str | None, typer.Option(help="What you changed since the last run.")] = None,
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Ask as this user.")] = None,
     at_least: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SCORE=SHARE",
-            help="What a score must reach, from 0 to 1, such as recall=0.8; repeatable. Scores: answered, recall, "
-            "precision, statements_said, refused, groundedness. It then decides instead of worse replies.",
+            help="Minimum score from 0 to 1, such as recall=0.8; repeatable. Scores: answered, recall, precision, "
+            "statements_said, refused, groundedness. Minimum scores decide instead of worse replies.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -209,7 +205,7 @@ def _read_floor(text: str) -> tuple[str, float]:
     except ValueError:
         floor = -1
     if name not in carrel.evaluation.SCORES_OF_REPLIES or not 0 <= floor <= 1:
-        message = f"--at-least {text}: give a score and a share from 0 to 1, such as recall=0.8; scores are "
+        message = f"--at-least {text}: give a score and a share from 0 to 1, such as recall=0.8. Scores are "
         raise InvalidArgumentError(message + ", ".join(carrel.evaluation.SCORES_OF_REPLIES))
     return name, floor
 
@@ -217,9 +213,9 @@ def _read_floor(text: str) -> tuple[str, float]:
 def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
     listed = client.admin.evaluation_sets.list(page_size=1000)
     known = [one for one in listed if one.agent_id and name in {one.name, str(one.evaluation_set_id)}]
-    one = require_one(known, kind="evaluation set of an agent", name=name, hint="the workbench shows all on Quality")
+    one = require_one(known, kind="evaluation set of an agent", name=name, hint="see Quality in the workbench")
     if not one.case_count:
-        message = f"The evaluation set {one.name} has no question; add some on the page Agents of the workbench"
+        message = f"The evaluation set {one.name} has no questions. Add questions on the Agents page of the workbench"
         raise InvalidArgumentError(message)
     return one
 
@@ -246,9 +242,9 @@ def _show_run(
     measured = [f"{name} {value:.0%}" for name in names if (value := getattr(run, name)) is not None]
     screen.line(f"{run.case_count:,} asked: {', '.join(measured)}")
     if run.failed_count:
-        screen.line(f"{run.failed_count:,} failed, and are in no score: the workbench shows why")
+        screen.line(f"{run.failed_count:,} failed and are not in the scores: see the workbench")
     if settings:
-        screen.line(f"Other settings than before: {', '.join(settings)}")
+        screen.line(f"Changed settings: {', '.join(settings)}")
     screen.lines(f"Worse than before: {question}" for question in worse)
     screen.lines(f"Better than before: {question}" for question in better)
     screen.lines(f"Too low: {told}" for told in describe_low_scores(low, floors))
@@ -257,9 +253,9 @@ def _show_run(
 @app.command()
 def ask(
     agent: Named,
-    question: Annotated[str, typer.Argument(help="What to ask.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
     *,
-    conversation: Annotated[str | None, typer.Option(metavar="ID", help="The conversation to go on with.")] = None,
+    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Id of the conversation to continue.")] = None,
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Ask as this user.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -285,7 +281,7 @@ def ask(
             screen.line(f"[{number}] {name}: “{quote}”" if quote else f"[{number}] {name}")
         for warning in reply.warnings:
             screen.say(warning)
-        screen.say(f"To go on: --conversation {reply.conversation_id}")
+        screen.say(f"To continue: --conversation {reply.conversation_id}")
     raise typer.Exit(code)
 
 
@@ -306,7 +302,7 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
                 screen.write(event.text)
             case carrel.Restarted():
                 screen.write("\n")
-                screen.say("The reply begins again: ignore the text above.")
+                screen.say("The reply starts again. Ignore the text above.")
             case carrel.Reply():
                 reply = event
     if reply is None:  # a stream ends with a reply, or raises
@@ -317,7 +313,7 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
 def agent_of(name: str, client: "Carrel") -> AgentDefinition:
     """Return the agent with a name or id; raises InvalidArgumentError for none or several."""
     found = [one for one in client.admin.agents.list(page_size=1000) if name in {one.name, str(one.agent_id)}]
-    return require_one(found, kind="agent", name=name, hint="carrel agents list shows all")
+    return require_one(found, kind="agent", name=name, hint="carrel agents list shows all agents")
 
 
 def _id_of(name: str, client: "Carrel") -> UUID:

@@ -14,18 +14,18 @@ from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
 
-_Rule = Annotated[UUID, typer.Argument(metavar="RULE", help="Its id, as `carrel alerts rules` lists it.")]
+_Rule = Annotated[UUID, typer.Argument(metavar="RULE", help="Id of the rule, from `carrel alerts rules`.")]
 _Kinds = Annotated[
     list[AlertKind] | None,
-    typer.Option("--kind", case_sensitive=False, help="Only these alerts, repeatable; all unless given."),
+    typer.Option("--kind", case_sensitive=False, help="Kind of alert; repeatable. Default: all kinds."),
 ]
-_Emails = Annotated[list[str] | None, typer.Option("--mail", metavar="EMAIL", help="Whom to send mail; repeatable.")]
+_Emails = Annotated[list[str] | None, typer.Option("--mail", metavar="EMAIL", help="A recipient; repeatable.")]
 _Names = Annotated[
     list[str] | None,
-    typer.Option("--source", metavar="NAME", help="Only of this source, sync or schedule; repeatable."),
+    typer.Option("--source", metavar="NAME", help="Only for this source, sync or schedule; repeatable."),
 ]
-_Alert = Annotated[UUID, typer.Argument(metavar="ALERT", help="Its id, as `carrel alerts list` shows it.")]
-_Most = Annotated[int, typer.Option("--most", min=1, max=999, metavar="NUMBER", help="The most to show.")]
+_Alert = Annotated[UUID, typer.Argument(metavar="ALERT", help="Id of the alert, from `carrel alerts list`.")]
+_Most = Annotated[int, typer.Option("--most", min=1, max=999, metavar="NUMBER", help="Most rows to show.")]
 
 ALERTS: Columns[Alert] = {
     "alert": lambda one: one.alert_id,
@@ -36,7 +36,7 @@ ALERTS: Columns[Alert] = {
     "reason": lambda one: one.code,
     "acknowledged by": lambda one: one.acknowledged_by,
     "snoozed until": lambda one: one.snoozed_until,
-    "not loaded": lambda one: one.quarantined_count,
+    "failed": lambda one: one.quarantined_count,
     "documents": lambda one: one.document_count,
     "run": lambda one: one.flow,
     "id of the run or sync": lambda one: one.flow_run_id or one.sync_id,
@@ -44,7 +44,7 @@ ALERTS: Columns[Alert] = {
 RULES: Columns[AlertRule] = {
     "rule": lambda one: one.alert_rule_id,
     "alerts": lambda one: one.kinds,
-    "only for": lambda one: one.names,
+    "limited to": lambda one: one.names,
     "to": lambda one: one.webhook_url or [person.email for person in one.recipients],
     "sends": lambda one: one.enabled,
 }
@@ -57,21 +57,21 @@ DELIVERIES: Columns[AlertDelivery] = {
     "status": lambda one: one.status,
     "attempts": lambda one: one.attempt_count,
     "last answer": lambda one: one.attempts and (one.attempts[-1].error or one.attempts[-1].status_code),
-    "again at": lambda one: one.next_attempt_at,
+    "next attempt": lambda one: one.next_attempt_at,
 }
 
 
 @app.command("list")
 def list_alerts(
     *,
-    ended: Annotated[bool, typer.Option("--ended", help="Also those of the last 30 days that are over.")] = False,
+    ended: Annotated[bool, typer.Option("--ended", help="Also show alerts that ended in the last 30 days.")] = False,
     most: _Most = 50,
     as_json: AsJson = False,
 ) -> None:
     """List current alerts, newest first."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.alerts.list(only_open=not ended, page_size=most + 1)
-        show_first(screen, "alerts", found, ALERTS, most=most, empty="Nothing is wrong.")
+        show_first(screen, "alerts", found, ALERTS, most=most, empty="No open alerts.")
 
 
 @app.command()
@@ -79,7 +79,7 @@ def acknowledge(
     alert: _Alert,
     *,
     hours: Annotated[
-        float | None, typer.Option("--snooze", min=0, max=8760, metavar="HOURS", help="Or snooze it.")
+        float | None, typer.Option("--snooze", min=0, max=8760, metavar="HOURS", help="Snooze the alert until then.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,13 +108,13 @@ def rules(*, as_json: AsJson = False) -> None:
     """List the alert rules."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.alert_rules.list(page_size=1000)
-        show_list(screen, "alertRules", found, RULES, empty="Nobody is told: carrel alerts add makes a rule.")
+        show_list(screen, "alertRules", found, RULES, empty="No alert rules. Create a rule with: carrel alerts add")
 
 
 @app.command()
 def add(
     *,
-    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Where to post to, by https.")] = None,
+    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Webhook URL (https).")] = None,
     mail: _Emails = None,
     kind: _Kinds = None,
     source: _Names = None,
@@ -125,13 +125,13 @@ def add(
     The secret for verifying the webhook's messages is printed once, and never again."""
     screen = Screen(as_json=as_json)
     if (webhook is None) == (not mail):
-        raise usage(screen, "Say either --webhook or --mail.")
+        raise usage(screen, "Give either --webhook or --mail.")
     with client_of(screen) as client:
         create = client.admin.alert_rules.create
         made = create(kind or list(AlertKind), webhook_url=webhook, emails=mail or None, names=source or [])
-    say_done(screen, "created", f"Made rule {made.alert_rule_id}.", **to_json(made))
+    say_done(screen, "created", f"Created rule {made.alert_rule_id}.", **to_json(made))
     if made.webhook_secret is not None:
-        screen.line(f"The secret, shown this once: {made.webhook_secret}")
+        screen.line(f"The secret, shown only once: {made.webhook_secret}")
 
 
 @app.command()
@@ -141,8 +141,8 @@ def change(
     mail: _Emails = None,
     kind: _Kinds = None,
     source: _Names = None,
-    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Post to this address.")] = None,
-    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Send nothing by it, or send again.")] = None,
+    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="New webhook URL.")] = None,
+    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Pause or resume the rule.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change the alerts or the recipients of a rule, or pause the rule for a while."""
@@ -151,7 +151,7 @@ def change(
         names = None if not source else list(filter(None, source))  # an empty name: of all
         update, kinds, emails = client.admin.alert_rules.update, kind or None, mail or None
         changed = update(rule, kinds=kinds, emails=emails, names=names, webhook_url=webhook, enabled=enabled)
-    say_done(screen, "changed", f"Rule {rule} is about {words_of(changed.kinds)}.", **to_json(changed))
+    say_done(screen, "changed", f"Rule {rule} covers {words_of(changed.kinds)}.", **to_json(changed))
 
 
 @app.command()
@@ -160,7 +160,7 @@ def delete(rule: _Rule, *, yes: Yes = False, as_json: AsJson = False) -> None:
     with connect(as_json=as_json, yes=yes) as (screen, client):
         confirm(screen, f"Delete rule {rule}?")
         client.admin.alert_rules.delete(rule)
-    say_done(screen, "deleted", f"Rule {rule} is deleted.", alertRuleId=str(rule))
+    say_done(screen, "deleted", f"Deleted rule {rule}.", alertRuleId=str(rule))
 
 
 @app.command("test")
@@ -168,24 +168,24 @@ def send_test(rule: _Rule, *, as_json: AsJson = False) -> None:
     """Send a test message by a rule; `carrel alerts deliveries` shows the result."""
     with connect(as_json=as_json) as (screen, client):
         sent = client.admin.alert_rules.test(rule)
-    say_done(screen, "sent", "A test is on its way: carrel alerts deliveries shows what came of it.", **to_json(sent))
+    say_done(screen, "sent", "Test sent. `carrel alerts deliveries` shows the result.", **to_json(sent))
 
 
 @app.command("send-again")
 def send_again(
-    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="As `carrel alerts deliveries` shows it.")],
+    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="Id from `carrel alerts deliveries`.")],
     *,
     as_json: AsJson = False,
 ) -> None:
     """Send a message again, whether it was delivered or not."""
     with connect(as_json=as_json) as (screen, client):
         sent = client.admin.alert_rules.send_again(delivery)
-    say_done(screen, "sent", "The message is on its way: carrel alerts deliveries shows the result.", **to_json(sent))
+    say_done(screen, "sent", "Message sent. `carrel alerts deliveries` shows the result.", **to_json(sent))
 
 
 @app.command()
 def deliveries(
-    rule: Annotated[UUID | None, typer.Argument(help="Only those of this rule.")] = None,
+    rule: Annotated[UUID | None, typer.Argument(help="Only deliveries of this rule.")] = None,
     *,
     most: _Most = 50,
     as_json: AsJson = False,
@@ -193,4 +193,4 @@ def deliveries(
     """List the messages of the last 30 days and results, newest first; of one rule, or of all."""
     with connect(as_json=as_json) as (screen, client):
         listed = client.admin.alert_rules.list_deliveries(alert_rule_id=rule, page_size=most + 1)
-        show_first(screen, "deliveries", listed, DELIVERIES, most=most, empty="Nothing was sent yet.")
+        show_first(screen, "deliveries", listed, DELIVERIES, most=most, empty="No messages yet.")

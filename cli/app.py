@@ -43,35 +43,35 @@ class LazyGroup(TyperGroup):
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
-EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. {EXIT_CODES}"
+EPILOG = f"Set the service's URL in CARREL_BASE_URL and the key in CARREL_API_KEY. {EXIT_CODES}"
 
 # By name: where each command is, and what it does. Its module is imported when it is called, and not for help.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "upload": ("cli.loading:upload", "Make the catalog match a source."),
     "plan": ("cli.loading:plan", "Show the effect of `carrel upload` with the same options."),
-    "search": ("cli.search:search", "Search, and show the hits, best first."),
-    "reindex": ("cli.reindex:reindex", "Index the documents of a collection again."),
+    "search": ("cli.search:search", "Search, and show the best hits first."),
+    "reindex": ("cli.reindex:reindex", "Re-index the documents of a collection."),
     "documents": ("cli.documents:app", "The documents of the catalog."),
-    "collections": ("cli.collections:app", "Collections, and the documents in them."),
-    "quarantine": ("cli.quarantine:app", "Files that could not be loaded: list, retry or ignore them."),
-    "sync": ("cli.sync:app", "Collections kept up to date with document databases."),
+    "collections": ("cli.collections:app", "Collections and their documents."),
+    "quarantine": ("cli.quarantine:app", "Documents that failed to load: list, retry or ignore them."),
+    "sync": ("cli.sync:app", "Keep collections up to date with document databases."),
     "directory": ("cli.directory:app", "Update people and groups from another directory."),
     "people": ("cli.people:app", "The people of an organization."),
     "groups": ("cli.groups:app", "Groups of people, service accounts and other groups."),
-    "grants": ("cli.grants:app", "The roles held on documents, collections and agents."),
+    "grants": ("cli.grants:app", "Roles on documents, collections and agents."),
     "keys": ("cli.keys:app", "API keys."),
     "whoami": ("cli.keys:whoami", "Show the owner, the rights and the expiry of the key or token in CARREL_API_KEY."),
     "service-accounts": ("cli.service_accounts:app", "Service accounts: accounts for programs."),
     "tokens": ("cli.tokens:app", "Tokens of service accounts."),
     "provisioning": ("cli.provisioning:app", "Tokens of identity providers that manage people and groups (SCIM)."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
-    "access": ("cli.access:app", "Who may read what, and why."),
+    "access": ("cli.access:app", "Who can read a document, and why."),
     "oauth-clients": ("cli.oauth_clients:app", "Applications that act for people, and allowed hosts."),
     "providers": ("cli.providers:app", "Providers that people sign in with instead of a password."),
     "alerts": ("cli.alerts:app", "Alerts: recipients, and current problems."),
     "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),
     "check-notebook": ("cli.notebooks:check_notebook", "Check a notebook before you share it."),
-    "snapshot": ("cli.snapshot:app", "Snapshots of access, and changes since."),
+    "snapshot": ("cli.snapshot:app", "Snapshots of access, and changes between them."),
 }
 
 
@@ -103,7 +103,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Work with a Carrel service from the command line."""
@@ -138,7 +138,7 @@ def _report_unexpected(error: Exception, *, as_json: bool) -> int:
     if os.environ.get("CARREL_LOG", "").strip().lower() == "debug":
         traceback.print_exception(error)
     what = f"{type(error).__name__}: {error}".splitlines()[0]
-    message = f"Something unexpected went wrong ({what}). CARREL_LOG=debug shows where."
+    message = f"Unexpected error ({what}). Set CARREL_LOG=debug for details."
     screen = Screen(as_json=as_json)
     screen.say(message)
     if as_json:

@@ -25,18 +25,18 @@ COLUMNS: Columns[AuditEntry] = {
 def list_entries(
     *,
     since: Since = None,
-    person: Annotated[str | None, typer.Option(metavar="EMAIL", help="Done by them, or for them.")] = None,
-    action: Annotated[str | None, typer.Option(help="Of this action, such as document.delete.")] = None,
+    person: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only actions by or for this person.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this action, such as document.delete.")] = None,
     query: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With this in the name of what was changed or of who did it.")
+        str | None, typer.Option(metavar="TEXT", help="Text in the name of the resource or person.")
     ] = None,
     parent: Annotated[
-        str | None, typer.Option(metavar="DOCUMENT", help="About the files in this archive or mail, by its id.")
+        str | None, typer.Option(metavar="DOCUMENT", help="Only the files in this archive or email, by its id.")
     ] = None,
     without_files: Annotated[
-        bool, typer.Option("--without-files", help="Not about each file in archives and mails.")
+        bool, typer.Option("--without-files", help="Leave out entries for files in archives and emails.")
     ] = False,
-    most: Annotated[int, typer.Option("--most", min=1, help="No more entries than this.")] = 100,
+    most: Annotated[int, typer.Option("--most", min=1, help="Most entries to show.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Show entries of the audit log, newest first."""
@@ -50,4 +50,4 @@ def list_entries(
             from_=since,
             page_size=min(most + 1, 1000),
         )
-        show_first(screen, "entries", log, COLUMNS, most=most, empty="The log has no entry like this.")
+        show_first(screen, "entries", log, COLUMNS, most=most, empty="No entries match.")

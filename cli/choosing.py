@@ -17,8 +17,8 @@ T = TypeVar("T")
 C = TypeVar("C", ApiKey, ScimToken, ServiceAccountToken)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
-PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what would change, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Show the changes without making them.")]
 PartOfName = Annotated[str | None, typer.Option(help="Part of the name.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="From this time on, such as 2026-01-31T00:00:00Z.")]
 
@@ -43,16 +43,16 @@ def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, com
         found = list(listed(ids=[name]))
     else:
         found = [one for one in listed(page_size=1000) if one.name == name and one.status is CredentialStatus.ACTIVE]
-    hint = f"carrel {command or f'{kind}s'} list shows all with their ids"
-    return require_one(found, kind=f"working {kind}", name=name, hint=hint)
+    hint = f"carrel {command or f'{kind}s'} list shows all with ids"
+    return require_one(found, kind=f"active {kind}", name=name, hint=hint)
 
 
 def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
     """End the command when both a plan and the change are requested, or no terminal is available to ask."""
     if plan_only and yes:
-        raise usage(screen, "Say either --plan or --yes.")
+        raise usage(screen, "Give either --plan or --yes.")
     if not (plan_only or yes or screen.can_ask):
-        raise usage(screen, "There is no terminal to ask on: say --plan to see what would end, or --yes to do it.")
+        raise usage(screen, "No terminal for confirmation: give --plan to see the changes, or --yes to make them.")
 
 
 def confirm(screen: Screen, question: str, *, outcome: str = "deleted") -> None:

@@ -18,7 +18,7 @@ from flows.operations.options import CollectionOptions
 app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[
-    str, typer.Argument(metavar="COLLECTION", help="Its name or id.", autocompletion=names_of_collections)
+    str, typer.Argument(metavar="COLLECTION", help="Name or id of the collection.", autocompletion=names_of_collections)
 ]
 
 COLUMNS: Columns[DocumentCollection] = {
@@ -29,7 +29,7 @@ COLUMNS: Columns[DocumentCollection] = {
     "id": lambda one: one.document_collection_id,
 }
 
-_CHOSEN = "What the catalog has already, as a quoted catalog://GLOB?field=value; or what names it by external ids:"
+_CHOSEN = "Documents in the catalog: a quoted catalog://GLOB?field=value, or a source of external ids:"
 
 
 @app.command("list")
@@ -37,7 +37,7 @@ def list_collections(*, name: PartOfName = None, as_json: AsJson = False) -> Non
     """List the collections that the key's owner may search."""
     with connect(as_json=as_json) as (screen, client):
         found = client.document_collections.list_document_collections(collection_name=name, page_size=1000)
-        empty = "There is no such collection that may be searched: carrel collections create makes one."
+        empty = "No collections yet. Create a collection with: carrel collections create"
         show_list(screen, "documentCollections", found, COLUMNS, empty=empty)
 
 
@@ -63,13 +63,13 @@ def show(collection: Named, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What no other collection is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Unique name of the collection.")],
     *,
     field: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME:TYPE", help="A metadata field; STRING, INT, DOUBLE, DATETIME, BOOLEAN. Repeatable."),
     ] = None,
-    embeddings_model: Annotated[str | None, typer.Option(help="By default the service's.")] = None,
+    embeddings_model: Annotated[str | None, typer.Option(help="Default: the service's model.")] = None,
     distance_metric: Annotated[
         DistanceMetric, typer.Option(help="How embeddings are compared.")
     ] = DistanceMetric.COSINE,
@@ -114,7 +114,7 @@ def add(
 
 @app.command()
 def rename(
-    collection: Named, name: Annotated[str, typer.Argument(help="The new name.")], *, as_json: AsJson = False
+    collection: Named, name: Annotated[str, typer.Argument(help="New name.")], *, as_json: AsJson = False
 ) -> None:
     """Rename a collection. Schedules and manifests with the former name still find it."""
     with connect(as_json=as_json) as (screen, client):

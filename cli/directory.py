@@ -30,16 +30,16 @@ def import_directory(
     memberships: Annotated[
         Path | None, csv_file(help="CSV: group (id or name), member (address or group's id)")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Apply without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     deactivate_missing: Annotated[
-        bool, typer.Option("--deactivate-missing", help="Deactivate users whom the users file leaves out.")
+        bool, typer.Option("--deactivate-missing", help="Deactivate users who are missing from the users file.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Even when that takes more than a fifth of the users or memberships.")
+        bool, typer.Option("--force", help="Allow removal of more than a fifth of the users or memberships.")
     ] = False,
     skip_problems: Annotated[
-        bool, typer.Option("--skip-problems", help="Leave out rows with problems; people who are then missing stay.")
+        bool, typer.Option("--skip-problems", help="Skip rows with problems. Their people stay.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,11 +51,11 @@ def import_directory(
     if users is None and groups is None and memberships is None:
         raise usage(screen, "Give at least one of --users, --groups and --memberships.")
     if deactivate_missing and users is None:
-        raise usage(screen, "--deactivate-missing needs --users: who isn't in that file is deactivated.")
+        raise usage(screen, "--deactivate-missing needs --users.")
     if dry_run and yes:
-        raise usage(screen, "Say either --dry-run or --yes.")
+        raise usage(screen, "Give either --dry-run or --yes.")
     if not (dry_run or yes or screen.can_ask):
-        raise usage(screen, "There is no terminal to ask on: say --dry-run to see the plan, or --yes to apply it.")
+        raise usage(screen, "No terminal for confirmation: give --dry-run to see the plan, or --yes to apply it.")
     with client_of(screen) as client:
         with screen.progress() as tell:
             plan = client.admin.directory.plan(
@@ -99,10 +99,10 @@ def _end(plan: DirectoryPlan, outcome: str, done: DirectoryChanges | None, *, sc
 
 
 def _last_words(plan: DirectoryPlan, outcome: str) -> str:
-    left_out = f" Left out: {len(plan.problems)} rows with problems." if plan.problems else ""
-    skipping = ", or leave it out with --skip-problems" if all(one.skippable for one in plan.problems) else ""
+    left_out = f" Skipped {len(plan.problems)} rows with problems." if plan.problems else ""
+    skipping = ", or skip it with --skip-problems" if all(one.skippable for one in plan.problems) else ""
     return {
-        "problems": f"Nothing was changed. Correct what is wrong{skipping}, and run it again.",
+        "problems": f"Nothing was changed. Correct the problems{skipping}, and run the command again.",
         "refused": f"Nothing was changed: {plan.refusal} (--force).",
         "unchanged": f"There is nothing to change.{left_out}",
         "planned": f"Nothing was changed: this was a dry run.{left_out}",
@@ -146,7 +146,7 @@ def _weight(change: UserChange) -> int:
 def _user_line(change: UserChange) -> str:
     words = [f"{change.name_before} → {change.name}" if change.name_before else change.name or ""]
     if change.is_admin is not None:
-        words.append("admin" if change.is_admin else "no admin")
+        words.append("admin" if change.is_admin else "not an admin")
     if change.active is not None:
         words.append("active" if change.active else "inactive")
     return f"{_SIGNS[change.action]} {change.email}  {', '.join(word for word in words if word)}"

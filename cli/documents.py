@@ -20,7 +20,7 @@ from flows.operations.formatting import list_text, name_language
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, external id, or whole name or file name.")]
+Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Id, external id, name or file name of the document.")]
 
 
 def _name_state(document: catalog.Document) -> str | None:
@@ -67,38 +67,36 @@ Kind = StrEnum("Kind", list(dict.fromkeys(one.kind for one in FORMATS)))
 def list_documents(
     *,
     query: PartOfName = None,
-    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only what this person owns.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only documents of this owner.")] = None,
     reader: Annotated[
-        str | None, typer.Option(metavar="EMAIL", help="Only what this person may read; for admins.")
+        str | None, typer.Option(metavar="EMAIL", help="Only documents that this person can read; for admins.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option(metavar="COLLECTION", help="Only what is in it.", autocompletion=names_of_collections)
+        str | None, typer.Option(metavar="COLLECTION", help="In this collection.", autocompletion=names_of_collections)
     ] = None,
     folder: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Only what is in this folder of the external ids.")
+        str | None, typer.Option(metavar="PATH", help="Only documents in this folder of external ids.")
     ] = None,
-    kind: Annotated[Kind | None, typer.Option("--type", help="Only files of this kind.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what has changed from this time on.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what has changed before this time.")] = None,
+    kind: Annotated[Kind | None, typer.Option("--type", help="Only files of this type.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Changed at or after this time.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Changed before this time.")] = None,
     indexing: Annotated[
         catalog.IndexingStatus | None,
-        typer.Option(case_sensitive=False, help="Only what the catalog's index has like this."),
+        typer.Option(case_sensitive=False, help="Only documents with this status in the catalog's index."),
     ] = None,
     parent: Annotated[
-        str | None, typer.Option(metavar="DOCUMENT", help="Only the files in this archive or mail.")
+        str | None, typer.Option(metavar="DOCUMENT", help="Only the files in this archive or email.")
     ] = None,
     with_files: Annotated[
         bool,
-        typer.Option("--with-files", help="Also the files in archives and mails, which --query and --indexing find."),
+        typer.Option("--with-files", help="Also files in archives and emails, which --query and --indexing include."),
     ] = False,
     order: Annotated[
         catalog.DocumentOrder | None,
-        typer.Option(case_sensitive=False, help="By name, size, last change, or when they were first loaded."),
+        typer.Option(case_sensitive=False, help="Sort by name, size, last change, or first upload."),
     ] = None,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", help="The oldest or smallest first, or names from Z to A.")
-    ] = False,
-    most: Annotated[int, typer.Option("--most", min=1, help="No more documents than this.")] = 100,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Oldest or smallest first, or names from Z to A.")] = False,
+    most: Annotated[int, typer.Option("--most", min=1, help="Most documents to show.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List or find documents by all options; for an archive or mail, also the number of contained files."""
@@ -122,8 +120,8 @@ def list_documents(
             descending=order is catalog.DocumentOrder.NAME if reverse else None,
             page_size=min(most + 1, 1000),
         )
-        empty = "No document is like this." if any(filters.values()) else "There is no document that may be read."
-        empty = f"{empty} carrel upload brings some."
+        empty = "No documents match." if any(filters.values()) else "No documents yet."
+        empty = f"{empty} Add documents with: carrel upload"
         show_first(screen, "documents", listed, COLUMNS, most=most, empty=empty, more="There are more")
 
 
@@ -132,7 +130,7 @@ def folders(folder: Annotated[str | None, typer.Argument()] = None, *, as_json: 
     """List the folders of documents in a folder, or at the top, with the number of documents in each."""
     with connect(as_json=as_json) as (screen, client):
         listed = client.catalog.list_folders(folder=folder, contained=False, page_size=1000)
-        show_list(screen, "folders", listed, FOLDERS, empty="There are no folders here.")
+        show_list(screen, "folders", listed, FOLDERS, empty="No folders here.")
 
 
 @app.command()
@@ -156,7 +154,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *([("in", found.parent_document_id)] if found.parent_document_id else []),
             *([("files", files)] if found.file_count else []),
             *((field, value) for field, value in found.custom_metadata.items()),
-            *(("read by machine", one) for one in (found.text_recognition,) if one),
+            *(("text recognition", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.list_left_out()),
             *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
             *(("language", f"{_place(one)}: {name_language(language)}") for one, language in languages),
@@ -168,7 +166,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
 def left_out(
     document: Named,
     *,
-    most: Annotated[int, typer.Option("--most", min=1, help="No more files than this.")] = 100,
+    most: Annotated[int, typer.Option("--most", min=1, help="Most files to show.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List the files in an archive or mail without a document, each with the reason."""
@@ -176,7 +174,7 @@ def left_out(
         found = document_of(document, client)
         listed = client.catalog.list_left_out_files(found.document_id, page_size=min(most + 1, 1000))
         so_far = "" if found.file_count == found.files_done else " so far"
-        empty = f"No file was left out of it{so_far}."
+        empty = f"No files were left out{so_far}."
         show_first(screen, "files", listed, LEFT_OUT, most=most, empty=empty, more="There are more")
 
 
@@ -195,7 +193,7 @@ def state(document: Named, *, as_json: AsJson = False) -> None:
     for one in found.indexed_in:
         screen.line(f"{_place(one)}: {_progress(one)}", style="red" if one.error else "")
     if not found.indexed_in:
-        screen.say("It is indexed nowhere.")
+        screen.say("The document is in no index.")
     raise typer.Exit(code)
 
 
@@ -203,14 +201,14 @@ def state(document: Named, *, as_json: AsJson = False) -> None:
 def download(
     document: Named,
     *,
-    to: Annotated[Path, typer.Option("--to", metavar="PATH", help="A file, or a folder that gets the file's name.")] = (
-        Path()
-    ),
-    version: Annotated[int | None, typer.Option(min=1, help="By default the newest.")] = None,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="PATH", help="Target file, or a folder to keep the file's name.")
+    ] = (Path()),
+    version: Annotated[int | None, typer.Option(min=1, help="Default: the newest version.")] = None,
     page: Annotated[
-        int | None, typer.Option(min=1, help="This page of a PDF or picture as a JPEG, in place of the file.")
+        int | None, typer.Option(min=1, help="Download this page of a PDF or image as a JPEG instead of the file.")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Download a document's file, or a page as a picture. The file appears only when complete."""
@@ -236,15 +234,13 @@ def reindex(document: Named, *, as_json: AsJson = False) -> None:
         found = document_of(document, client)
         done = client.catalog.reindex_document(found.document_id)
     command = f"carrel documents state {found.document_id}"
-    waits = f"{found.document_name} is being indexed: {command} says how far it is."
-    words = f"Indexed {found.document_name} again." if done.indexing is catalog.IndexingStatus.DONE else waits
+    waits = f"Re-indexing {found.document_name}. {command} shows the progress."
+    words = f"Re-indexed {found.document_name}." if done.indexing is catalog.IndexingStatus.DONE else waits
     say_done(screen, "reindexed", words, **to_json(done))
 
 
 @app.command()
-def rename(
-    document: Named, name: Annotated[str, typer.Argument(help="The new name.")], *, as_json: AsJson = False
-) -> None:
+def rename(document: Named, name: Annotated[str, typer.Argument(help="New name.")], *, as_json: AsJson = False) -> None:
     """Rename a document. Later uploads of its file keep the name."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
@@ -267,12 +263,12 @@ def trash(*, query: PartOfName = None, as_json: AsJson = False) -> None:
     """List the deleted documents that you may restore."""
     with connect(as_json=as_json) as (screen, client):
         listed = client.catalog.list_trashed_documents(document_name=query, page_size=1000)
-        show_list(screen, "documents", listed, TRASH, empty="Nothing is in the trash.")
+        show_list(screen, "documents", listed, TRASH, empty="The trash is empty.")
 
 
 @app.command()
 def restore(
-    trashed: Annotated[str, typer.Argument(metavar="ID", help="The id that carrel documents trash shows.")],
+    trashed: Annotated[str, typer.Argument(metavar="ID", help="Id from `carrel documents trash`.")],
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -280,7 +276,7 @@ def restore(
     with connect(as_json=as_json) as (screen, client):
         back = client.catalog.restore_document(trashed)
     lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ())]
-    without = f" without {list_text(lost)}, which were deleted or are not yours to change" if lost else ""
+    without = f" without {list_text(lost)}, which were deleted or which you cannot change" if lost else ""
     say_done(screen, "restored", f"Restored {back.document_name}{without}.", documentId=str(back.document_id))
 
 
@@ -291,7 +287,7 @@ def document_of(name: str, client: "carrel.Carrel") -> catalog.GetDocumentRespon
     if not (found := list(client.catalog.list_documents(document_external_ids=[name]))):
         named = client.catalog.list_documents(document_name=name, page_size=1000)
         found = [one for one in named if name in {one.document_name, one.file_name}]
-    one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")
+    one = require_one(found, kind="document", name=name, hint="find its id with carrel documents list --query")
     return client.catalog.get_document(one.document_id)
 
 

@@ -21,15 +21,13 @@ class ExitCode(IntEnum):
 
 MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.DONE: "done, or nothing to do",
-    ExitCode.PROBLEMS: "done, with problems (something is in quarantine, the files have problems, a deletion was "
-    "blocked), or the answer is no",
-    ExitCode.USAGE: "wrong usage: an argument or a setting that is missing, isn't valid, or names what isn't there; or "
-    "a source that can't be read",
-    ExitCode.REFUSED: "the service refuses the key, or the key may not do this",
-    ExitCode.AWAY: "the service is away, or an agent's model gave no reply",
-    ExitCode.BUSY: "another run has the source",
-    ExitCode.LEDGER: "the ledger can't be used",
-    ExitCode.FULL: "the service has no room",
+    ExitCode.PROBLEMS: "done with problems (items in quarantine, a blocked deletion, problems in files), or no",
+    ExitCode.USAGE: "wrong usage: a missing, invalid or unknown argument or setting, or a source that cannot be read",
+    ExitCode.REFUSED: "the service refuses the key, or the key does not allow this",
+    ExitCode.AWAY: "the service does not answer, or an agent's model gave no reply",
+    ExitCode.BUSY: "another run is loading the source",
+    ExitCode.LEDGER: "the ledger cannot be used",
+    ExitCode.FULL: "the service is out of space",
     ExitCode.UNEXPECTED: "an unexpected error",
     ExitCode.INTERRUPTED: "interrupted",
 }

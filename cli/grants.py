@@ -24,7 +24,7 @@ On = Annotated[
     str,
     typer.Argument(metavar="RESOURCE", help="A document's id, or a type and an id: AGENT:…, DOCUMENT_COLLECTION:…."),
 ]
-Everybody = Annotated[bool, typer.Option("--everybody", help="Everyone in the organization, who may read it.")]
+Everybody = Annotated[bool, typer.Option("--everybody", help="Everyone in the organization (read access).")]
 Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
 
 
@@ -50,7 +50,7 @@ def list_grants(resource: On, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         granted = _read_grants(resource_of(resource), client)
     if granted.everybody:
-        screen.line("Everyone in the organization may read it.", style="bold")
+        screen.line("Everyone in the organization can read it.", style="bold")
     everybody = granted.everybody
     empty = "Nobody else has a role on it." if everybody else "Only its owner has a role: carrel grants give …"
     show_list(screen, "grants", granted.roles.values(), GRANTS, empty=empty, organizationWide=everybody)
@@ -61,9 +61,9 @@ def give(
     resource: On,
     who: Who = None,
     *,
-    role: Annotated[common.GrantRole, typer.Option(case_sensitive=False, help="To read, or to edit as well.")] = (
-        common.GrantRole.VIEWER
-    ),
+    role: Annotated[
+        common.GrantRole, typer.Option(case_sensitive=False, help="Viewer to read, or editor to read and change.")
+    ] = (common.GrantRole.VIEWER),
     everybody: Everybody = False,
     plan_only: PlanOnly = False,
     as_json: AsJson = False,
@@ -74,18 +74,18 @@ def give(
     with client_of(screen) as client:
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
-        changes = ["Everyone in the organization may read it."] if everybody and not granted.everybody else []
+        changes = ["Everyone in the organization can read it."] if everybody and not granted.everybody else []
         for name, one in chosen.items():
             if (had := granted.roles.get(one)) is None:
                 known = client.permissions.explain_authorization(on, one).authorized
-                changes.append(f"{name} becomes {role}" + (", and may read it already." if known else "."))
+                changes.append(f"{name} becomes {role}" + (", and can already read it." if known else "."))
             elif had.role is not role:
                 changes.append(f"{name} becomes {role} instead of {had.role}.")
         if changes and not plan_only:
             now = _read_grants(on, client)  # a role may have changed since
             given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
             _set(on, given, now.everybody or everybody, now, client)
-    screen.lines(changes or ["Nothing changes."])
+    screen.lines(changes or ["No changes."])
     _end("given", changes, plan_only=plan_only, screen=screen)
 
 
@@ -107,18 +107,18 @@ def take(
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         gone = {str(granted.roles[one].principal.id) for one in chosen.values() if one in granted.roles}
-        changes = ["It is not open to everybody in the organization any more."] * (everybody and granted.everybody)
+        changes = ["It is no longer open to everyone in the organization."] * (everybody and granted.everybody)
         for name, one in chosen.items():
             if one not in granted.roles:
                 screen.say(f"{name} has no role on it.")
                 continue
             paths = client.permissions.explain_authorization(on, one).paths
             others = [words_of(path[1]) for path in paths if not _ends(path, gone, closing=everybody)]
-            still = f", and may read it all the same: {'; '.join(dict.fromkeys(others))}" if others else ""
-            changes.append(f"{name} is not {granted.roles[one].role} any more{still}.")
-        screen.lines(changes or ["Nothing changes."])
+            still = f", and can still read it: {'; '.join(dict.fromkeys(others))}" if others else ""
+            changes.append(f"{name} is no longer {granted.roles[one].role}{still}.")
+        screen.lines(changes or ["No changes."])
         if changes and not plan_only:
-            confirm(screen, "Take this away?", outcome="changed")
+            confirm(screen, "Revoke access?", outcome="changed")
             now = _read_grants(on, client)  # a role may have been given while the question stood
             kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}
             _set(on, kept, now.everybody and not everybody, now, client)
@@ -127,7 +127,7 @@ def take(
 
 def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> None:
     if not (who or everybody):
-        raise usage(screen, f"Say who. {WHO} Or say --everybody.")
+        raise usage(screen, f"Name a person or group. {WHO} Or give --everybody.")
 
 
 def _read_grants(on: common.ResourceReference, client: "carrel.Carrel") -> Granted:

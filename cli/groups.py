@@ -20,7 +20,7 @@ from cli.screen import Screen
 app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[
-    str, typer.Argument(metavar="GROUP", help="Its name, external id or id.", autocompletion=names_of_groups)
+    str, typer.Argument(metavar="GROUP", help="Name, external id or id of the group.", autocompletion=names_of_groups)
 ]
 Members = Annotated[list[str], typer.Argument(metavar="WHO", help=f"{WHO} Repeatable.")]
 
@@ -37,7 +37,7 @@ def list_groups(*, query: PartOfName = None, as_json: AsJson = False) -> None:
     """List groups."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.groups.list(query=query, page_size=1000)
-        empty = "There is no group yet: carrel groups create makes one." if query is None else "No group is called so."
+        empty = "No groups yet. Create a group with: carrel groups create" if query is None else "No groups match."
         show_list(screen, "groups", found, COLUMNS, empty=empty)
 
 
@@ -57,16 +57,16 @@ def show(group: Named, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.")],
     *,
-    external_id: Annotated[str | None, typer.Option(help="Its identifier in another directory.")] = None,
+    external_id: Annotated[str | None, typer.Option(help="Its id in another directory.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a group without members; an existing group is refused, and not changed."""
     with connect(as_json=as_json) as (screen, client):
         for one in client.admin.groups.list(page_size=1000):
             if one.name == name or (external_id is not None and one.external_id == external_id):
-                raise InvalidArgumentError(f"There is a group {one.name} already: {one.id}")
+                raise InvalidArgumentError(f"A group {one.name} already exists: {one.id}")
         [made] = client.admin.groups.upsert([{"name": name, "external_id": external_id}]).groups
     say_done(screen, "created", f"Created {name}: {made.id}", **to_json(made))
 
@@ -122,11 +122,11 @@ def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool
 def _show_losses(losses: AdminGroupsPreviewLossesResponse, *, screen: Screen) -> None:
     for one in losses.losses:
         count = sum(counted.count for counted in one.counts)
-        screen.line(f"{name_of(one.principal)} would not read {count:,} any more", style="yellow")
+        screen.line(f"{name_of(one.principal)} would lose access to {count:,}", style="yellow")
     if not losses.losses:
-        screen.line("Nobody would read less.")
+        screen.line("Nobody would lose access.")
     if not losses.complete:
-        screen.line(f"Only some of the {losses.person_count:,} people in it were looked at.", style="dim")
+        screen.line(f"Only some of the {losses.person_count:,} members were checked.", style="dim")
 
 
 def _end_plan(losses: AdminGroupsPreviewLossesResponse, *, screen: Screen) -> None:

@@ -11,11 +11,9 @@ from cli.outcome import connect
 
 app = typer.Typer(no_args_is_help=True)
 
-_Key = Annotated[str, typer.Argument(metavar="KEY", help="Its name or id.")]
+_Key = Annotated[str, typer.Argument(metavar="KEY", help="Name or id of the key.")]
 
-Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="When it stops, such as 2027-01-31T00:00:00Z.")
-]
+Expires = Annotated[str | None, typer.Option("--expires", metavar="TIME", help="Expiry, such as 2027-01-31T00:00:00Z.")]
 
 COLUMNS: Columns[ApiKey] = {
     "name": lambda one: one.name,
@@ -32,21 +30,21 @@ COLUMNS: Columns[ApiKey] = {
 @app.command("list")
 def list_keys(
     *,
-    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only the keys of this person.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only keys of this person.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List API keys, without values, including inactive keys."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.api_keys.list(owner_email=owner, page_size=1000)
-        show_list(screen, "apiKeys", found, COLUMNS, empty="There is no such key: carrel keys create makes one.")
+        show_list(screen, "apiKeys", found, COLUMNS, empty="No keys. Create a key with: carrel keys create")
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the key.")],
     *,
-    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Who it acts as; without it, you.")] = None,
-    acts_for_users: Annotated[bool, typer.Option("--acts-for-users", help="It may name a user to act for.")] = False,
+    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Owner. Default: you.")] = None,
+    acts_for_users: Annotated[bool, typer.Option("--acts-for-users", help="Allow requests for other users.")] = False,
     expires: Expires = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,7 +54,7 @@ def create(
         made = create(name, owner_email=owner, may_act_for_users=acts_for_users, expires_at=expires)
     say_done(screen, "created", made.api_key, **to_json(made))
     until = "until it is revoked" if made.expires_at is None else f"until {made.expires_at:%Y-%m-%d}"
-    screen.say(f"It acts as {made.owner_email} {until}, and is shown this once: keep it where secrets are kept.")
+    screen.say(f"The key acts as {made.owner_email} {until}. It is shown only once: store it as a secret.")
 
 
 def whoami(*, as_json: AsJson = False) -> None:
@@ -67,7 +65,7 @@ def whoami(*, as_json: AsJson = False) -> None:
         "Service": client.base_url,
         "Part of": found.organization_name,
         "Name": f"{found.credential_name} ({found.kind})",
-        "Scopes": "all that its owner may do" if found.scopes is None else found.scopes,
+        "Scopes": "everything that its owner can do" if found.scopes is None else found.scopes,
         "Admin": found.is_admin,
         "Expires": found.expires_at or "never",
     }
@@ -81,4 +79,4 @@ def revoke(key: _Key, *, yes: Yes = False, as_json: AsJson = False) -> None:
         one = working_one(key, client.admin.api_keys.list, kind="key")
         confirm(screen, f"Revoke {one.name}, which acts as {one.owner_email}?", outcome="revoked")
         revoked = client.admin.api_keys.revoke(one.api_key_id)
-    say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
+    say_done(screen, "revoked", f"Revoked {one.name}.", **to_json(revoked))

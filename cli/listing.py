@@ -45,14 +45,14 @@ def show_first(
     *,
     most: int,
     empty: str,
-    more: str = "There are older ones",
+    more: str = "There are older entries",
 ) -> None:
     """Print at most `most` rows, and `more` if rows are left: callers request a row more than printed."""
     found = list(islice(listed, most + 1))
     has_more = len(found) > most
     show_list(screen, key, found[:most], columns, empty=empty, hasMore=has_more)
     if has_more:
-        screen.say(f"{more}; --most shows more than {most}.")
+        screen.say(f"{more}. --most shows more than {most}.")
 
 
 def show_one(

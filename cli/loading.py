@@ -16,35 +16,30 @@ SOURCE = "A folder, file, quoted glob pattern, .csv or .jsonl manifest, or an ob
 
 Source = Annotated[str, typer.Argument(help=SOURCE, metavar="SOURCE")]
 Metadata = Annotated[list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Repeatable.")]
-Hidden = Annotated[bool, typer.Option("--hidden", help="Also take names that begin with a dot.")]
+Hidden = Annotated[bool, typer.Option("--hidden", help="Also load names that begin with a dot.")]
 Include = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", help="Take such files though their kind is left out by default; repeatable."),
+    typer.Option(metavar="PATTERN", help="Load these files although their type is skipped by default; repeatable."),
 ]
-Exclude = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Leave such files out; repeatable.")]
+Exclude = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Skip these files; repeatable.")]
 Names = Annotated[
-    Path | None, typer.Option("--names", metavar="FILE", help="Write the names behind all numbers to a CSV file.")
+    Path | None, typer.Option("--names", metavar="FILE", help="Write the names of all documents to a CSV file.")
 ]
-Direct = Annotated[bool, typer.Option("--direct", help="Without Prefect.")]
+Direct = Annotated[bool, typer.Option("--direct", help="Run without Prefect.")]
 
 _Collection = Annotated[str | None, typer.Option(help="Name or id of a collection to add the documents to.")]
-_Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
+_Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Gets access; repeatable.")]
 _Groups = Annotated[list[str] | None, typer.Option("--allow-group", metavar="GROUP", help="Name or id; repeatable.")]
-_Public = Annotated[bool, typer.Option("--internal-public", help="Everyone in the organization may read.")]
+_Public = Annotated[bool, typer.Option("--internal-public", help="Everyone in the organization can read.")]
 _Pictures = Annotated[
     bool | None,
-    typer.Option(
-        "--read-pictures/--leave-pictures", help="Read text in pictures within files by machine; unsaid, as it was."
-    ),
+    typer.Option("--read-pictures/--leave-pictures", help="Read text in images inside files. Default: as before."),
 ]
-_UploadAs = Annotated[str | None, typer.Option(metavar="EMAIL", help="The user to upload as.")]
-_Retry = Annotated[bool, typer.Option("--retry-refused", help="Send again what was refused and is the same.")]
-_Delete = Annotated[
-    bool, typer.Option("--delete-missing", help="Delete what was sent from here and the source no longer has.")
-]
+_UploadAs = Annotated[str | None, typer.Option(metavar="EMAIL", help="Upload as this user.")]
+_Retry = Annotated[bool, typer.Option("--retry-refused", help="Resend refused, unchanged documents.")]
+_Delete = Annotated[bool, typer.Option("--delete-missing", help="Delete documents that are gone from the source.")]
 _Limit = Annotated[
-    int,
-    typer.Option("--delete-limit", metavar="PERCENT", min=0, max=100, help="The most of it that one run may delete."),
+    int, typer.Option("--delete-limit", metavar="PERCENT", min=0, max=100, help="Deletion limit of a run (percent).")
 ]
 
 
@@ -92,7 +87,7 @@ def upload(
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
     delete_limit: _Limit = 20,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="End without waiting for the index.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the index.")] = False,
     direct: Direct = False,
     names: Names = None,
     yes: Yes = False,

@@ -58,12 +58,12 @@ def check_notebook(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Notebooks (.ipynb).")],
     *,
     credentials_only: Annotated[
-        bool, typer.Option("--credentials-only", help="Look for credentials alone, without asking the service.")
+        bool, typer.Option("--credentials-only", help="Check only for credentials, without asking the service.")
     ] = False,
     settings: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Settings whose passwords and keys are looked for, too; .env here, if there is one."
+            metavar="FILE", help="Settings whose passwords and keys are checked. Default: .env, if it exists."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -85,7 +85,7 @@ def check_notebook(
             try:
                 closed = _closed_documents(client, screen)
             except PermissionDeniedError as error:
-                message = "Only an admin's key may ask who may read what. --credentials-only does without."
+                message = "The check of documents needs an admin's key. Without it, use --credentials-only."
                 raise fail(screen, "refused", message, code=ExitCode.REFUSED) from error
         found += [one for name, notebook in notebooks.items() for one in _find_documents(name, notebook, closed)]
     _report(sorted(set(found)), len(notebooks), screen, looked_for_documents=not credentials_only)
@@ -99,7 +99,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     found = cast("dict[str, Any]", notebook if isinstance(notebook, dict) else {})
     if isinstance(found.get("cells"), list):
         return found
-    raise ValueError(f"{path} is no notebook that can be read (.ipynb, format 4).")
+    raise ValueError(f"{path} is not a readable notebook (.ipynb, format 4).")
 
 
 def _secret_values(settings: Path | None) -> Mapping[str, str]:
@@ -174,7 +174,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _closed_documents(client: "carrel.Carrel", screen: Screen) -> Mapping[str, str]:
     closed: dict[str, str] = {}
-    what = "reading who may read what"
+    what = "checking access"
     with screen.bar(what) as bar:
         resources = client.admin.access.list_resources
         open_to_all = {one.object_id for one in resources(organization_wide=True, page_size=1000)}
@@ -197,11 +197,11 @@ def _report(found: list[Finding], count: int, screen: Screen, *, looked_for_docu
     for (file, cell, part), group in groupby(found, lambda one: (one.file, one.cell, one.part)):
         place = f"{file}, cell {cell}, {part}" if cell else f"{file}, {part}"
         screen.line(f"{place}: {', '.join(one.what for one in group)}")
-    what = "credentials, nor documents that not everybody may read" if looked_for_documents else "credentials"
+    what = "credentials or documents with restricted access" if looked_for_documents else "credentials"
     files = f"{count:,} notebook{'' if count == 1 else 's'}"
     if not found:
-        screen.say(f"No {what} in {files}; pictures were not looked into.")
+        screen.say(f"No {what} in {files}. Images were not checked.")
         return
-    advice = "Clear these outputs before you share the notebook. A credential that was shared is to be revoked."
-    screen.say(f"{advice} Pictures were not looked into.")
+    advice = "Clear these outputs before you share the notebook. Revoke credentials that were shared."
+    screen.say(f"{advice} Images were not checked.")
     raise typer.Exit(code)

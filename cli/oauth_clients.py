@@ -13,24 +13,22 @@ from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
 
-_Client = Annotated[UUID, typer.Argument(metavar="CLIENT", help="Its id, as `carrel oauth-clients list` shows it.")]
-_Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="Such as claude.ai.")]
+_Client = Annotated[UUID, typer.Argument(metavar="CLIENT", help="Id from `carrel oauth-clients list`.")]
+_Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="For example claude.ai.")]
 
 CLIENTS: Columns[OAuthClient] = {
     "client": lambda one: one.client_id,
     "name": lambda one: one.name,
     "status": lambda one: one.status,
     "calls": lambda one: one.audience,
-    "may ask for": lambda one: one.scopes,
+    "scopes": lambda one: one.scopes,
     "described at": lambda one: one.document_url,
 }
 CONSENTS: Columns[OAuthConsent] = {
     "person": lambda one: one.email,
     "name": lambda one: one.application_name,
     "may": lambda one: one.scopes,
-    "narrowed to": lambda one: (
-        "" if one.collection_ids is None else one.collection_names or "collections that are gone"
-    ),
+    "limited to": lambda one: "" if one.collection_ids is None else one.collection_names or "deleted collections",
     "since": lambda one: one.granted_at,
     "last used": lambda one: one.last_used_at or "never",
     "client": lambda one: one.client_id,
@@ -42,20 +40,20 @@ def list_clients(*, as_json: AsJson = False) -> None:
     """List the clients: registered clients, and clients described by a document."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.oauth_clients.list(page_size=1000)
-        show_list(screen, "oauthClients", found, CLIENTS, empty="There is none: the page OAuth clients registers one.")
+        show_list(screen, "oauthClients", found, CLIENTS, empty="No applications. Add them on the page OAuth clients.")
 
 
 @app.command()
 def consents(
     *,
-    oauth_client: Annotated[UUID | None, typer.Option("--client", metavar="ID", help="Only to this client.")] = None,
-    email: Annotated[str | None, typer.Option("--person", metavar="EMAIL", help="Only of this person.")] = None,
+    oauth_client: Annotated[UUID | None, typer.Option("--client", metavar="ID", help="For this application.")] = None,
+    email: Annotated[str | None, typer.Option("--person", metavar="EMAIL", help="Of this person.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the consents of people to clients: since when, for which collections, and the last use."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.oauth_clients.list_consents(client_id=oauth_client, email=email, page_size=1000)
-        show_list(screen, "consents", found, CONSENTS, empty="Nobody has allowed anything.")
+        show_list(screen, "consents", found, CONSENTS, empty="No consents.")
 
 
 @app.command()
@@ -63,7 +61,7 @@ def withdraw(
     oauth_client: _Client,
     *,
     email: Annotated[
-        str | None, typer.Option("--person", metavar="EMAIL", help="Of this person alone; without it, of everybody.")
+        str | None, typer.Option("--person", metavar="EMAIL", help="Only for this person. Default: everyone.")
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -71,11 +69,11 @@ def withdraw(
     """Withdraw the consent of people to a client, from the next request on; they may consent again."""
     with connect(as_json=as_json, yes=yes, action="withdraw it") as (screen, client):
         found = list(client.admin.oauth_clients.list(ids=[oauth_client]))
-        hint = "carrel oauth-clients list shows all with their ids"
+        hint = "carrel oauth-clients list shows all with ids"
         one = require_one(found, kind="client", name=str(oauth_client), hint=hint)
-        confirm(screen, f"Withdraw what {email or 'everybody'} allowed {one.name}?", outcome="withdrawn")
+        confirm(screen, f"Withdraw the consents of {email or 'everyone'} for {one.name}?", outcome="withdrawn")
         count = client.admin.oauth_clients.withdraw_consents(oauth_client, email=email).withdrawn_count
-    words = f"{one.name} does nothing any more for {count:,} {'person' if count == 1 else 'people'}."
+    words = f"{one.name} can no longer act for {count:,} {('person' if count == 1 else 'people')}."
     say_done(screen, "withdrawn", words, withdrawnCount=count)
 
 
@@ -88,7 +86,7 @@ def hosts(*, as_json: AsJson = False) -> None:
         print_json(screen, "listed", clientDocumentHosts=allowed)
         return
     if not allowed:
-        screen.say("There is none: carrel oauth-clients allow-host allows one.")
+        screen.say("No hosts. Allow a host with: carrel oauth-clients allow-host")
     screen.lines(allowed)
 
 
@@ -104,12 +102,12 @@ def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
 def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove hosts, with the clients described there, and all consents and tokens."""
     gone = {host.strip().lower() for host in hosts}
-    with connect(as_json=as_json, yes=yes, action="take it away") as (screen, client):
+    with connect(as_json=as_json, yes=yes, action="remove the host") as (screen, client):
         organization = client.admin.organization
         before = organization.get().client_document_hosts
         if unknown := sorted(gone - set(before)):
-            raise usage(screen, f"Not allowed anyway: {', '.join(unknown)}. carrel oauth-clients hosts lists them.")
-        confirm(screen, f"Take away {', '.join(sorted(gone))}, with all clients described there?", outcome="taken away")
+            raise usage(screen, f"Not in the list: {', '.join(unknown)}. carrel oauth-clients hosts shows the list.")
+        confirm(screen, f"Remove {', '.join(sorted(gone))} and all clients described there?", outcome="taken away")
         allowed = organization.update(removed_client_document_hosts=gone)
     _say_allowed(screen, allowed.client_document_hosts)
 

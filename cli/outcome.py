@@ -33,7 +33,7 @@ def show_errors(screen: Screen) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt as exc:
-        message = str(exc) or "Interrupted. What was done stays; run it again for the rest."
+        message = str(exc) or "Interrupted. Completed work stays. Run the command again for the rest."
         raise fail(screen, "interrupted", message, code=ExitCode.INTERRUPTED) from exc
     except OSError as exc:
         what = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
@@ -41,7 +41,7 @@ def show_errors(screen: Screen) -> Generator[None]:
     except ModuleNotFoundError as exc:
         if exc.name not in FLOWS_PACKAGES:
             raise
-        message = f"This needs {exc.name}, which isn't installed: in Carrel's folder, pip install -e '.[cli,flows]'"
+        message = f"{exc.name} is not installed. In Carrel's folder, run: pip install -e '.[cli,flows]'"
         raise fail(screen, "usage", message, code=ExitCode.USAGE) from exc
     except ValidationError as exc:
         raise usage(screen, _invalid(exc)) from exc
@@ -68,7 +68,7 @@ def connect(
     """Yield a screen and a client. `yes`: None: no question; False ends the command unless a terminal can ask."""
     screen = Screen(as_json=as_json, agrees=bool(yes))
     if yes is False and not screen.can_ask:
-        raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")
+        raise usage(screen, f"There is no terminal for confirmation. Give --yes to {action}.")
     with client_of(screen) as client:
         yield screen, client
 
@@ -103,15 +103,15 @@ def _kind(error: carrel.CarrelError) -> tuple[str, ExitCode]:
 def _words(error: carrel.CarrelError) -> str:
     if isinstance(error, carrel.ConfigurationError):
         words = str(error).replace("give api_key=… or access_token=…, or set ", "set ")
-        return f"{words.replace('base_url', 'CARREL_BASE_URL')}. The service's address goes into CARREL_BASE_URL."
+        return f"{words.replace('base_url', 'CARREL_BASE_URL')}. Set CARREL_BASE_URL to the URL of the service."
     if isinstance(error, carrel.InvalidArgumentError):
         return _ARGUMENT.sub(lambda found: found[0].replace("_", " "), str(error))
     if isinstance(error, carrel.APIConnectionError):
-        return f"{error}. Is the service running, and is CARREL_BASE_URL its address?"
+        return f"{error}. Check that the service is running and that CARREL_BASE_URL is its URL."
     if isinstance(error, carrel.AuthenticationError):
-        return f"{error}. Is CARREL_API_KEY a working key of this service?"
+        return f"{error}. Check that CARREL_API_KEY is an active key of this service."
     if isinstance(error, carrel.PermissionDeniedError):
-        return f"{error}. CARREL_API_KEY must be the key of somebody who may do this."
+        return f"{error}. Set CARREL_API_KEY to the key of a person with the necessary rights."
     return str(error)
 
 

@@ -27,13 +27,13 @@ SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True)
 
-Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The address that they sign in with.")]
+Email = Annotated[str, typer.Argument(metavar="EMAIL", help="Email address for signing in.")]
 Grouped = Annotated[
-    str, typer.Argument(metavar="GROUP", help="A group's name, external id or id.", autocompletion=names_of_groups)
+    str, typer.Argument(metavar="GROUP", help="Name, external id or id of a group.", autocompletion=names_of_groups)
 ]
-Name = Annotated[str | None, typer.Option(help="What others see.")]
-Person = Annotated[str, typer.Argument(metavar="EMAIL", help="The person's address.")]
-Owner = Annotated[str, typer.Argument(metavar="EMAIL", help="Their address, or a service account's.")]
+Name = Annotated[str | None, typer.Option(help="Display name.")]
+Person = Annotated[str, typer.Argument(metavar="EMAIL", help="Email address of the person.")]
+Owner = Annotated[str, typer.Argument(metavar="EMAIL", help="Email address of a person or service account.")]
 
 
 @app.command()
@@ -56,10 +56,10 @@ def owns(email: Owner, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def offboard(
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address of the person who leaves.")],
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="Email address of the person who leaves.")],
     *,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="EMAIL", help="Who gets what they own: a person or a service account.")
+        str | None, typer.Option("--to", metavar="EMAIL", help="New owner: a person or a service account.")
     ] = None,
     plan_only: PlanOnly = False,
     yes: Yes = False,
@@ -77,7 +77,7 @@ def offboard(
         outcome, done = "planned", None
         if not plan_only:
             if plan.owned and new_owner is None:
-                raise usage(screen, f"{email} owns {_words(plan.owned)}: say with --to who gets that.")
+                raise usage(screen, f"{email} owns {_words(plan.owned)}. Give the new owner with --to.")
             if screen.confirm(f"Offboard {email}?"):
                 outcome, done = "offboarded", _offboard(client, plan, new_owner, screen=screen)
             else:
@@ -87,22 +87,22 @@ def offboard(
 
 def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> None:
     user = plan.user
-    state = "" if user.active else ", not active any more"
+    state = "" if user.active else ", not active"
     screen.line(f"{user.name} <{user.email}>{', an admin' if user.is_admin else ''}{state}", style="bold")
     for count, what in (
         (len(plan.api_keys), "API keys"),
-        (plan.browser_session_count, "browsers signed in"),
-        (plan.application_count, "applications allowed"),
-        (plan.application_token_count, "applications signed in"),
+        (plan.browser_session_count, "browser sessions"),
+        (plan.application_count, "connected applications"),
+        (plan.application_token_count, "application sessions"),
         (len(plan.groups), "groups"),
     ):
         screen.line(f"{what:<22}{count:>6,}", style="red" if count else "dim")
     _show_some([group.name for group in plan.groups], screen=screen)
     if plan.made_tokens:
-        screen.line("Tokens of service accounts that they made, and may have copied, keep working:", style="yellow")
+        screen.line("Tokens that they created for service accounts keep working:", style="yellow")
         _show_some([f"{one.name} (…{one.hint}, {one.token_id})" for one in plan.made_tokens], screen=screen)
-    to = "" if plan.new_owner is None else f", which {plan.new_owner.name} gets"
-    screen.line(f"They own {_words(plan.owned)}{to}.")
+    to = "" if plan.new_owner is None else f"; the new owner is {plan.new_owner.name}"
+    screen.line(f"Owns {_words(plan.owned)}{to}.")
     if plan.only_reader:
         screen.line(f"Nobody else can read {_words(plan.only_reader)} today.", style="yellow")
 
@@ -122,7 +122,7 @@ def _offboard(
         while True:
             answers.append(answer := client.admin.users.offboard(plan.user.email, new_owner=new_owner))
             moved += _total(answer.transferred)
-            bar(f"handing over {moved:,}", done=moved, total=max(total, moved))
+            bar(f"transferring {moved:,}", done=moved, total=max(total, moved))
             if not answer.remaining or not answer.transferred:
                 return answers
 
@@ -144,9 +144,9 @@ def _end(
             done = {"ended": answers[0].ended.model_dump(mode="json"), "transferredCount": moved, "remaining": left}
         print_json(screen, outcome, code=code, plan=plan.model_dump(mode="json"), done=done)
     elif answers:
-        screen.say(f"Done: all access of {plan.user.email} has ended; {moved:,} handed over.")
+        screen.say(f"Done: all access of {plan.user.email} has ended; {moved:,} transferred.")
         if remaining:
-            screen.say(f"They still own {_words(remaining)}: run it again.")
+            screen.say(f"{_words(remaining)} remain. Run the command again.")
     else:
         screen.say("Nothing was changed: this was the plan." if outcome == "planned" else "Nothing was changed.")
     return typer.Exit(code)
@@ -179,10 +179,10 @@ def _kind(resource_type: ResourceType) -> str:
 def list_people(
     *,
     query: Annotated[str | None, typer.Option(help="Part of the name or address.")] = None,
-    active: Annotated[bool | None, typer.Option("--active/--inactive", help="Only who is, or isn't, active.")] = None,
+    active: Annotated[bool | None, typer.Option("--active/--inactive", help="Only active or inactive people.")] = None,
     admins: Annotated[bool, typer.Option("--admins", help="Only admins.")] = False,
-    never_signed_in: Annotated[bool, typer.Option("--never-signed-in", help="Only who never has signed in.")] = False,
-    in_no_group: Annotated[bool, typer.Option("--in-no-group", help="Only who is in no group.")] = False,
+    never_signed_in: Annotated[bool, typer.Option("--never-signed-in", help="Only people without a sign-in.")] = False,
+    in_no_group: Annotated[bool, typer.Option("--in-no-group", help="Only people without a group.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List people: all, or only the matches of all options."""
@@ -195,7 +195,7 @@ def list_people(
             in_group=False if in_no_group else None,
             page_size=1000,
         )
-        show_list(screen, "people", found, PEOPLE, empty="Nobody is like this: carrel people add adds somebody.")
+        show_list(screen, "people", found, PEOPLE, empty="No people match. Add a person with: carrel people add")
 
 
 @app.command()
@@ -236,10 +236,10 @@ def add(
     """Add a person; an existing person is refused, and not changed."""
     with connect(as_json=as_json) as (screen, client):
         if _find(email, client):
-            raise InvalidArgumentError(f"{email} is there already; carrel people change changes them")
+            raise InvalidArgumentError(f"{email} already exists; carrel people change changes them")
         fields = {"email": email, "is_admin": admin} | ({"name": name} if name is not None else {})
         [made] = client.admin.users.upsert([fields]).users
-    words = f"Added {made.name} <{made.email}>. carrel people invite {made.email} lets them set a password."
+    words = f"Added {made.name} <{made.email}>. Create a link to set a password with: carrel people invite {made.email}"
     say_done(screen, "added", words, **to_json(made))
 
 
@@ -248,8 +248,8 @@ def change(
     email: Email,
     *,
     name: Name = None,
-    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Make them an admin, or not.")] = None,
-    active: Annotated[bool | None, typer.Option("--active/--inactive", help="Whether they can sign in.")] = None,
+    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Grant or remove admin rights.")] = None,
+    active: Annotated[bool | None, typer.Option("--active/--inactive", help="Allow or prevent sign-in.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a person; omitted options stay unchanged."""
@@ -257,7 +257,7 @@ def change(
     changes = {field: value for field, value in given.items() if value is not None}
     with connect(as_json=as_json) as (screen, client):
         if not changes:
-            raise InvalidArgumentError("say what to change: --name, --admin, --no-admin, --active or --inactive")
+            raise InvalidArgumentError("give --name, --admin, --no-admin, --active or --inactive")
         person = person_of(email, client)
         [changed] = client.admin.users.upsert([{"email": person.email, "version": person.version, **changes}]).users
     say_done(screen, "changed", f"Changed {changed.name} <{changed.email}>.", **to_json(changed))
@@ -269,7 +269,7 @@ def invite(email: Email, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         made = client.admin.users.invite(email)
     say_done(screen, "invited", made.url, **to_json(made))
-    screen.say(f"Send it to {email} as you would send a password. It works once, until {made.expires_at:%Y-%m-%d}.")
+    screen.say(f"Send this link securely to {email}. It works once, until {made.expires_at:%Y-%m-%d}.")
 
 
 @app.command()
@@ -296,7 +296,7 @@ def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) ->
 
 def person_of(email: str, client: "carrel.Carrel") -> ListedUser:
     """Return the person with an address; raises InvalidArgumentError when no account has it."""
-    return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all")
+    return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all people")
 
 
 def _find(email: str, client: "carrel.Carrel") -> list[ListedUser]:
@@ -343,7 +343,7 @@ def sessions(email: Person, *, as_json: AsJson = False) -> None:
     """Show the browsers with a session of a person, and the applications acting for the person."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.sessions.list(email, page_size=1000)
-        show_list(screen, "sessions", found, SESSIONS, empty=f"{email} is signed in nowhere.")
+        show_list(screen, "sessions", found, SESSIONS, empty=f"{email} has no active sessions.")
 
 
 @app.command("end-sessions")
@@ -351,7 +351,7 @@ def end_sessions(
     email: Person,
     *,
     session: Annotated[
-        list[str] | None, typer.Option("--session", metavar="ID", help="Only this one, as listed; repeatable.")
+        list[str] | None, typer.Option("--session", metavar="ID", help="Only this session, as listed; repeatable.")
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -365,16 +365,16 @@ def end_sessions(
 
 _EITHER = "an authenticator app or a passkey"
 _WORDS = {
-    SecondFactorPolicy.NOBODY: "Nobody has to have a second factor.",
-    SecondFactorPolicy.ADMINS: f"Admins who sign in with a password have to have a second factor: {_EITHER}.",
-    SecondFactorPolicy.EVERYBODY: f"Everybody who signs in with a password has to have a second factor: {_EITHER}.",
+    SecondFactorPolicy.NOBODY: "Nobody needs a second factor.",
+    SecondFactorPolicy.ADMINS: f"Admins who sign in with a password need a second factor: {_EITHER}.",
+    SecondFactorPolicy.EVERYBODY: f"Everyone who signs in with a password needs a second factor: {_EITHER}.",
 }
 
 
 @app.command("second-factor")
 def second_factor(
     of: Annotated[
-        SecondFactorPolicy | None, typer.Argument(help="Who must have one from now on; nothing is changed without.")
+        SecondFactorPolicy | None, typer.Argument(help="Who needs a second factor. Default: no change.")
     ] = None,
     *,
     as_json: AsJson = False,
@@ -389,8 +389,8 @@ def second_factor(
 @app.command("reset-second-factor")
 def reset_second_factor(email: Person, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove the second factors and recovery codes after a loss."""
-    with connect(as_json=as_json, yes=yes, action="take the second factors away") as (screen, client):
-        question = f"{email} signs in with the password alone then. Take their second factors away?"
+    with connect(as_json=as_json, yes=yes, action="reset the second factors") as (screen, client):
+        question = f"{email} can then sign in with only a password. Reset their second factors?"
         confirm(screen, question, outcome="reset")
         reset = client.admin.users.reset_second_factor(email)
-    say_done(screen, "reset", f"{email} has no second factor any more.", **to_json(reset))
+    say_done(screen, "reset", f"{email} has no second factor now.", **to_json(reset))

@@ -15,33 +15,30 @@ from cli.screen import Screen
 app = typer.Typer(no_args_is_help=True)
 
 SECRET_VARIABLE = "CARREL_PROVIDER_SECRET"  # noqa: S105 - the name of a variable
-_Provider = Annotated[UUID, typer.Argument(metavar="PROVIDER", help="Its id, as `carrel providers list` shows it.")]
+_Provider = Annotated[UUID, typer.Argument(metavar="PROVIDER", help="Id from `carrel providers list`.")]
 _Secret = Annotated[
     str | None,
-    typer.Option(
-        "--secret", envvar=SECRET_VARIABLE, metavar="SECRET", help="The client secret; better by the variable."
-    ),
+    typer.Option("--secret", envvar=SECRET_VARIABLE, metavar="SECRET", help="Client secret. Prefer the variable."),
 ]
 _Domains = Annotated[
-    list[str] | None,
-    typer.Option("--domain", metavar="DOMAIN", help="Domain of addresses that it decides about; repeatable."),
+    list[str] | None, typer.Option("--domain", metavar="DOMAIN", help="Email domain of the provider; repeatable.")
 ]
 _Trust = Annotated[
     bool | None,
     typer.Option(
         "--trust-addresses/--no-trust-addresses",
-        help="Count its addresses as verified though its tokens don't say so (Microsoft Entra ID).",
+        help="Trust email addresses that are not marked as verified (Microsoft Entra ID).",
     ),
 ]
 _Groups = Annotated[
     GroupsClaim | None,
-    typer.Option("--groups", case_sensitive=False, help="The claim with external ids of somebody's groups."),
+    typer.Option("--groups", case_sensitive=False, help="The claim with the external ids of a person's groups."),
 ]
 _Accounts = Annotated[
-    bool | None, typer.Option("--create-accounts/--no-create-accounts", help="Make accounts at the first sign-in.")
+    bool | None, typer.Option("--create-accounts/--no-create-accounts", help="Create accounts at the first sign-in.")
 ]
 _SignOut = Annotated[
-    bool | None, typer.Option("--sign-out-there/--sign-out-here", help="Sign people out at the provider, too.")
+    bool | None, typer.Option("--sign-out-there/--sign-out-here", help="Also sign people out at the provider.")
 ]
 
 PROVIDERS: Columns[SignInProvider] = {
@@ -52,7 +49,7 @@ PROVIDERS: Columns[SignInProvider] = {
     "not confirmed": lambda one: one.unconfirmed_domains,
     "trusts addresses": lambda one: one.trust_addresses,
     "groups": lambda one: one.groups_claim,
-    "makes accounts": lambda one: one.create_accounts,
+    "creates accounts": lambda one: one.create_accounts,
 }
 
 
@@ -61,16 +58,16 @@ def list_providers(*, as_json: AsJson = False) -> None:
     """List the OpenID Connect providers."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.sign_in_providers.list(page_size=1000)
-        empty = "People sign in with a password here: carrel providers add adds a provider."
+        empty = "People sign in with a password. Add a provider with: carrel providers add"
         show_list(screen, "signInProviders", found, PROVIDERS, empty=empty)
 
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name on the button of the sign-in page.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Button label on the sign-in page.")],
     *,
-    issuer: Annotated[str, typer.Option("--issuer", metavar="URL", help="The issuer, as its metadata names it.")],
-    client_id: Annotated[str, typer.Option("--client-id", metavar="ID", help="The id that it knows this service by.")],
+    issuer: Annotated[str, typer.Option("--issuer", metavar="URL", help="Issuer, as in its metadata.")],
+    client_id: Annotated[str, typer.Option("--client-id", metavar="ID", help="Client id at the provider.")],
     secret: _Secret = None,
     domain: _Domains = None,
     trust_addresses: _Trust = False,
@@ -82,9 +79,9 @@ def add(
     """Add a provider; the addresses to register there are printed."""
     screen = Screen(as_json=as_json)
     if not secret:
-        raise usage(screen, f"Give the client secret by the variable {SECRET_VARIABLE}, or by --secret.")
+        raise usage(screen, f"Give the client secret in the variable {SECRET_VARIABLE}, or with --secret.")
     if not domain:
-        raise usage(screen, "Say by --domain which addresses the provider decides about.")
+        raise usage(screen, "Give the provider's email domains with --domain.")
     with client_of(screen) as client:
         made = client.admin.sign_in_providers.create(
             name,
@@ -98,17 +95,17 @@ def add(
             sign_out_there=bool(sign_out_there),
         )
     say_done(screen, "created", f"Added provider {made.provider_id}.", **to_json(made))
-    screen.line(f"Register there, for signing in: {made.redirect_uri}")
-    screen.line(f"For coming back after signing out: {made.logout_redirect_uri}")
-    screen.line(f"For its back-channel logout: {made.backchannel_logout_uri}")
+    screen.line(f"Redirect URL to register: {made.redirect_uri}")
+    screen.line(f"Post-logout URL to register: {made.logout_redirect_uri}")
+    screen.line(f"Back-channel logout URL to register: {made.backchannel_logout_uri}")
 
 
 @app.command()
 def change(
     provider: _Provider,
     *,
-    name: Annotated[str | None, typer.Option("--name", help="The name on the button of the sign-in page.")] = None,
-    client_id: Annotated[str | None, typer.Option("--client-id", metavar="ID", help="Another client id.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Button label on the sign-in page.")] = None,
+    client_id: Annotated[str | None, typer.Option("--client-id", metavar="ID", help="New client id.")] = None,
     secret: _Secret = None,
     domain: _Domains = None,
     trust_addresses: _Trust = None,
@@ -139,7 +136,7 @@ def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         problems = client.admin.sign_in_providers.test(provider).problems
     code = ExitCode.PROBLEMS if problems else ExitCode.DONE
-    first, *others = problems or ["Nothing is wrong, as far as can be told."]
+    first, *others = problems or ["No problems found. Sign in to test the rest."]
     say_done(screen, "tested", first, code=code, problems=problems)
     screen.lines(others)
     raise typer.Exit(code)
@@ -151,4 +148,4 @@ def delete(provider: _Provider, *, yes: Yes = False, as_json: AsJson = False) ->
     with connect(as_json=as_json, yes=yes) as (screen, client):
         confirm(screen, f"Delete provider {provider}?")
         client.admin.sign_in_providers.delete(provider)
-    say_done(screen, "deleted", f"Provider {provider} is deleted.", providerId=str(provider))
+    say_done(screen, "deleted", f"Deleted provider {provider}.", providerId=str(provider))

@@ -12,7 +12,7 @@ from cli.outcome import connect
 
 app = typer.Typer(no_args_is_help=True)
 
-_Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")]
+_Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Name or id of the token.")]
 
 COLUMNS: Columns[ScimToken] = {
     "name": lambda one: one.name,
@@ -29,12 +29,12 @@ def list_tokens(*, as_json: AsJson = False) -> None:
     """List the tokens of identity providers, without values, including inactive tokens."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.scim_tokens.list(page_size=1000)
-        show_list(screen, "tokens", found, COLUMNS, empty="There is none: carrel provisioning create makes one.")
+        show_list(screen, "tokens", found, COLUMNS, empty="No tokens. Create a token with: carrel provisioning create")
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, such as Entra.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the provider, such as Entra.")],
     *,
     expires: Expires = None,
     as_json: AsJson = False,
@@ -43,7 +43,7 @@ def create(
     with connect(as_json=as_json) as (screen, client):
         made = client.admin.scim_tokens.create(name, expires_at=expires)
     say_done(screen, "created", made.token, **to_json(made))
-    screen.say(f"Give it to the provider, with the address {made.base_url}. It is shown this once.")
+    screen.say(f"Enter it in the provider, with the URL {made.base_url}. It is shown only once.")
 
 
 @app.command()
@@ -53,4 +53,4 @@ def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
         one = working_one(token, client.admin.scim_tokens.list, kind="token", command="provisioning")
         confirm(screen, f"Revoke {one.name}?", outcome="revoked")
         revoked = client.admin.scim_tokens.revoke(one.token_id)
-    say_done(screen, "revoked", f"Revoked {one.name}: no request with it is taken any more.", **to_json(revoked))
+    say_done(screen, "revoked", f"Revoked {one.name}.", **to_json(revoked))

@@ -11,16 +11,16 @@ from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
 
-_LOADED = "What it was loaded from, as `carrel upload` was given it, or the ledger's name that `list` shows"
-_NAMES = "Documents' external ids, or the places of what has none."
-_SOURCE = f"{_LOADED}; a source's id, of several."
+_LOADED = "The source, as given to `carrel upload`, or the ledger's name from `list`"
+_NAMES = "External ids of documents, or places of items without an id."
+_SOURCE = f"{_LOADED}. If several match, the source's id."
 
 
 @app.command("list")
 def list_items(
-    source: Annotated[str | None, typer.Argument(help=f"{_SOURCE} Without it, all sources.")] = None,
+    source: Annotated[str | None, typer.Argument(help=f"{_SOURCE} Default: all sources.")] = None,
     *,
-    ignored: Annotated[bool, typer.Option("--ignored", help="Also what is ignored.")] = False,
+    ignored: Annotated[bool, typer.Option("--ignored", help="Also show ignored items.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the quarantine, with reasons: your own sources; for admins, all sources.
@@ -36,7 +36,7 @@ def list_items(
 @app.command()
 def retry(
     source: Annotated[str, typer.Argument(help=f"{_LOADED}.")],
-    names: Annotated[list[str] | None, typer.Argument(help=f"{_NAMES} Without any, all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=f"{_NAMES} Default: all.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +55,7 @@ def ignore(
     source: Annotated[str, typer.Argument(help=_SOURCE)],
     names: Annotated[list[str], typer.Argument(help=_NAMES)],
     *,
-    undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore the items.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ignore quarantined items of a source until a change; the next run skips them.

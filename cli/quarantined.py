@@ -43,8 +43,8 @@ async def show_quarantine(source: str | None, *, with_ignored: bool, screen: Scr
     elif number:
         screen.say(f"{number:,} in quarantine.")
     else:
-        never = "Nothing is in quarantine, and never was: no run reported any."
-        screen.say("Nothing is in quarantine." if sources else "Nothing else is listed." if unreported else never)
+        never = "The quarantine is empty: no run has reported any items."
+        screen.say("The quarantine is empty." if sources else "No other items." if unreported else never)
 
 
 async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, screen: Screen) -> bool:
@@ -52,11 +52,11 @@ async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, 
     unreported = await asyncio.to_thread(find_unreported, settings, reported=reported)
     for known in unreported:
         screen.say(
-            f"{known.source} is being loaded for the first time. What could not be loaded is listed when that run has"
-            " ended; if it was interrupted, run it again."
+            f"{known.source} is loading for the first time. Items that fail are listed at the end of the run. "
+            "If the run was interrupted, run it again."
             if known.is_unfinished
-            else f"What is in quarantine of {known.source} was never reported, and is not listed: "
-            f"`carrel quarantine retry {known.ledger}` does both."
+            else f"The quarantine of {known.source} was never reported. `carrel quarantine retry {known.ledger}` "
+            "retries and reports it."
         )
     return bool(unreported)
 
@@ -71,7 +71,7 @@ async def change_ignored(source: str, names: Sequence[str], *, undo: bool, scree
         outcome = "counted" if undo else "ignored"
         screen.json({"outcome": outcome, "exitCode": code, "number": done, "unknown": unknown})
         return code
-    screen.line(f"{done:,} {'count again' if undo else 'ignored until they change'}.")
+    screen.line(f"{done:,} {'restored' if undo else 'ignored until they change'}.")
     for name in unknown:
         screen.line(f"! {name}  is not in the quarantine of {source}", style="red")
     return code

@@ -17,21 +17,19 @@ def reindex(
         str,
         typer.Argument(
             metavar="COLLECTION",
-            help=f"Its name or id; {CATALOG} (with --model) is the catalog.",
+            help=f"Name or id of the collection; {CATALOG} (with --model) for the catalog.",
             autocompletion=names_of_collections,
         ),
     ],
     *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every document, not only those whose contents have changed since.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every document, not only changed documents.")] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="Rebuild the index with this embedding model; the old one is searched until it is complete."),
+        typer.Option(help="Rebuild the index with this embedding model. Searches use the old index until then."),
     ] = None,
-    force: Annotated[bool, typer.Option(help="With --model: swap the new index in without what fails.")] = False,
+    force: Annotated[bool, typer.Option(help="With --model: finish without documents that fail.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the rebuild with another model.")] = False,
-    wait: Annotated[bool, typer.Option(help="End only when it is done.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until re-indexing is done.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Index the documents of a collection again: only stale documents, --all, or with another --model."""
@@ -43,5 +41,5 @@ def reindex(
             raise typer.Exit(cancel_rebuild(collection, screen=screen))
         options = ReindexOptions(everything=everything, model=model, force=force, wait_for_end=wait)
         if model is None and collection == CATALOG:
-            raise usage(screen, "The catalog is never stale. Its index is rebuilt with --model.")
+            raise usage(screen, "The catalog is never stale. Give --model to rebuild its index.")
         raise typer.Exit(asyncio.run(run_reindex(collection, options, screen=screen)))

@@ -83,13 +83,13 @@ def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -
     if held:
         screen.say(outcome.plan.held_back)
     doomed = [row["path"] for row in named if row["what"] == TO_DELETE]
-    question = f"Delete {count_text(number, 'document')} that the source no longer has?"
+    question = f"Delete {count_text(number, 'document')} that are gone from the source?"
     if not screen.can_ask:
         first = ", ".join(doomed[:_SHOWN]) + (" …" if number > _SHOWN else "")
-        raise usage(screen, f"{question} {first}. There is no terminal to ask on: say --yes to delete them.")
+        raise usage(screen, f"{question} {first}. There is no terminal for confirmation. Give --yes to delete them.")
     screen.say("\n".join(f"- {name}" for name in doomed))
     if number > len(doomed):
-        screen.say(f"and {number - len(doomed):,} more; carrel plan --names FILE names all of them")
+        screen.say(f"and {number - len(doomed):,} more; carrel plan --names FILE lists all of them")
     confirm(screen, question, outcome="sent or deleted")
     return mark
 
@@ -160,14 +160,14 @@ def _hint(ledger: Ledger) -> str:
     if not unknown or unknown != summary.documents:
         return ""
     return (
-        "Nothing of this source is in the catalog that this key may read. External ids are paths below SOURCE: name the"
-        " folder that was uploaded, a manifest with the column externalId, or choose with catalog://GLOB."
+        "This key can read no document of this source. External ids are paths below SOURCE: give the folder "
+        "that was uploaded, a manifest with the column externalId, or catalog://GLOB."
     )
 
 
 def run_retry(source: str, names: Sequence[str], *, screen: Screen) -> ExitCode:
     """Send a source's quarantined documents again, all or by name."""
-    with screen.bar("sending what is in quarantine again"):
+    with screen.bar("retrying items in quarantine"):
         outcome = asyncio.run(retry(source, names=names, settings=FlowSettings()))
     with Ledger(outcome.ledger) as ledger:
         return _end(ledger, screen=screen)
@@ -194,7 +194,7 @@ async def _as_flow(flow: Callable[[], Awaitable[object]]) -> None:
 
     async with get_client() as client:
         if (error := await client.api_healthcheck()) is not None:
-            msg = f"Prefect does not answer at {client.api_url}. Start it (`python -m flows.server`), or say --direct."
+            msg = f"Prefect does not answer at {client.api_url}. Start it (`python -m flows.server`), or use --direct."
             raise ServiceDownError(msg) from error
     found = await flow()
     if isinstance(found, dict) and SKIPPED in found:
@@ -247,7 +247,7 @@ def _print_run(
 def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: Names, *, screen: Screen) -> None:
     screen.line(plan.text())
     if plan.unread:
-        screen.line(f"{plan.unread_text()}; --exclude leaves them out.")
+        screen.line(f"{plan.unread_text()}. --exclude skips them.")
     screen.lines(scanned.left_out(), style="dim")
     words = {TO_DELETE: "Would be deleted, with a higher limit" if plan.held_back else "Would be deleted"}
     _show_names(named, words, screen=screen)
@@ -262,28 +262,28 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     screen.line(summary.text())
     if coming := summary.coming_text():
         screen.line(
-            f"The service continues by itself: {coming}. Run again, the run waits for it and sends nothing twice."
+            f"The service continues in the background: {coming}. A new run waits for it and sends nothing twice."
         )
     screen.lines(notes.scanned.left_out(), style="dim")
     if summary.partly_read:
         _show_partly_read(summary.partly_read, ledger, screen=screen)
     if summary.contained_left_out:
-        screen.line("carrel documents left-out DOCUMENT names those of an archive or mail.", style="dim")
+        screen.line("carrel documents left-out DOCUMENT lists the skipped files of an archive or email.", style="dim")
     rows = name_documents(ledger, limit=SHOWN)
     _show_names((row for row in rows if row["what"] not in {CREATED, UPDATED}), {}, screen=screen)
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
-        screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
+        screen.line(f"All items, one JSON object per line: {quarantine_file(ledger)}")
     screen.lines(notes.remarks)
     screen.line(f"Ledger: {ledger.address}", style="dim")
 
 
 def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
-    screen.line("Read only in part; carrel documents show DOCUMENT says what was not read:", style="bold")
+    screen.line("Read only in part. carrel documents show DOCUMENT shows the missing parts:", style="bold")
     for name in (first := ledger.partly_read(limit=_SHOWN)):
         screen.line(f"- {name}")
     if number > len(first):
-        screen.line(f"and {number - len(first):,} more; --json names all of them")
+        screen.line(f"and {number - len(first):,} more; --json lists all of them")
 
 
 def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> None:
@@ -295,9 +295,9 @@ def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> Non
         for name in named:
             screen.line(f"- {name}")
         if len(named) == SHOWN:
-            screen.line("and perhaps more; --names FILE writes all of them")
+            screen.line("and possibly more; --names FILE writes all of them")
         if what == GONE:
-            screen.line("--delete-missing deletes what is gone from the source.", style="dim")
+            screen.line("--delete-missing deletes documents that are gone from the source.", style="dim")
 
 
 def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
@@ -381,8 +381,8 @@ def interruption(ledger: Ledger) -> str:
     if summary.waiting or not summary.indexing:
         return ""
     return (
-        f"Interrupted. All {summary.to_send:,} documents are sent and stored, and the service continues by itself:"
-        f" {summary.coming_text()}. Run it again to see whether they can be searched; it sends nothing twice."
+        f"Interrupted. All {summary.to_send:,} documents were sent, and the service continues: "
+        f"{summary.coming_text()}. Run the command again to check; it sends nothing twice."
     )
 
 
@@ -403,20 +403,20 @@ def follow_sync(name: str, *, launching: bool, watching: bool, screen: Screen) -
     code = ExitCode.PROBLEMS if watching and outcome.has_problems else ExitCode.DONE
     kind = "launched" if going_on else "problems" if outcome.has_problems else "completed"
     if going_on and not screen.as_json:
-        launched = "Launched" if outcome.launched else "A run is in progress already of"
-        screen.line(f"{launched} {outcome.sync.config.sync_name}; `carrel sync watch` follows it.")
+        launched = "Launched" if outcome.launched else "A run is already in progress for"
+        screen.line(f"{launched} {outcome.sync.config.sync_name}. Follow it with: carrel sync watch")
         return code
     return _show_outcome(outcome, kind, code=code, named_by="place", screen=screen)
 
 
 def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
     if now.status is DocstoreSyncStatus.PENDING:
-        bar("waiting for the run to begin", done=0, total=None)
+        bar("waiting for the run to start", done=0, total=None)
         return
     counts = now.counts
     brought = counts.created + counts.updated
-    failed = f", {counts.failed:,} could not be taken" if counts.failed else ""
-    bar(f"{counts.read:,} read, {brought:,} brought, {counts.deleted:,} removed{failed}", done=0, total=None)
+    failed = f", {counts.failed:,} failed" if counts.failed else ""
+    bar(f"{counts.read:,} read, {brought:,} loaded, {counts.deleted:,} removed{failed}", done=0, total=None)
 
 
 async def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
@@ -429,7 +429,7 @@ async def run_reindex(collection: str, options: ReindexOptions, *, screen: Scree
             bar(f"indexed {done:,} of {now.wanted:,}", done=done, total=now.wanted or None)
 
         async def tell_rebuild(now: IndexRebuild) -> None:
-            failed = f", {now.failed_count:,} fail" if now.failed_count else ""
+            failed = f", {now.failed_count:,} failed" if now.failed_count else ""
             done, total = now.indexed_count or 0, now.document_count
             bar(f"{done:,} of {total or 0:,} in the new index{failed}", done=done, total=total or None)
 

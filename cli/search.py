@@ -30,32 +30,32 @@ _FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, typer.Argument(help="Search query.")],
     *,
-    collection: Annotated[str | None, typer.Option(help="Name or id of a collection; without it, the catalog.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Documents at most (of a collection: passages).")] = 10,
-    mode: Annotated[SearchMode, typer.Option(case_sensitive=False, help="By keywords, meaning, or both.")] = (
+    collection: Annotated[str | None, typer.Option(help="Name or id of a collection. Default: the catalog.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Most results (in a collection: passages).")] = 10,
+    mode: Annotated[SearchMode, typer.Option(case_sensitive=False, help="Keywords, meaning or both.")] = (
         SearchMode.HYBRID
     ),
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="CONDITION", help="On metadata, quoted: 'year >= 2024'; <, >, <=, >=, ==, !=, contains."),
+        typer.Option(metavar="CONDITION", help="Filter, quoted: 'year >= 2024'; <, >, <=, >=, ==, !=, contains."),
     ] = None,
     smart_filters: Annotated[
-        bool, typer.Option("--smart-filters", help="Draw conditions from the query; of a collection only.")
+        bool, typer.Option("--smart-filters", help="Read filters from the query; collections only.")
     ] = False,
     extract_questions: Annotated[
-        bool, typer.Option("--extract-questions", help="Search for the questions of a message; of a collection only.")
+        bool, typer.Option("--extract-questions", help="Search for the questions in a message; collections only.")
     ] = False,
-    rerank: Annotated[bool, typer.Option("--rerank", help="Have a model reorder the best 50.")] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Rerank the best 50 results with a model.")] = False,
     as_typed: Annotated[
-        bool, typer.Option("--as-typed", help="Take signs in the query as text, and keep its spelling.")
+        bool, typer.Option("--as-typed", help="Treat signs in the query as text, and keep its spelling.")
     ] = False,
     order: Annotated[
-        ResultOrder | None, typer.Option(case_sensitive=False, help="Relevance, or last change; of the catalog only.")
+        ResultOrder | None, typer.Option(case_sensitive=False, help="Sort by relevance or last change; catalog only.")
     ] = None,
-    group: Annotated[bool, typer.Option("--group", help="Show similar documents once; of the catalog only.")] = False,
-    user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user finds.")] = None,
+    group: Annotated[bool, typer.Option("--group", help="Show similar documents once; catalog only.")] = False,
+    user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search, and show the hits, best first. No hits is not an error."""
@@ -63,7 +63,7 @@ def search(
         filters = [_filter(text) for text in where or ()]
         if collection is None:
             if smart_filters or extract_questions:
-                msg = "--smart-filters and --extract-questions are for a --collection, whose fields have types"
+                msg = "--smart-filters and --extract-questions need --collection"
                 raise InvalidArgumentError(msg)
             found = client.search.search_document_catalog(
                 query,
@@ -77,7 +77,7 @@ def search(
                 user_email=user,
             )
         elif order or group:
-            raise InvalidArgumentError("--order and --group are for the catalog; leave --collection out")
+            raise InvalidArgumentError("--order and --group work only without --collection")
         else:
             found = client.search.search_document_collection(
                 query,
@@ -96,7 +96,7 @@ def search(
         return
     _show_applied(found.applied, screen=screen, in_collection=collection is not None)
     if not found.results:
-        screen.say("Nothing that may be read was found.")
+        screen.say("No results.")
     for result in found.results:
         _show(result, screen=screen)
 
@@ -108,9 +108,7 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: boo
         conditions = " ".join(
             f"--where {shlex.quote(f'{each.field} {each.operator} {each.value}')}" for each in applied.filtering.filters
         )
-        dropped = (
-            "Nothing was found with these, so they are left out" if applied.filtering.dropped else "From the query"
-        )
+        dropped = "These match nothing, so they are ignored" if applied.filtering.dropped else "From the query"
         screen.say(f"{dropped}: {conditions}")
     notes = [one.note for one in (applied.extraction, applied.filtering) if one and one.note]
     if (syntax := applied.syntax) is not None:
@@ -118,12 +116,12 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: boo
     for note in dict.fromkeys(notes):
         screen.say(note)
     if applied.reranking is not None:
-        screen.say(applied.reranking.note or f"Reranked: the best {applied.reranking.candidate_count}.")
+        screen.say(applied.reranking.note or f"Reranked the best {applied.reranking.candidate_count} results.")
     if words := applied.missing_words:
-        searched = "of the collection" if in_collection else "that may be read"
+        searched = "in the collection" if in_collection else "you can read"
         screen.say(f"No document {searched} contains {' or '.join(words)}.")
     if applied.without_meaning:
-        screen.say(f"{count_text(applied.without_meaning, 'document')} can be found by words alone so far.")
+        screen.say(f"{count_text(applied.without_meaning, 'document')} can be found only by words so far.")
     for each in applied.corrections or ():
         screen.say(
             f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps {each.word}."
@@ -133,7 +131,7 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: boo
 def _filter(text: str) -> MetadataFilter:
     match = _FILTER.fullmatch(text.strip())
     if match is None:
-        raise InvalidArgumentError(f"{text!r} is no condition: a field, one of {' '.join(FilterOperator)}, and a value")
+        raise InvalidArgumentError(f"{text!r} is invalid: a field, one of {' '.join(FilterOperator)}, and a value")
     return MetadataFilter(
         field=match["field"].strip(), operator=FilterOperator(match["operator"]), value=match["value"]
     )

@@ -16,7 +16,7 @@ from flows.operations.formatting import count_text
 
 app = typer.Typer(no_args_is_help=True)
 
-ACCOUNT = "A service account's address, name or id."
+ACCOUNT = "Email address, name or id of a service account."
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help=ACCOUNT, autocompletion=names_of_accounts)]
 
 COLUMNS: Columns[ServiceAccount] = {
@@ -34,8 +34,8 @@ def list_accounts(
     """List service accounts."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.service_accounts.list(query=query, page_size=1000)
-        empty = "There is no service account: carrel service-accounts create makes one."
-        show_list(screen, "serviceAccounts", found, COLUMNS, empty=empty if query is None else "None is called so.")
+        empty = "No service accounts yet. To create: carrel service-accounts create"
+        show_list(screen, "serviceAccounts", found, COLUMNS, empty=empty if query is None else "No match.")
 
 
 @app.command()
@@ -63,14 +63,14 @@ def show(account: Account, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the program is that uses it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the account, such as the program.")],
     *,
     as_json: AsJson = False,
 ) -> None:
     """Create a service account, at first without read access."""
     with connect(as_json=as_json) as (screen, client):
         made = client.admin.service_accounts.create(name)
-    words = f"Created {made.display_name} <{made.email}>. carrel tokens create {made.email} makes a token for it."
+    words = f"Created {made.display_name} <{made.email}>. Create a token with: carrel tokens create {made.email}"
     say_done(screen, "created", words, **to_json(made))
 
 
@@ -81,10 +81,10 @@ def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> No
         found = account_of(account, client)
         tokens = client.admin.service_account_tokens.list(found.service_account_id, page_size=1000)
         working = sum(one.status is CredentialStatus.ACTIVE for one in tokens)
-        question = f"Delete {found.display_name} <{found.email}>? {count_text(working, 'working token')} will stop."
+        question = f"Delete {found.display_name} <{found.email}>? {count_text(working, 'active token')} will stop."
         confirm(screen, question)
         ended = client.admin.service_accounts.delete(found.service_account_id)
-    words = f"Deleted {found.display_name}. {count_text(ended.revoked_token_count, 'working token')} stopped."
+    words = f"Deleted {found.display_name}. {count_text(ended.revoked_token_count, 'active token')} stopped working."
     say_done(screen, "deleted", words, **to_json(ended))
 
 
@@ -95,7 +95,7 @@ def account_of(name: str, client: "carrel.Carrel") -> ServiceAccount:
         found = list(accounts.list(ids=[name]))
     else:
         found = [one for one in accounts.list(query=name, page_size=1000) if name in {one.email, one.display_name}]
-    hint = "carrel service-accounts list shows all, and create makes one"
+    hint = "carrel service-accounts list shows all accounts"
     return require_one(found, kind="service account", name=name, hint=hint)
 
 

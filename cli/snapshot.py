@@ -14,7 +14,7 @@ from flows.operations.snapshots.files import Difference
 
 app = typer.Typer(no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A snapshot's folder.")]
+Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of a snapshot.")]
 
 
 @app.command()
@@ -27,11 +27,10 @@ def take(*, as_json: AsJson = False) -> None:
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional
         from flows.settings import FlowSettings  # noqa: PLC0415 - as above
 
-        with screen.bar("asking who may read what") as bar:
+        with screen.bar("reading access") as bar:
             taken = asyncio.run(
                 take_snapshot(
-                    FlowSettings(),
-                    on_rows=lambda rows: bar(f"asking who may read what: {rows:,}", done=rows, total=None),
+                    FlowSettings(), on_rows=lambda rows: bar(f"reading access: {rows:,}", done=rows, total=None)
                 )
             )
         code = ExitCode.PROBLEMS if taken.problems else ExitCode.DONE
@@ -64,6 +63,6 @@ def show_changes(difference: Difference | None, *, screen: Screen) -> None:
     for one in difference.changes if difference else ():
         is_wider = one.change == "widened"
         others = f" and {one.people - len(one.who):,} more" * (one.people > len(one.who))
-        verb = "may now read" if is_wider else "may no longer read"
+        verb = "can now read" if is_wider else "can no longer read"
         line = f"{', '.join(one.who)}{others} {verb} {one.resources:,} (such as {', '.join(one.examples)})"
         screen.line(line, style="yellow" if is_wider else "green")

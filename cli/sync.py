@@ -26,26 +26,26 @@ URI_VARIABLE = "CARREL_DOCSTORE_URI"
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="SYNC", help="Its name or id.")]
+Named = Annotated[str, typer.Argument(metavar="SYNC", help="Name or id of the sync.")]
 UriFile = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help=f"Holds the database's address, mongodb://user:password@host/database; - is standard input. Without it,"
-        f" {URI_VARIABLE} is read.",
+        help="File with the database's URL, mongodb://user:password@host/database; - for standard input. Default: "
+        f"the variable {URI_VARIABLE}.",
     ),
 ]
-_Path = Annotated[str | None, typer.Option(metavar="PATH", help="Dotted path to it in a document.")]
+_Path = Annotated[str | None, typer.Option(metavar="PATH", help="Dotted path of the field in a document.")]
 _Filter = Annotated[
-    str | None, typer.Option("--filter", metavar="JSON", help="A MongoDB query in Extended JSON, or @FILE with one.")
+    str | None, typer.Option("--filter", metavar="JSON", help="A MongoDB query in Extended JSON, or @FILE.")
 ]
-_Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
+_Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Gets access; repeatable.")]
 _Groups = Annotated[list[UUID] | None, typer.Option("--allow-group", metavar="ID", help="Repeatable.")]
-_Public = Annotated[bool | None, typer.Option(help="Everyone in the organization may read, or not.")]
-_Delete = Annotated[bool | None, typer.Option(help="Remove documents that are deleted in the source, or keep them.")]
-_Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Percent of the documents a run may remove; 20.")]
-_Rename = Annotated[str | None, typer.Option(metavar="NAME", help="What it is to be called.")]
-_Source = Annotated[str | None, typer.Option(metavar="NAME", help="The collection of the database.")]
+_Public = Annotated[bool | None, typer.Option(help="Whether everyone in the organization can read the documents.")]
+_Delete = Annotated[bool | None, typer.Option(help="Whether to remove documents that are deleted in the source.")]
+_Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Deletion limit of a run (percent). Default: 20.")]
+_Rename = Annotated[str | None, typer.Option(metavar="NAME", help="New name of the sync.")]
+_Source = Annotated[str | None, typer.Option(metavar="NAME", help="Collection of the database.")]
 
 
 SYNCS: Columns[DocstoreSync] = {
@@ -69,7 +69,7 @@ RUNS: Columns[DocstoreRun] = {
 @app.command("list")
 def list_syncs(
     *,
-    collection: Annotated[str | None, typer.Option(help="Name or id of the collection they go into.")] = None,
+    collection: Annotated[str | None, typer.Option(help="Name or id of the target collection.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the syncs into collections editable by the key's owner."""
@@ -110,12 +110,12 @@ def show(name: Named, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the sync is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the sync.")],
     *,
-    into: Annotated[str, typer.Option(metavar="COLLECTION", help="Name or id of the collection to keep.")],
-    source: Annotated[str, typer.Option(metavar="NAME", help="The collection of the database.")],
-    body: Annotated[str, typer.Option(metavar="PATH", help="Dotted path to a document's text.")],
-    title: Annotated[str, typer.Option(metavar="PATH", help="Dotted path to its name.")],
+    into: Annotated[str, typer.Option(metavar="COLLECTION", help="Name or id of the target collection.")],
+    source: Annotated[str, typer.Option(metavar="NAME", help="Collection of the database.")],
+    body: Annotated[str, typer.Option(metavar="PATH", help="Dotted path of the field with the text.")],
+    title: Annotated[str, typer.Option(metavar="PATH", help="Dotted path of the field with the name.")],
     updated: _Path = None,
     url: _Path = None,
     filter_text: _Filter = None,
@@ -134,7 +134,7 @@ def create(
         config = _config({"sync_name": name, "source_fields": {}}, given)
         collection_id = collection_of(into, client).document_collection_id
         made = client.document_collections.docstore.create_docstore_sync(collection_id, docstore_uri=uri, config=config)
-    words = f"Created {name}, whose first run begins: {made.docstore_credential_id}"
+    words = f"Created {name} and started its first run: {made.docstore_credential_id}"
     say_done(screen, "created", words, **made.model_dump(mode="json"))
 
 
@@ -167,7 +167,7 @@ def update(
         config = _config(found.config.model_dump(exclude_none=True, by_alias=False), given)
         update = client.document_collections.docstore.update_docstore_sync
         changed = update(found.docstore_credential_id, docstore_uri=uri, config=config, version=found.version)
-    words = f"Updated {found.config.sync_name}; a run begins."
+    words = f"Updated {found.config.sync_name} and started a run."
     say_done(screen, "updated", words, **changed.model_dump(mode="json"))
 
 
@@ -175,7 +175,7 @@ def update(
 def launch(
     name: Named,
     *,
-    watching: Annotated[bool, typer.Option("--watch", help="End when the run has, and as it has.")] = False,
+    watching: Annotated[bool, typer.Option("--watch", help="Exit with the run's result.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Launch a run to continue from the last run; does nothing while a run is active."""
@@ -224,12 +224,12 @@ def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> No
             screen.say(f"- {one.document_name}  {one.document_external_id}")
         launched = False
         if held:
-            confirm(screen, f"Remove these {len(held):,} documents, which are no longer in the source?")
+            confirm(screen, f"Remove these {len(held):,} documents, which are gone from the source?")
             for start in range(0, len(held), 10_000):  # the most that a request takes
                 part = [one.document_id for one in held[start : start + 10_000]]
                 answer = docstore.launch_docstore_sync(found.docstore_credential_id, approved_removals=part)
                 launched |= answer.sync_launched
-    words = f"Approved the removal of {len(held):,} documents." if held else "No removal is held."
+    words = f"Approved the removal of {len(held):,} documents." if held else "No removals wait for approval."
     say_done(screen, "approved" if held else "unchanged", words, documents=len(held), syncLaunched=launched)
 
 
@@ -271,7 +271,7 @@ def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
         else:
             text = sys.stdin.read() if uri_file == "-" else Path(uri_file).read_text("utf-8", "replace")
     if not text.strip():
-        message = f"The database's address is wanted: in {URI_VARIABLE}, in a file (--uri-file FILE), or --uri-file -."
+        message = f"Give the database's URL in {URI_VARIABLE}, in a file (--uri-file FILE), or with --uri-file -."
         raise usage(screen, message)
     return SecretStr(text.strip())
 
@@ -303,7 +303,7 @@ def _filter(text: str) -> dict[str, Any]:
     try:
         found: object = json.loads(written)
     except ValueError as exc:
-        raise InvalidArgumentError(f"--filter is not JSON: {json_fault(exc)}") from exc
+        raise InvalidArgumentError(f"--filter is not valid JSON: {json_fault(exc)}") from exc
     if not isinstance(found, dict):
-        raise InvalidArgumentError("--filter is a MongoDB query, a JSON object")
+        raise InvalidArgumentError("--filter must be a MongoDB query, a JSON object")
     return cast("dict[str, Any]", found)

@@ -17,14 +17,13 @@ from cli.service_accounts import ACCOUNT, Account, account_of
 
 app = typer.Typer(no_args_is_help=True)
 
-_Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")]
+_Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Name or id of the token.")]
 
 
 @app.command("list")
 def list_tokens(
     account: Annotated[
-        str | None,
-        typer.Argument(metavar="ACCOUNT", help=f"{ACCOUNT} Without it, all.", autocompletion=names_of_accounts),
+        str | None, typer.Argument(metavar="ACCOUNT", help=f"{ACCOUNT} Default: all.", autocompletion=names_of_accounts)
     ] = None,
     *,
     as_json: AsJson = False,
@@ -48,16 +47,16 @@ def list_tokens(
             "ends in": lambda one: one.hint,
             "id": lambda one: one.token_id,
         },
-        empty="There is no token: carrel tokens create makes one.",
+        empty="No tokens yet. Create a token with: carrel tokens create",
     )
 
 
 @app.command()
 def create(
     account: Account,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the token is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the token.")],
     *,
-    scope: Annotated[list[Scope], typer.Option(help="What it may be used for; repeatable.")],
+    scope: Annotated[list[Scope], typer.Option(help="Scope of the token; repeatable.")],
     expires: Expires = None,
     plan_only: PlanOnly = False,
     as_json: AsJson = False,
@@ -74,7 +73,7 @@ def create(
         made = mint(found.service_account_id, name, scopes=scope, expires_at=expires)
     say_done(screen, "created", made.token, **to_json(made))
     until = f"until {made.expires_at:%Y-%m-%d}"
-    screen.say(f"It acts as {found.email} {until}, and is shown this once: keep it where secrets are kept.")
+    screen.say(f"The token acts as {found.email} {until}. It is shown only once: store it as a secret.")
 
 
 @app.command()
@@ -84,7 +83,7 @@ def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
         one = working_one(token, client.admin.service_account_tokens.list, kind="token")
         confirm(screen, f"Revoke {one.name}?", outcome="revoked")
         revoked = client.admin.service_account_tokens.revoke(one.token_id)
-    say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
+    say_done(screen, "revoked", f"Revoked {one.name}.", **to_json(revoked))
 
 
 def _show_reach(client: "carrel.Carrel", account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:
@@ -102,4 +101,4 @@ def _show_reach(client: "carrel.Carrel", account: ServiceAccount, scopes: list[S
         screen.line(f"{what:<20} {count:>9,}")
     for warning in reach.warnings:
         screen.line(warning, style="yellow")
-    screen.say("Nothing was made: this was the plan.")
+    screen.say("Nothing was created: this was the plan.")

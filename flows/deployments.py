@@ -85,9 +85,9 @@ def _load_flow(entrypoint: object) -> object:
     try:
         found = getattr(import_module(module), name, None)
     except Exception as exc:
-        raise ValueError(f"{entrypoint} can't be imported ({exc})") from exc
+        raise ValueError(f"{entrypoint} cannot be imported ({exc})") from exc
     if not isinstance(found, Flow):
-        msg = f"{entrypoint} is no flow; a flow is named as flows.bulk_upload.bulk_upload is"
+        msg = f"{entrypoint} is not a flow; write a flow like flows.bulk_upload.bulk_upload"
         raise ValueError(msg)  # noqa: TRY004 - what a validator may raise
     return cast("AnyFlow", found)
 
@@ -122,11 +122,11 @@ class Times(BaseModel):
 # Prefect would store and display credentials.
 _NO_CREDENTIAL = must(
     lambda parameters: not holds_credential(str(parameters.get("source") or "")),
-    "source: credentials and queries don't go into a URL; leave them in the serving process's environment",
+    "source: remove credentials and the query from the URL; set them in the serving process's environment",
 )
 _TOLD_APART = must(
     lambda schedules: len({one.slug for one in schedules}) == len(schedules),
-    "of several, each needs a `slug` of its own",
+    "several schedules: each needs its own `slug`",
 )
 
 
@@ -147,7 +147,7 @@ class Entry(BaseModel):
 
     _leaves_single_runs_alone = must_fit(
         lambda entry: entry.name != DEPLOYMENT or not (entry.parameters or entry.schedules),
-        f"people start single runs by `{DEPLOYMENT}`, without parameters and schedules; take another name",
+        f"`{DEPLOYMENT}` is reserved for single runs, without parameters and schedules; choose another name",
     )
 
 
@@ -161,18 +161,18 @@ def read_deployments(path: Path) -> Sequence[Entry]:
     try:
         marked = _load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
-        raise DeploymentsError(f"{path} can't be read: {exc}") from exc
+        raise DeploymentsError(f"{path} cannot be read: {exc}") from exc
     except yaml.YAMLError as exc:
         mark, problem = getattr(exc, "problem_mark", None), str(getattr(exc, "problem", None) or exc)
         line = "" if mark is None else f":{mark.line + 1}"
         advice = "Texts that begin with a special character, such as *, need quotes."
-        raise DeploymentsError(f"{path}{line}: this is no YAML: {problem}. {advice}") from exc
+        raise DeploymentsError(f"{path}{line}: the file is not valid YAML: {problem}. {advice}") from exc
     try:
         declared = _File.model_validate(marked.value).deployments or []
     except ValidationError as exc:
-        msg = f"{path}: it has a list under `deployments:`, as Prefect's prefect.yaml does ({exc.errors()[0]['msg']})"
+        msg = f"{path}: a list under `deployments:` is required, as in prefect.yaml ({exc.errors()[0]['msg']})"
         raise DeploymentsError(msg) from exc
-    wrong: list[Mistake] = [(place, f"{place[-1]} stands there twice") for place in marked.repeated]
+    wrong: list[Mistake] = [(place, f"{place[-1]} appears twice") for place in marked.repeated]
     entries: list[Entry] = []
     for number, members in enumerate(declared):
         place = ("deployments", number)
@@ -222,12 +222,12 @@ def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> 
     for one in error.errors(include_url=False, include_input=False):
         message = one["msg"].removeprefix("Value error, ")
         if one["type"] == "missing":
-            message = "it is missing"
+            message = "required, but missing"
         elif one["type"] == "string_pattern_mismatch":
-            message = "a name is of small letters, digits and hyphens, 100 at most, with no hyphen at an end"
+            message = "a name has at most 100 small letters, digits and hyphens, with no hyphen at an end"
         elif one["type"] == "extra_forbidden":
             alike = get_close_matches(str(one["loc"][-1]), known, n=1)
-            message = "".join(["there is no such member", *(f"; did you mean `{name}`?" for name in alike)])
+            message = "".join(["unknown member", *(f"; did you mean `{name}`?" for name in alike)])
         yield (*place, *one["loc"]), message
 
 

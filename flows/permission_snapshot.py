@@ -35,22 +35,22 @@ def markdown(taken: "Taken") -> str:
     difference = taken.difference
     lines = [f"`{taken.folder}`", "", *(f"**{problem}**\n" for problem in taken.problems)]
     if difference is None:
-        return "\n".join([*lines, "There is nothing to compare it with."])
+        return "\n".join([*lines, "There is no earlier snapshot to compare with."])
     lines += [
         f"Since `{difference.since}`:",
         "",
-        "| resources | | a person and a resource |",
+        "| resources | | person and resource |",
         "|---|---|---|",
         f"| widened | {difference.widened:,} | {difference.gained:,} |",
         f"| narrowed | {difference.narrowed:,} | {difference.lost:,} |",
         f"| new | {difference.added:,} | |",
         f"| gone | {difference.removed:,} | |",
-        f"| as they were | {difference.same:,} | |",
+        f"| unchanged | {difference.same:,} | |",
         "",
-        f"{difference.joined:,} people joined the organization, {difference.left:,} left it.",
+        f"{difference.joined:,} people joined the organization, {difference.left:,} left.",
     ]
     if not difference.consistent:
-        lines += ["", "One of the two is not of one moment, so some of this may have been different for a moment only."]
+        lines += ["", "One of the snapshots mixes several moments, so some changes may have lasted only a moment."]
     return "\n".join(lines)
 
 

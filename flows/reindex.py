@@ -60,5 +60,5 @@ async def reindex(source: str, options: ReindexOptions | None = None) -> State[d
 
 def _plan(source: str, options: ReindexOptions) -> str:
     if options.model is not None:
-        return f"Rebuilds the index of {source} with {options.model}; searches use the present one until that is done."
-    return f"Indexes again {'every document' if options.everything else 'what is stale'} of {source}."
+        return f"Rebuilds the index of {source} with {options.model}. Searches use the current index until then."
+    return f"Re-indexes {'every document' if options.everything else 'stale documents'} of {source}."

@@ -261,10 +261,10 @@ class Runs:
         try:
             response = self._send(method, path, body)
         except httpx.HTTPError as exc:
-            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
+            msg = f"Prefect does not answer at {self._url} ({exc}). Start it with: python -m flows.server"
             raise PrefectAwayError(msg) from exc
         if response.status_code == 404 and path.startswith("/deployments/name/"):
-            raise NotServedError("Nobody serves the flows. Start them: `python -m flows serve`.")
+            raise NotServedError("No flow server is running. Start it with: python -m flows serve")
         if response.is_error:
             msg = f"Prefect answered {response.status_code} to {path}: {response.text[:300]}"
             raise UnknownError(msg) if response.status_code == 404 else RunsError(msg)

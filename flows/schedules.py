@@ -37,18 +37,18 @@ def check_times(times: Times) -> None:
     """Check that a schedule with these times is valid, and will ever run. Raises InvalidTimesError."""
     fields = times.cron.split()
     if not times.cron.startswith("@") and len(fields) != _FIELDS:
-        msg = f"“{times.cron}” needs five parts: minute, hour, day of month, month, and day of week, as in 0 2 * * 1."
+        msg = f"“{times.cron}” needs five parts: minute, hour, day of month, month and day of week, such as 0 2 * * 1."
         raise InvalidTimesError(msg)
     if not croniter.is_valid(times.cron) or any(one.casefold() in _UNKNOWN_TO_PREFECT for one in fields):
-        msg = f"“{times.cron}” is no cron expression. Write one such as 0 2 * * 1, which is Monday at 02:00."
+        msg = f"“{times.cron}” is not a cron expression. Enter for example 0 2 * * 1, which is Monday at 02:00."
         raise InvalidTimesError(msg)
     try:
         ZoneInfo(times.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
-        msg = f"“{times.timezone}” is no time zone. Choose one such as Europe/Berlin or UTC."
+        msg = f"“{times.timezone}” is not a time zone. Choose a time zone such as Europe/Berlin or UTC."
         raise InvalidTimesError(msg) from exc
     if not next_times([times], 1):
-        raise InvalidTimesError(f"“{times.cron}” names a day that never comes. Change the day or the month.")
+        raise InvalidTimesError(f"“{times.cron}” describes a day that never occurs. Change the day or the month.")
 
 
 def next_times(every: Sequence[Times], count: int, *, after: datetime | None = None) -> list[datetime]:
@@ -226,11 +226,11 @@ class Draft:
     def check(self) -> None:
         """Check values not checked by Prefect. Raises RunsError."""
         if not self.name.strip() or len(self.name) > LONGEST_NAME:
-            raise InvalidScheduleError(f"A schedule needs a name of at most {LONGEST_NAME} letters.")
+            raise InvalidScheduleError(f"Enter a name of at most {LONGEST_NAME} letters.")
         if holds_credential(str(self.parameters.get("source") or "")):
             raise InvalidScheduleError(
-                "A password or a query doesn't belong into an address: everybody who looks at the schedule would see "
-                "it. Leave it out; what carries out the runs has credentials in its environment."
+                "Remove the password or query from the URL: everyone who can see the schedule can see its "
+                "URL. The flow server reads credentials from its environment."
             )
         check_times(self.times)
 
@@ -291,7 +291,7 @@ def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str |
 def delete_schedule(runs: Runs, schedule: Schedule) -> None:
     """Delete a schedule in Prefect; its runs stay. Raises ChangedMeanwhileError and RunsError."""
     if schedule.schedule_id is None:
-        raise InvalidScheduleError(f"{schedule.name} stands in the file of schedules: remove it there.")
+        raise InvalidScheduleError(f"{schedule.name} is defined in the file of schedules. Remove it there.")
     with _one_at_a_time:
         _refuse_stale(schedule, *_read(runs, schedule))
         runs.call("DELETE", _path(schedule))
@@ -314,13 +314,13 @@ def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
     for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
             return one, label
-    raise ChangedMeanwhileError("Somebody has deleted this schedule. Look at the list again.")
+    raise ChangedMeanwhileError("Someone else deleted this schedule. Reload the list.")
 
 
 def _refuse_stale(schedule: Schedule, now: Mapping[str, Any], label: Label) -> None:
     if now["updated"] != schedule.revision:
-        who = label.changed_by or "Somebody"
-        msg = f"{who} has changed this schedule. Nothing was done: look at it as it is now, and do it again."
+        who = label.changed_by or "Someone"
+        msg = f"{who} changed this schedule, so nothing was saved. Review the current schedule, and try again."
         raise ChangedMeanwhileError(msg)
 
 

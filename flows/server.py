@@ -13,8 +13,8 @@ from flows.settings import FlowSettings, prefect_environment, prepare_http
 LOOKING = timedelta(seconds=5)
 USAGE = (
     "usage: python -m flows.server\n\n"
-    "Start Prefect's server, whose state is kept in CARREL_DATA_DIR. It listens where PREFECT_API_URL says, which is\n"
-    "http://127.0.0.1:4200/api by default; tell flows, workers and the workbench the same. Ctrl-C stops it.\n"
+    "Start Prefect's server. Its state is in CARREL_DATA_DIR. It listens at PREFECT_API_URL, by default\n"
+    "http://127.0.0.1:4200/api. Set the same URL for flows, workers and the workbench. Stop it with Ctrl-C.\n"
 )
 
 

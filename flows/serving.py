@@ -59,7 +59,7 @@ async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]
             except (CarrelError, RunsError) as exc:
                 if failed != str(exc):  # not every minute
                     failed = str(exc)
-                    say(f"When schedules are due was not reported to the service ({failed}); it is tried again.")
+                    say(f"The due times of schedules could not be reported ({failed}). The next attempt follows.")
             await asyncio.sleep(_AGAIN_SECONDS)
 
 
@@ -126,12 +126,12 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
         try:
             async with get_client() as client:
                 for name in await take_over(client):
-                    say(f"The run {name} was lost with its process, and is started again.")
+                    say(f"The run {name} was lost with its process, and starts again.")
             failed = ""
         except Exception as exc:  # noqa: BLE001 - the server is away: it is asked again
             if failed != repr(exc):
                 failed = repr(exc)
-                say(f"Lost runs could not be looked for ({failed}); that is tried again.")
+                say(f"The check for lost runs failed ({failed}). The next attempt follows.")
         await asyncio.sleep(_LOOKING_FOR_LOST)
 
 
@@ -144,7 +144,7 @@ async def take_over(client: PrefectClient) -> list[str]:
     ours = DeploymentFilter.model_validate({"tags": {"all_": [TAG]}})
     silent = [await client.read_flow_runs(flow_run_filter=which, deployment_filter=ours) for which in (lost, taken)]
     found = [run for runs in silent for run in runs if _is_lost(run)]
-    again = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
+    again = AwaitingRetry(message="The process of this run was lost. The run continues in another process.")
     started: list[str] = []
     for run in found:
         if not await asyncio.to_thread(is_living, str(run.id)) and _is_lost(await client.read_flow_run(run.id)):
@@ -247,12 +247,12 @@ class _Runner(Runner):
         while True:
             [error] = await asyncio.gather(self._begin_as_told(say_once), return_exceptions=True)
             if error is not None:
-                say_once(f"Starts can't be followed: {error!r}. Polls find new runs meanwhile.")
+                say_once(f"Notices of new runs failed: {error!r}. Polling finds new runs until they return.")
             await asyncio.sleep(_LOOKING)
 
     async def _begin_as_told(self, say: Say) -> None:
         async with get_events_subscriber(filter=_STARTED) as events:
-            say("Starts are followed as they happen.")
+            say("Notices of new runs arrive.")
             async for _ in events:
                 if self.started:
                     await self._get_and_submit_flow_runs()
@@ -278,8 +278,8 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
         await set_limits(settings)
         await _register(entries, path=settings.deployments, runner=runner, say=say)
     except (httpx.HTTPError, RuntimeError) as exc:
-        raise DeploymentsError(f"Prefect did not take the deployments: {str(exc) or repr(exc)}") from exc
-    say("Serving the flows; stop with Ctrl-C.")
+        raise DeploymentsError(f"Prefect did not accept the deployments: {str(exc) or repr(exc)}") from exc
+    say("Serving the flows. Stop with Ctrl-C.")
     beside = [
         asyncio.create_task(work)
         for work in (
@@ -307,7 +307,7 @@ async def _wait_for_prefect(*, say: Say) -> None:
             if time.monotonic() - said_at > _SAYING:
                 said_at = time.monotonic()
                 address = PREFECT_API_URL.value()
-                say(f"Waiting for Prefect at {address} ({error!r}). Unless it is starting, run: python -m flows.server")
+                say(f"Waiting for Prefect at {address} ({error!r}). If it is not starting, run: python -m flows.server")
             await asyncio.sleep(0.5)
 
 
@@ -331,11 +331,11 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
             seen, failed = now, ""
         except FlowError as exc:
             seen = now
-            say(f"What was registered before stays, since the new file could not be:\n{exc}")
+            say(f"The earlier deployments stay, because the new file is not valid:\n{exc}")
         except Exception as exc:  # noqa: BLE001 - the next change must be seen, whatever happened to this one
             if failed != repr(exc):  # not every two seconds
                 failed = repr(exc)
-                say(f"{path} has changed and could not be registered ({failed}); it is tried again.")
+                say(f"{path} has changed but could not be registered ({failed}). The next attempt follows.")
 
 
 async def _report_ledgers(settings: FlowSettings, *, say: Say) -> None:

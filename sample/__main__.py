@@ -195,7 +195,7 @@ def follow(runs: Runs, run: UUID, *, patience: float) -> RunStatus:
     while True:
         status = wait_until(lambda: runs.run_status(run), failing_with=RunsError, patience=patience)
         if not warned and is_left(runs, status):
-            say("No process carries out runs, so this one waits. Start what does: python -m flows serve")
+            say("No flow server is running, so this run waits. Start it with: python -m flows serve")
             warned = True
         if (line := describe(status)) != shown:
             say(line)

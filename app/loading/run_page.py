@@ -85,7 +85,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
 
 def _show_sentences(run: RunStatus) -> None:
     if held_back := run.counts.held_back:
-        why, if_meant, _ = held_back.partition(" If that is meant,")  # what follows is for the command line
+        why, if_meant, _ = held_back.partition(" To delete them,")  # what follows is for the command line
         notices.show_warning(why, "To delete the documents named below, use the button above." if if_meant else "")
     for line in run.plan.splitlines():
         if (said := line.strip("*")) not in {"", held_back} and not line.startswith("|"):

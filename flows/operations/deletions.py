@@ -21,10 +21,10 @@ TO_DELETE = (State.PLANNED, State.FOUND)
 _PAGE = 500
 # What a plan says of a document that is not as this source has sent it.
 _OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
-_EMPTY = "the source has no document at all, which looks like a folder that is not mounted."
+_EMPTY = "the source has no documents, so its folder may not be mounted."
 _CONFIRMED_BY_NAME = (
-    "If it is meant to be empty, confirm the deletion by name: *Delete them* on the run's page, or"
-    " `carrel upload --delete-missing` at a terminal."
+    "If the source is empty on purpose, confirm the deletion: *Delete …* on the run's page, or `carrel "
+    "upload --delete-missing` at a terminal."
 )
 # A row that can't be read may be of any document, whatever id it seems to have.
 _LINKS = ("link_broken", "link_escapes", "file_unreadable")
@@ -62,7 +62,7 @@ async def plan_deletions(
         known = await asyncio.to_thread(ledger.count_known)
         reason = beyond(options.delete_limit_percent, marked=marked, known=known)
     if not reason and marked and confirmed not in {None, await asyncio.to_thread(mark_of_deletions, ledger)}:
-        reason = "the documents that are gone now are not the documents that were confirmed. Look at the plan again."
+        reason = "other documents are gone now than the documents that you confirmed. Check the plan again."
     if reason:
         await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")
     else:
@@ -100,7 +100,7 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     hidden, place = ledger.hidden_by_problems(_HIDING)
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"
-        return f"{number} of the source (such as {place}) can't be read, and may be documents. Mend that and run again."
+        return f"{number} of the source (such as {place}) cannot be read. Correct the cause, and run again."
     # A file that is there, and can't be a document, shows as well that the folder is mounted. A broken link doesn't.
     unusable = ledger.problem_count() + ledger.problem_count(ignored=True) - ledger.hidden_by_problems(_LINKS)[0]
     return "" if found or unusable else _EMPTY
@@ -113,9 +113,9 @@ def beyond(limit: int, *, marked: int, known: int) -> str:
         return ""
     enough = -(-marked * 100 // before)
     return (
-        f"{marked} of {before} documents that were there before are no longer in the source, more than the limit of"
-        f" {limit} %. If that is meant, run again with `--delete-limit {enough}` (in a file of deployments,"
-        f" `delete_limit_percent: {enough}`)."
+        f"{marked} of {before} earlier documents are gone from the source. This exceeds the limit of {limit} "
+        f"%. To delete them, run again with `--delete-limit {enough}` (in a file of deployments, "
+        f"`delete_limit_percent: {enough}`)."
     )
 
 

@@ -23,9 +23,9 @@ class EvaluationOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        default_factory=dict, description="What scores must reach, by their names, from 0 to 1."
+        default_factory=dict, description="Minimum scores by name, from 0 to 1."
     )
-    note: str | None = Field(default=None, max_length=1000, description="What to remember of each run.")
+    note: str | None = Field(default=None, max_length=1000, description="Note to save with each run.")
 
     @field_validator("at_least")
     @classmethod
@@ -56,7 +56,7 @@ async def evaluate_agent(
         told = [f"{run.failed_count:,} of its questions failed"] if run.failed_count else []
         told += describe_low_scores(low, options.at_least)
         if told:
-            message = f"Too low: {'; '.join(told)}. The page of the set says which replies failed or became worse."
+            message = f"Too low: {'; '.join(told)}. See the evaluation set's page for failed and worse replies."
             raise ScoresTooLowError(message)
         return run
 
@@ -70,7 +70,7 @@ def _run(
             listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
             found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
             if not found or not found[0].case_count:
-                called = f"that is called {source!r} and has questions"
+                called = f"named {source!r} that has questions"
                 raise NameUnknownError(f"There is no evaluation set of an agent {called}. Check its name.")
             on_progress(0, found[0].case_count)  # a stopped run begins nothing
             return evaluation.run(client, found[0], note=options.note, on_progress=on_progress)

@@ -69,8 +69,8 @@ def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
     if sync.wanted_at is None or (now or datetime.now(UTC)) - sync.wanted_at < _PATIENCE:
         return ""
     return (
-        "No worker of the service has begun this run yet. It begins when one is free; if no other sync is running, see"
-        " that a process of the service runs which has workers for syncs (CARREL_DOCSTORE_WORKERS)."
+        "No worker of the service has started this run yet. It starts when a worker is free. If no other "
+        "sync is running, check that a service process has workers for syncs (CARREL_DOCSTORE_WORKERS)."
     )
 
 
@@ -80,4 +80,4 @@ def json_fault(error: ValueError | RecursionError, *, in_line: bool = False) -> 
         return str(error)
     has_comma = error.doc[: error.pos].rstrip().endswith(",") and error.doc[error.pos :].lstrip()[:1] in {"}", "]"}
     place = f"column {error.colno}" if in_line else f"line {error.lineno}, column {error.colno}"
-    return f"{place}: {'a comma with nothing after it' if has_comma else error.msg}"
+    return f"{place}: {'a trailing comma' if has_comma else error.msg}"

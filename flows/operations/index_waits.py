@@ -171,15 +171,13 @@ class _IndexWait:
         if now - self._moved_at > seconds:
             first = self.ledger.page(State.UPLOADED, limit=1)
             such_as = f" (such as {first[0].document.external_id})" if first else ""
-            goes_on = "and the service continues with it."
+            goes_on = "and the service continues."
             if backlog is not None and backlog.is_paused:
-                goes_on = (
-                    "but a disk of the service runs short, and nothing is indexed until there is room: make room there."
-                )
+                goes_on = "but the service is short of disk space, and indexes nothing until you free space."
             raise ServiceDownError(
-                f"The service has made nothing searchable for {seconds:.0f} s, and {count_text(waiting, 'document')}"
-                f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {goes_on}"
-                " Run again: the run continues from here."
+                f"The service has indexed nothing for {seconds:.0f} s, and "
+                f"{count_text(waiting, 'document')}{such_as} still wait{'s' if waiting == 1 else ''}. All "
+                f"documents are stored, {goes_on} Run again to continue from here."
             )
 
 
@@ -187,16 +185,16 @@ def left_text(
     waiting: int, *, chunks: tuple[int, int], files: tuple[int, int], per_second: float, backlog: Backlog | None
 ) -> str:
     """Describe how much of a run can't be searched yet, and for how long; `chunks` and `files`: done and total."""
-    parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
+    parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and emails read"] if files[1] else []
     if waiting or not parts:
         parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")
     if backlog is not None and backlog.without_meaning:
-        parts.append(f"{count_text(backlog.without_meaning, 'document is', 'documents are')} found by words already")
+        parts.append(f"{count_text(backlog.without_meaning, 'document is', 'documents are')} already found by words")
     if chunks[1]:
         parts.append(f"{chunks[0]:,} of {count_text(chunks[1], 'chunk')} embedded")
     seconds = waiting / per_second if per_second else None
     if backlog is not None and backlog.chunks and backlog.chunks_per_second:
-        parts.append(f"{count_text(backlog.chunks, 'chunk')} ahead at {backlog.chunks_per_second:,.0f} a second")
+        parts.append(f"{count_text(backlog.chunks, 'chunk')} ahead at {backlog.chunks_per_second:,.0f} per second")
         seconds = backlog.seconds
     elif pace := rate_text(per_second, "document"):
         parts.append(pace)

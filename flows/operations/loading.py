@@ -27,10 +27,10 @@ from flows.operations.sources.selection import is_selection, select_documents
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 
-_SHARED = "{} readers beside the owner, such as {}. The page Who can read this? takes them away."
+_SHARED = "{} readers besides the owner, such as {}. Remove them on the page Who can read this?"
 _ELSEWHERE = (
-    "The catalog has {} already, and this ledger has sent none: {}. Another ledger sent them (another CARREL_DATA_DIR,"
-    " user or machine), or another program. A run from here cannot tell which of them are gone from the source."
+    "The catalog already has {}, and this ledger has sent none: {}. Another program or ledger (another CARREL_DATA_DIR,"
+    " user or machine) sent them. This run cannot tell which of them are gone from the source."
 )
 
 
@@ -76,7 +76,7 @@ async def upload(
                 notes.scanned = scanned
                 if scanned.kept_readers:
                     rows = count_text(scanned.kept_readers, "row names", "rows name")
-                    notes.remarks.append(f"{rows} no readers: readers stay as they are. A cell with - means nobody.")
+                    notes.remarks.append(f"{rows} no readers, so access does not change. A cell with - means nobody.")
                 await take_ignored(client, ledger, settings=settings, outages=outages)
                 shared = list[str]()
                 plan = await make_plan(
@@ -168,7 +168,7 @@ async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry:
         return
     left_out = scanned.skipped.total()
     why = f"{count_text(left_out, 'file is', 'files are')} left out" if left_out else "it is empty, or matches no file"
-    raise SourceError(f"{source} has no document: {why}. Check its name, and whether it is mounted.")
+    raise SourceError(f"{source} has no documents: {why}. Check the name, and whether the folder is mounted.")
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:
@@ -197,5 +197,5 @@ async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *
     try:
         await outages.call(walk)
     except NotFoundError as exc:
-        msg = f"There is no collection {collection} that you may add to. Give its name, or create it first."
+        msg = f"You cannot add to a collection {collection}. Check its name, or create it first."
         raise NameUnknownError(msg) from exc

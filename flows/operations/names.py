@@ -57,8 +57,8 @@ class Names:
         found = self._known[kind].get(name, set[str]())
         if len(found) == 1:
             return next(iter(found))
-        what = f"no {kind} is named" if not found else f"more than one {kind} is named"
-        raise NameUnknownError(f"{what.capitalize()} {name!r}. Give its id, or create it first.")
+        what = f"there is no {kind}" if not found else f"there is more than one {kind}"
+        raise NameUnknownError(f"{what.capitalize()} named {name!r}. Give its id, or create it first.")
 
 
 def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
@@ -70,7 +70,7 @@ def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
             async for group in client.admin.groups.list(page_size=1000):
                 found += [(name, str(group.id)) for name in (group.name, group.external_id) if name]
         except PermissionDeniedError as exc:
-            msg = "Only an admin's key can look groups up by name. Give their ids, or use such a key."
+            msg = "Only an admin's key can find groups by name. Give their ids, or use an admin's key."
             raise NameUnknownError(msg) from exc
         return found
 
@@ -101,7 +101,7 @@ async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutageP
     except (BadRequestError, InvalidArgumentError) as exc:
         # An older service refuses the readers of a plan for another reason, and an unknown reader with its document.
         if isinstance(exc, InvalidArgumentError) or exc.code in {"unknown_principal", "unknown_user"}:
-            raise NameUnknownError(f"A reader is not known, so nothing was sent: {exc}") from exc
+            raise NameUnknownError(f"A reader does not exist, so nothing was sent: {exc}") from exc
 
 
 def _is_id(name: str) -> bool:

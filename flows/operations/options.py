@@ -20,9 +20,9 @@ class _SourceOptions(BaseModel):
 
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     include: list[str] = Field(
-        default_factory=list, description="Patterns of files to take although their kind is left out by default."
+        default_factory=list, description="Patterns of files to load although their type is skipped by default."
     )
-    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
+    exclude: list[str] = Field(default_factory=list, description="Patterns of files to skip.")
 
     @property
     def files(self) -> FileSelection:
@@ -33,19 +33,19 @@ class UploadOptions(_SourceOptions):
     """Options of a bulk upload. Access, metadata and collection are defaults for manifest rows without values."""
 
     collection: _Named = Field(default=None, description="Name or id of a collection to add every document to.")
-    allowed_users: list[str] | None = Field(default=None, description="Email addresses of who may read.")
-    allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups who may read.")
-    internal_public: bool | None = Field(default=None, description="Everyone in the organization may read.")
-    hidden: bool = Field(default=False, description="Also send files and folders whose name begins with a dot.")
-    read_pictures: bool | None = Field(default=None, description="Read text in pictures within files by machine (OCR).")
-    upload_as_user_email: _Named = Field(default=None, description="The user to upload as; the key must allow it.")
-    retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
-    wait_for_index: bool = Field(default=True, description="End only when what was sent can be searched.")
+    allowed_users: list[str] | None = Field(default=None, description="Email addresses of readers.")
+    allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups of readers.")
+    internal_public: bool | None = Field(default=None, description="Everyone in the organization can read.")
+    hidden: bool = Field(default=False, description="Also load files and folders whose names begin with a dot.")
+    read_pictures: bool | None = Field(default=None, description="Read text in images inside files (OCR).")
+    upload_as_user_email: _Named = Field(default=None, description="Upload as this user; the key must allow it.")
+    retry_refused: bool = Field(default=False, description="Send refused documents again even if they are unchanged.")
+    wait_for_index: bool = Field(default=True, description="Wait until the documents are searchable.")
     delete_missing: bool = Field(
-        default=False, description="Delete what earlier runs have sent and the source no longer has."
+        default=False, description="Delete documents of earlier runs that are gone from the source."
     )
     delete_limit_percent: int = Field(
-        default=20, ge=0, le=100, description="The most of the source's documents that one run may delete, in percent."
+        default=20, ge=0, le=100, description="Deletion limit of a run (percent of the source's documents)."
     )
 
     def defaults(self) -> Defaults:
@@ -66,9 +66,9 @@ class SyncOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    launch: bool = Field(default=True, description="Launch a run; without, the running or last one is reported.")
+    launch: bool = Field(default=True, description="Start a run. Otherwise report the current or last run.")
     wait_for_end: bool = Field(
-        default=True, description="Wait until the run has ended; without, it continues by itself."
+        default=True, description="Wait until the run ends. Otherwise it continues in the background."
     )
 
 
@@ -76,8 +76,8 @@ class CollectionOptions(_SourceOptions):
     """Options of adding catalog documents to a collection."""
 
     collection: str = Field(description="Name or id of the collection.")
-    hidden: bool = Field(default=False, description="Also take files and folders whose name begins with a dot.")
-    wait_for_index: bool = Field(default=True, description="End only when what was added can be searched.")
+    hidden: bool = Field(default=False, description="Also load files and folders whose names begin with a dot.")
+    wait_for_index: bool = Field(default=True, description="Wait until the added documents are searchable.")
 
 
 class ReindexOptions(BaseModel):
@@ -85,17 +85,17 @@ class ReindexOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    everything: bool = Field(default=False, description="Every document, not only those whose contents have changed.")
+    everything: bool = Field(default=False, description="Every document, not only changed documents.")
     model: str | None = Field(default=None, description="Rebuild the whole index with this embedding model.")
-    force: bool = Field(default=False, description="With a model: go without the documents that fail.")
-    wait_for_end: bool = Field(default=True, description="Wait until it is done; without, it continues by itself.")
+    force: bool = Field(default=False, description="With a model: finish without documents that fail.")
+    wait_for_end: bool = Field(default=True, description="Wait until it is done; otherwise it continues.")
 
     @model_validator(mode="after")
     def _fit(self) -> "ReindexOptions":
         if self.everything and self.model is not None:
-            raise ValueError("a new model indexes everything; choose one of the two")
+            raise ValueError("a new model re-indexes every document, so use only one of both options")
         if self.force and self.model is None:
-            raise ValueError("force goes with a model")
+            raise ValueError("force needs a model")
         return self
 
 

@@ -130,8 +130,8 @@ class OutagePolicy:
         seconds = max(self._seconds, BACKLOG_SECONDS) if _code(exc) == "indexing_backlog" else self._seconds
         if now - self._away_since > seconds:
             busy = isinstance(exc, APIError) and exc.status in BUSY
-            state = "taken nothing" if busy else "been away"
-            msg = f"The service has {state} for {seconds:.0f} s ({exc}). Run again: the run continues from here."
+            state = "accepted nothing" if busy else "not answered"
+            msg = f"The service has {state} for {seconds:.0f} s ({exc}). Run again to continue from here."
             raise ServiceDownError(msg) from exc
 
 
@@ -176,11 +176,11 @@ def _for_the_caller(exc: Exception) -> Exception:
     status, code = getattr(exc, "status", 0), _code(exc)
     if code == _STORAGE_FULL:
         message = getattr(exc, "message", str(exc))
-        return StorageFullError(f"The service has no room: {message} What was sent stays; run again for the rest.")
+        return StorageFullError(f"The service is out of space: {message} Sent documents stay. Run again for the rest.")
     if status == 401:
         return RefusedError(f"The service does not accept the API key ({exc}). Set CARREL_API_KEY and run again.")
     if status == 403 and code not in _DOCUMENT_CODES:
-        return RefusedError(f"The service does not allow this ({exc}). Use a key that may, and run again.", reason=code)
+        return RefusedError(f"The service does not allow this ({exc}). Use another key, and run again.", reason=code)
     return exc
 
 

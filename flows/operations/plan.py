@@ -58,13 +58,13 @@ class Plan:
             f"{self.forbidden} forbidden",
         ]
         others = {
-            "refused before and still the same": self.refused,
+            "refused before and unchanged": self.refused,
             "already sent by this run": self.resumed,
             "ignored": self.ignored,
             "to delete": self.delete,
-            "gone from the source, which stay": self.gone,
-            "no longer in the source but changed by others or in another source, left alone": self.left,
-            "sent before and left out now, which stay": self.left_out,
+            "gone from the source, kept": self.gone,
+            "gone from the source, but changed by others or in another source, kept": self.left,
+            "sent before and now skipped, kept": self.left_out,
         }
         text = ", ".join(parts + [f"{number} {words}" for words, number in others.items() if number])
         return f"{text}. {self.held_back}" if self.held_back else text
@@ -73,7 +73,7 @@ class Plan:
         """Describe, for people, how many documents the service will refuse because of names."""
         kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in Counter(self.unread).most_common())
         will = count_text(sum(self.unread.values()), "document is", "documents are")
-        return f"Of those to send, {will} in formats that can't be read ({kinds}), and will be refused"
+        return f"{will} in formats that cannot be read ({kinds}), and will be refused"
 
 
 async def make_plan(

@@ -44,7 +44,7 @@ def choose_sources(every: list[Source], source: str | None, *, settings: FlowSet
         names = [ledger_name(identity, target=target, collection=collection) for collection in collections]
         found = [one for one, name in zip(every, names, strict=True) if one.ledger == name]
     if not found:
-        raise SourceError(f"No run has reported {source}. `carrel quarantine list` names the sources.")
+        raise SourceError(f"No run has reported {source}. `carrel quarantine list` lists the sources.")
     return found
 
 
@@ -56,7 +56,7 @@ async def ignore_items(
     if len(found) > 1:
         whose = [f"{purpose_text(one.document_collection_id)}, reported by {reporter_of(one)}" for one in found]
         means = ", ".join(f"{one.source_id} ({words})" for one, words in zip(found, whose, strict=True))
-        raise SourceError(f"{source} means more than one source. Give the id of one: {means}.")
+        raise SourceError(f"{source} matches several sources. Give an id: {means}.")
     change = client.sources.restore_source_items if undo else client.sources.ignore_source_items
     wanted, unknown = list(dict.fromkeys(names)), list[str]()
     for start in range(0, len(wanted), _PAGE):
@@ -76,7 +76,7 @@ async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSetting
         raise SourceError(f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}")
     kept = json.loads(known.options)
     if "source" not in kept:
-        raise SourceError(f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more.")
+        raise SourceError(f"This machine has no record of loading {source}. Run `carrel upload` on it again.")
     chosen = Retry(frozenset(names))
     await asyncio.to_thread(_check_names, known, chosen, settings=settings)
     options = kept["options"] | {"wait_for_index": True}
@@ -89,13 +89,13 @@ async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSetting
 
 def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -> None:
     if len(chosen.names) > _MOST_NAMES:
-        msg = f"At most {_MOST_NAMES:,} names are tried again at a time. Without any, all of the quarantine is."
+        msg = f"A retry takes at most {_MOST_NAMES:,} names. Without names, it takes the whole quarantine."
         raise SourceError(msg)
     unknown = sorted(chosen.names - names_in_quarantine(settings, known, chosen.names))
     if unknown:
         named = ", ".join(unknown[:_NAMED]) + (" …" if len(unknown) > _NAMED else "")
         where = f"Not in the quarantine of {known.source}"
-        raise SourceError(f"{where}: {named}. `carrel quarantine list {known.ledger}` has the names.")
+        raise SourceError(f"{where}: {named}. `carrel quarantine list {known.ledger}` lists the names.")
 
 
 def _one(source: str, *, settings: FlowSettings) -> KnownSource:
@@ -104,10 +104,10 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
         known for known in every if known.identity == source_identity(source) and known.target == settings.base_url
     ]
     if not found:
-        raise SourceError(f"No run has loaded {source} from here. `carrel quarantine list` names the sources.")
+        raise SourceError(f"No run on this machine has loaded {source}. `carrel quarantine list` lists the sources.")
     if len(found) > 1:
         names = ", ".join(f"{known.ledger} ({purpose_text(known.collection)})" for known in found)
-        raise SourceError(f"{source} was loaded in more than one way. Name the one that is meant: {names}.")
+        raise SourceError(f"{source} was loaded in several ways. Give the ledger's name: {names}.")
     return found[0]
 
 

@@ -45,11 +45,11 @@ class Reindexed:
         return self.failed > 0
 
     def text(self) -> str:
-        left = f", {self.left[_BY_CALLERS]} left, whose chunks callers made" if self.left[_BY_CALLERS] else ""
+        left = f", {self.left[_BY_CALLERS]} skipped, whose chunks callers made" if self.left[_BY_CALLERS] else ""
         return (
-            f"{self.documents} documents: {self.reindexed} indexed again ({self.embedded} of {self.chunks} chunks"
-            f" embedded), {self.documents - self.wanted} as they were, {self.running} still being indexed{left};"
-            f" {self.failed} failed"
+            f"{self.documents} documents: {self.reindexed} re-indexed ({self.embedded} of {self.chunks} "
+            f"chunks embedded), {self.documents - self.wanted} unchanged, {self.running} still being "
+            f"indexed{left}; {self.failed} failed"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class _Reindexing:
         if not here:
             return False
         if here[0].status == "FAILED":
-            self._note_failure(document, "indexing_failed", here[0].error or "It could not be indexed.")
+            self._note_failure(document, "indexing_failed", here[0].error or "The document could not be indexed.")
             return False
         if here[0].status == "RUNNING":
             return True
@@ -191,7 +191,7 @@ class Rebuilt:
         return bool(ended_early or self.rebuild.left_count)
 
     def text(self) -> str:
-        return "The index is made with this model already." if self.rebuild is None else rebuild_text(self.rebuild)
+        return "The index already uses this model." if self.rebuild is None else rebuild_text(self.rebuild)
 
     def as_json(self) -> dict[str, Any]:
         return {} if self.rebuild is None else self.rebuild.model_dump(mode="json", exclude_none=True)
@@ -251,18 +251,18 @@ async def _watch(
         try:
             now = await outages.call(lambda: rebuilds.get_index_rebuild(collection_id))
         except NotFoundError as exc:
-            raise NameUnknownError("The collection was deleted while its index was rebuilt.") from exc
+            raise NameUnknownError("The collection was deleted during the rebuild.") from exc
 
 
 def rebuild_text(rebuild: IndexRebuild) -> str:
     models = f"from {rebuild.previous_embeddings_model} to {rebuild.embeddings_model}"
     if rebuild.status is IndexRebuildStatus.COMPLETED:
-        left = f", without {rebuild.left_count} documents that fail" if rebuild.left_count else ""
-        return f"The index went {models}{left}."
+        left = f", without {rebuild.left_count} documents that failed" if rebuild.left_count else ""
+        return f"The index was rebuilt {models}{left}."
     if rebuild.status is IndexRebuildStatus.CANCELLED:
-        return f"The rebuild {models} was cancelled; the index is as it was."
+        return f"The rebuild {models} was cancelled. The index did not change."
     counts = f"{rebuild.indexed_count or 0} of {rebuild.document_count or 0} documents are in the new index"
-    failed = f", {rebuild.failed_count} fail" if rebuild.failed_count else ""
+    failed = f", {rebuild.failed_count} failed" if rebuild.failed_count else ""
     held = rebuild.status is IndexRebuildStatus.HELD
-    advice = "; until they succeed, or are left out by force, the old one is searched" if held else ""
+    advice = "; searches use the old index until they succeed or are left out with force" if held else ""
     return f"{models[0].upper()}{models[1:]}: {counts}{failed}{advice}."

@@ -35,7 +35,7 @@ _BATCH = 1000  # the most that reportSourceItems takes
 _MARKS = 500  # items whose marks a ledger takes at a time
 _SECONDS, _INTERRUPTED_SECONDS = 600.0, 10.0
 _REQUEST_SECONDS = 60.0
-_NO_ROOM = "{:,} of the items in quarantine found no room at the service, which shows the others."
+_NO_ROOM = "The service had no room for {:,} of the items in quarantine, and shows the others."
 # Set by flows that Prefect runs.
 reported_run_id: ContextVar[UUID | None] = ContextVar("reported_run_id", default=None)
 
@@ -136,7 +136,7 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
     try:
         await outages.call(take)
     except (CarrelError, RefusedError) as exc:
-        remark = f"The service did not tell what is ignored of this source ({exc})."
+        remark = f"The service did not report the ignored items of this source ({exc})."
         notes_of(ledger.address.name).remarks.append(remark)
 
 
@@ -173,7 +173,7 @@ async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSett
             if known is not None and not await _is_new(client, known, settings=settings):
                 remark = await report(client, known, settings=settings)
     except (CarrelError, FlowError, ValidationError, TimeoutError) as exc:
-        remark = f"What is in quarantine was not reported to the service ({_reason(exc)}). The next run reports it."
+        remark = f"The quarantine was not reported to the service ({_reason(exc)}). The next run reports it."
     if remark:
         notes_of(ledger.address.name).remarks.append(remark)
 
@@ -213,7 +213,7 @@ async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages
         except (FlowError, ValidationError) as exc:
             remarks.append(f"{said} ({_reason(exc)}).")
         except CarrelError as exc:  # the others would be refused alike
-            return [*remarks, f"{said} ({_reason(exc)}), nor were those after it."]
+            return [*remarks, f"{said} ({_reason(exc)}). Later ones were not reported either."]
     return remarks
 
 

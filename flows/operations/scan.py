@@ -31,7 +31,7 @@ Prepare = Callable[[Ledger, list[SourceDocument]], Sequence[Entry | Problem]]
 """Makes the ledger's entries of documents; called in a thread."""
 
 _CHUNK = 1000
-_EMPTY = "The file is empty: it has 0 bytes. Check where it came from."
+_EMPTY = "The file is empty: it has 0 bytes. Check its origin."
 _EXAMPLES = 5
 _EXTERNAL_ID = TypeAdapter[str](Identifier)
 
@@ -51,7 +51,7 @@ class Scanned:
         for reason, number in self.skipped.most_common():
             examples = self.examples[reason]
             how = f"; {told}" if (told := advice(reason, examples[0])) else ""
-            lines.append(f"left out as {reason}: {number:,} (such as {', '.join(examples)}){how}")
+            lines.append(f"skipped as {reason}: {number:,} (such as {', '.join(examples)}){how}")
         return lines
 
     def left_out_as_json(self) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:
     try:
         _EXTERNAL_ID.validate_python(document.external_id)
     except ValidationError as exc:
-        message = f"The external id can't be used: {exc.errors()[0]['msg']}. Give another one in a manifest."
+        message = f"The external id is not valid: {exc.errors()[0]['msg']}. Set another id in a manifest."
         return Problem(document.place, "external_id_invalid", message, document.external_id)
     return document
 
@@ -136,7 +136,7 @@ def _prepare(document: SourceDocument, hashes: Mapping[str, Digest | OSError | C
         if isinstance(found, ChangingFileError):
             return Problem(document.place, found.code, str(found), document.external_id)
         if isinstance(found, OSError):
-            message = f"The file can't be read: {found.strerror or found}"
+            message = f"The file cannot be read: {found.strerror or found}"
             return Problem(document.place, "file_unreadable", message, document.external_id)
         size, sha256 = found.size, found.sha256
     if not size:
@@ -151,7 +151,7 @@ def _record(
     entries = [item for item in prepared if isinstance(item, Entry)]
     repeated = ledger.record(entries)
     refused = [*problems, *(item for item in prepared if isinstance(item, Problem))]
-    message = "The source names this external id more than once; the first one is used."
+    message = "The source contains this external id several times. The first is used."
     twice = (entry.document for entry in repeated)
     refused += [Problem(one.place, "external_id_repeated", message, one.external_id) for one in twice]
     ledger.record_problems(refused)

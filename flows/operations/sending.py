@@ -90,7 +90,7 @@ def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
 
 def _reason(exc: Exception) -> tuple[str, str, int]:
     if isinstance(exc, APIConnectionError):
-        return "connection_lost", f"The connection broke each time this document was sent: {exc}", 0
+        return "connection_lost", f"The connection broke each time when sending this document: {exc}", 0
     if isinstance(exc, APIError):
         return exc.code, str(exc), exc.status
     if isinstance(exc, ChangingFileError | IndexingFailedError):
@@ -98,7 +98,7 @@ def _reason(exc: Exception) -> tuple[str, str, int]:
     if isinstance(exc, CarrelError):
         return "invalid_request", str(exc), 0
     if isinstance(exc, OSError):
-        return "file_unreadable", f"The file can't be read: {exc.strerror or exc}", 0
+        return "file_unreadable", f"The file cannot be read: {exc.strerror or exc}", 0
     return "unexpected", f"{type(exc).__name__}: {exc}", 0
 
 
@@ -137,7 +137,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
         finally:
             contents.close()
         if response.indexing is IndexingStatus.FAILED:
-            raise IndexingFailedError("The document was stored, but its index could not be made.")
+            raise IndexingFailedError("The document was stored, but could not be indexed.")
         contained = contained_files(response.file_count, response.files_done)
         is_done = response.indexing is IndexingStatus.DONE and contained is None
         state = State.INDEXED if is_done else State.UPLOADED

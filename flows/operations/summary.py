@@ -105,12 +105,12 @@ class Summary:
             indexing_failed=self.contained_unindexed,
             left_out=dict(self.contained_left_out),
         )
-        return f"{count_text(self.containers, 'archive or mail', 'archives and mails')}: {found}"
+        return f"{count_text(self.containers, 'archive or email', 'archives and emails')}: {found}"
 
     def coming_text(self) -> str:
         """Describe the service's remaining work after the end, for people; empty when all is done."""
         coming = [
-            (self.contained_waiting, "file in archives and mails to read", "files in archives and mails to read"),
+            (self.contained_waiting, "file in archives and emails to read", "files in archives and emails to read"),
             (self.indexing, "document to finish indexing", "documents to finish indexing"),
             (self.pages_waiting, "scanned page or picture to read", "scanned pages or pictures to read"),
         ]
@@ -125,9 +125,9 @@ class Summary:
         ]
         pages = ("scanned page or picture is still being read", "scanned pages or pictures are still being read")
         others = {
-            "gone from the source, which stay": self.gone,
-            "changed by others or in another source, left alone": self.left,
-            "sent before and left out now, which stay": self.left_out,
+            "gone from the source, kept": self.gone,
+            "changed by others or in another source, kept": self.left,
+            "sent before and now skipped, kept": self.left_out,
             "ignored": self.ignored,
             "not sent": self.waiting,
             "still being indexed": self.indexing,

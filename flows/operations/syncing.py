@@ -48,8 +48,8 @@ class SyncOutcome:
         warning = "" if self.sync.warning is None else f"\n{self.sync.warning.message}"
         counts = self.sync.counts
         return (
-            f"{self.sync.config.sync_name}: {counts.read} read: {counts.created} created, {counts.updated} updated,"
-            f" {counts.unchanged} unchanged; {counts.deleted} removed; {counts.failed} could not be taken{warning}"
+            f"{self.sync.config.sync_name}: {counts.read} read: {counts.created} created, {counts.updated} "
+            f"updated, {counts.unchanged} unchanged; {counts.deleted} removed; {counts.failed} failed{warning}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NameUnknownError(f"There is no sync {name} that you may see. `carrel sync list` shows them.")
+        raise NameUnknownError(f"You can see no sync {name}. `carrel sync list` lists the syncs.")
     ids = ", ".join(str(one.docstore_credential_id) for one in found)
     raise NameUnknownError(f"Several syncs are named {name}. Give the id of one: {ids}.")
 
@@ -125,7 +125,7 @@ async def _watch(
         try:
             now = await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
         except NotFoundError as exc:
-            raise SyncFailedError("The sync was deleted while its run went on. What it had brought stays.") from exc
+            raise SyncFailedError("The sync was deleted during its run. Documents that were loaded stay.") from exc
         if on_update is not None:
             await on_update(now)
         if not is_running(now) or not to_end:
@@ -144,10 +144,10 @@ def is_running(sync: DocstoreSync) -> bool:
 
 def plan_text(sync: DocstoreSync) -> str:
     phase = (sync.cursor or {}).get("phase")
-    reads = {"snapshot": "what is left of the first, whole reading", "changes": "what changed since the last run"}
+    reads = {"snapshot": "the rest of the first complete reading", "changes": "changes since the last run"}
     limit = f"at most {sync.config.delete_limit_percent} % of {sync.document_count} documents"
     removes = limit if sync.config.delete_missing else "nothing"
-    return f"reads {reads.get(phase or '', 'everything')}, tries {sync.counts.failed} again, removes {removes}"
+    return f"reads {reads.get(phase or '', 'everything')}, retries {sync.counts.failed}, removes {removes}"
 
 
 def _error_of(sync: DocstoreSync) -> FlowError:

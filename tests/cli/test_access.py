@@ -14,7 +14,7 @@ EXPLAIN = ("access", "explain", "--resource", RESOURCE, "--who")
 
 @pytest.fixture(autouse=True)
 def granted(service: RunningService) -> dict:
-    """Ada is in Engineering, part of Research, which may read a page; Grace is in no group; the robot has a grant."""
+    """Ada is in Engineering, part of Research, which can read a page; Grace is in no group; the robot has a grant."""
     enable_service_accounts(service)
     a_user(service, "ada@example.test", name="Ada [bold]")
     a_user(service, "grace@example.test", name="Grace")
@@ -32,7 +32,7 @@ def test_the_way_is_drawn_as_a_tree(run: Run) -> None:
     ended = run(*EXPLAIN, "ada@example.test")
     assert ended.code == 0, ended.err
     lines = [line.lstrip(" │├└─") for line in ended.out.splitlines()]
-    assert lines[0] == f"ada@example.test may read {RESOURCE}"
+    assert lines[0] == f"ada@example.test can read {RESOURCE}"
     groups = ["in the group Engineering", "in the group Research"]
     assert lines[1:5] == ["Ada [bold] <ada@example.test>", *groups, "has the role VIEWER"]
     assert lines[5].startswith("on ")
@@ -42,7 +42,7 @@ def test_the_way_is_drawn_as_a_tree(run: Run) -> None:
 
 def test_who_may_not_is_told_what_they_lack(run: Run) -> None:
     ended = run(*EXPLAIN, "grace@example.test")
-    assert (ended.code, "may not read" in ended.out) == (1, True)
+    assert (ended.code, "cannot read" in ended.out) == (1, True)
     assert len(ended.out.splitlines()) > 1
     answer = ran(run, *EXPLAIN, "grace@example.test", exit_code=1)
     assert (answer["authorized"], answer["paths"], bool(answer["missing"])) == (False, [], True)
@@ -58,9 +58,9 @@ def test_everybody_can_be_asked_about(run: Run, granted: dict) -> None:
 
 def test_what_cannot_be_meant_is_wrong_usage(run: Run) -> None:
     for who, resource, message in (
-        ("ada", RESOURCE, "ada is nobody"),
+        ("ada", RESOURCE, "ada is unknown"),
         ("group:none", RESOURCE, "no group none"),
-        ("a@b.c", "page", "page is no resource"),
+        ("a@b.c", "page", "page is not a resource"),
     ):
         ended = run("access", "explain", "--resource", resource, "--who", who)
         assert (ended.code, message in ended.err) == (2, True), ended

@@ -49,7 +49,7 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
 
     ran(run, "grants", "give", upload_own(desk.service, "secret"), "group:Crew")
     planned = run("groups", "delete", "Crew", "--plan")
-    assert (planned.out.strip(), planned.code) == ("Ada <ada@example.test> would not read 1 any more", 0)
+    assert (planned.out.strip(), planned.code) == ("Ada <ada@example.test> would lose access to 1", 0)
     assert run("groups", "remove", "Crew", ADA, "--plan").out == planned.out
     assert ran(run, "groups", "show", "Crew")["memberCount"] == 1
     assert run("groups", "delete", "Crew").code == 2
@@ -73,10 +73,10 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
     assert ran(run, "grants", "list", notes)["grants"] == []
     ran(run, "grants", "give", notes, "group:Readers")
     planned = run("grants", "give", notes, ADA, BEN, "--plan").out.splitlines()
-    assert planned == [f"{ADA} becomes VIEWER, and may read it already.", f"{BEN} becomes VIEWER."]
+    assert planned == [f"{ADA} becomes VIEWER, and can already read it.", f"{BEN} becomes VIEWER."]
     assert ran(run, "grants", "give", notes, ADA, BEN, "--role", "editor", "--everybody")["changes"] == [
-        "Everyone in the organization may read it.",
-        f"{ADA} becomes EDITOR, and may read it already.",
+        "Everyone in the organization can read it.",
+        f"{ADA} becomes EDITOR, and can already read it.",
         f"{BEN} becomes EDITOR.",
     ]
     held = ran(run, "grants", "list", f"UPLOADED_DOCUMENT:{notes}")
@@ -87,13 +87,13 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
     assert ran(run, "grants", "give", notes, BEN)["changes"] == [f"{BEN} becomes VIEWER instead of EDITOR."]
     assert run("grants", "take", notes, ADA).code == 2
     assert ran(run, "grants", "take", notes, ADA, BEN, "--everybody", "--yes")["changes"] == [
-        "It is not open to everybody in the organization any more.",
-        f"{ADA} is not EDITOR any more, and may read it all the same: in the group Readers.",
-        f"{BEN} is not VIEWER any more.",
+        "It is no longer open to everyone in the organization.",
+        f"{ADA} is no longer EDITOR, and can still read it: in the group Readers.",
+        f"{BEN} is no longer VIEWER.",
     ]
     assert [one["principal"]["name"] for one in ran(run, "grants", "list", notes)["grants"]] == ["Readers"]
     nothing = run("grants", "take", notes, BEN, "--yes")
-    assert ("has no role" in nothing.err, nothing.out.strip()) == (True, "Nothing changes.")
+    assert ("has no role" in nothing.err, nothing.out.strip()) == (True, "No changes.")
     to_nobody = ("give", notes), ("give", notes, "group:Nobody")
     for wrong in (*to_nobody, ("give", "elsewhere", ADA), ("take", notes, "--yes")):
         assert run("grants", *wrong).code == 2
@@ -106,7 +106,7 @@ def test_what_is_taken_is_said_once(run_on_terminal: Run, service: RunningServic
     done(service.call("admin/grants/set", {"resource": resource, "grants": given}))
     shown = run_on_terminal("grants", "take", paper, ADA, answer="y\n")
     assert (shown.code, shown.out.count(f"{ADA} is not VIEWER any more")) == (0, 1)
-    assert shown.out.index("any more") < shown.out.index("Take this away?")
+    assert shown.out.index("any more") < shown.out.index("Revoke access?")
     assert done(service.call("admin/grants/list", {"resource": resource}))["grants"] == []
 
 
@@ -153,7 +153,7 @@ def test_a_role_that_was_given_meanwhile_stays(run, service, monkeypatch, moment
 def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
     ended = run("keys", "create", "nightly", "--owner", ADMIN_EMAIL, "--acts-for-users")
     value = ended.out.strip()
-    assert ("shown this once" in ended.err, value in ended.err) == (True, False)
+    assert ("shown only once" in ended.err, value in ended.err) == (True, False)
     assert service.call("admin/apiKeys/list", api_key=value).status_code == 200
     [listed] = [one for one in ran(run, "keys", "list", "--owner", ADMIN_EMAIL)["apiKeys"] if one["name"] == "nightly"]
     assert (listed["mayActForUsers"], "apiKey" in listed) == (True, False)
@@ -260,7 +260,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert ("/one.txt" in listed, "/one.txt" in run("documents", "list", "--with-files").out) == (False, True)
     [inside] = ran(run, "documents", "list", "--parent", "box.zip")["documents"]
     assert ran(run, "documents", "list", "--folder", "box.zip!/in", "--with-files")["documents"] == [inside]
-    assert "There are no folders here." in run("documents", "folders", "box.zip!").err
+    assert "No folders here." in run("documents", "folders", "box.zip!").err
     assert inside["documentExternalId"] == "box.zip!/in/one.txt"
     until(lambda: "1 of 2 files read, 1 left out (1 in a format that" in run("documents", "show", "box.zip").out)
     assert "two.exe" in run("documents", "left-out", "box.zip").out
@@ -292,7 +292,7 @@ def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
     shown = run("agents", "show", "Harbour desk").out
     assert "When does it leave?" in shown
     assert "answered on the Search page" in shown
-    assert "used by    everybody in the organization" in shown
+    assert "used by    everyone in the organization" in shown
     assert "from       Harbour desk documents" in shown
     asked = run("agents", "ask", "Harbour desk", "When does the ferry to Northlight leave?")
     assert asked.code == 0, asked.err

@@ -55,12 +55,12 @@ def test_sessions_are_listed_and_ended(service, ada: Person, run: Run) -> None:
     assert one["endedCount"] == 1
     assert "1 session of ada@example.test ended." in run("people", "end-sessions", ADA, "--yes").out
     assert not works(service, token)
-    assert "signed in nowhere" in run("people", "sessions", ADA).err
+    assert "no active sessions" in run("people", "sessions", ADA).err
     assert run("people", "sessions", "nobody@example.test").code == 2
 
 
 def test_second_factors_are_demanded_and_reset(ada: Person, run: Run) -> None:
-    assert "Nobody has to" in run("people", "second-factor").out
+    assert "Nobody needs" in run("people", "second-factor").out
     assert run("people", "second-factor", "ADMINS", "--json").json["secondFactor"] == "ADMINS"
     assert "Admins who sign in" in run("people", "second-factor").out
     assert run("people", "second-factor", "SOME").code == 2
@@ -71,15 +71,15 @@ def test_second_factors_are_demanded_and_reset(ada: Person, run: Run) -> None:
 
 def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run, service) -> None:
     agent, admin = an_mcp_client(service), Person(service)
-    assert "Nobody has allowed anything" in run("oauth-clients", "consents").err
+    assert "No consents" in run("oauth-clients", "consents").err
     admin.tokens(agent)
     assert agent.client_id in run("oauth-clients", "list").out
     listed = run("oauth-clients", "consents", "--client", agent.client_id, "--json").json["consents"]
     assert [one["email"] for one in listed] == [service.admin_email]
-    assert "narrowed to" in run("oauth-clients", "consents", "--person", service.admin_email).out
+    assert "limited to" in run("oauth-clients", "consents", "--person", service.admin_email).out
     assert run("oauth-clients", "withdraw", agent.client_id).code == 2
     ended = run("oauth-clients", "withdraw", agent.client_id, "--person", service.admin_email, "--yes")
-    assert (ended.code, ended.out) == (0, "An App does nothing any more for 1 person.\n")
+    assert (ended.code, ended.out) == (0, "An App can no longer act for 1 person.\n")
     assert "allow-host" in run("oauth-clients", "hosts").err
     assert run("oauth-clients", "allow-host", "https://claude.ai/").code == 2
     assert run("oauth-clients", "allow-host", "Claude.ai", "vscode.dev").out == "Allowed: claude.ai, vscode.dev.\n"

@@ -24,7 +24,7 @@ def test_take_and_compare(run: Run, service, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     for order in ((folder, "empty"), ("empty", folder)):
         ended = run("snapshot", "compare", *order)
-        assert (ended.code, "empty is no snapshot" in ended.err, "Errno" in ended.err) == (2, True, False)
+        assert (ended.code, "empty is not a readable snapshot" in ended.err, "Errno" in ended.err) == (2, True, False)
     assert run("snapshot", "take", CARREL_API_KEY=service.new_user("ada@example.test")).code == 3
 
 
@@ -33,7 +33,7 @@ def test_one_is_no_plural() -> None:
     one = Difference(
         since="then", consistent=True, widened=1, narrowed=1, gained=1, lost=2, joined=1, changes=[], **figures
     )
-    assert "1 widened (once somebody may read something now), 1 narrowed (2 times somebody may no more)" in one.text()
+    assert "(once a person can now read a resource), 1 narrowed (2 times a person can no longer)" in one.text()
     assert one.text().endswith("; 1 person joined, 0 left.")
 
 
@@ -90,7 +90,7 @@ def test_search_shows_what_its_owner_may_read(run, service, filled: str) -> None
     assert (nothing.code, nothing.out) == (0, "")
     drawn = run("search", "files of the year 2026 on noon", "--collection", filled, "--smart-filters")
     assert ("tides.md" in drawn.out, "menu.md" in drawn.out) == (True, False)
-    assert "From the query: --where 'year == 2026'" in drawn.err
+    assert "Filters from the query: --where 'year == 2026'" in drawn.err
     answer = run("search", "noon", "--limit", "1", "--json").json
     assert (answer["exitCode"], len(answer["results"])) == (0, 1)
     hers = run("search", "noon", "--as", "ada@example.test")
@@ -102,7 +102,7 @@ def test_search_says_what_it_made_of_the_query(run, service, filled: str) -> Non
     for name in ("ferry.md", "boat.md"):
         ok(upload(service, name, "Ferry passengers wait at gate seven until noon every day.", file_name=name))
     found = run("search", "passangers VLTP note:x", "--group", "--order", "newest")
-    assert "No document that may be read contains VLTP" in found.err
+    assert "No document you can read contains VLTP" in found.err
     assert "Searched for passengers instead of passangers; --as-typed keeps passangers." in found.err
     assert "note: is no field" in found.err
     assert "can't only exclude" in run("search", "-ferry").err
@@ -114,7 +114,7 @@ def test_search_says_what_it_made_of_the_query(run, service, filled: str) -> Non
     assert "and 1 similar: ferry" in found.out
     assert "Searched for" not in run("search", "passangers", "--as-typed").err
     assert run("search", "noon", "--group", "--collection", filled).code == 2
-    assert "No document of the collection contains VLTP" in run("search", "noon VLTP", "--collection", filled).err
+    assert "No document in the collection contains VLTP" in run("search", "noon VLTP", "--collection", filled).err
 
 
 def test_a_filter_from_the_query_is_shown_as_a_shell_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,4 +123,4 @@ def test_a_filter_from_the_query_is_shown_as_a_shell_reads_it(capsys: pytest.Cap
     _show_applied(applied, screen=Screen(as_json=False))
     shown, waiting = capsys.readouterr().err.splitlines()
     assert shlex.split(shown.partition(": ")[2]) == ["--where", "owner == O'Hara; $(id)"]
-    assert waiting == "2 documents can be found by words alone so far."
+    assert waiting == "2 documents can be found only by words so far."

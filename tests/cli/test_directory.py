@@ -98,7 +98,7 @@ def test_the_environment_is_wrong(run: Run, service: RunningService) -> None:
     for changes, code, words in (
         ({"CARREL_API_KEY": None}, 2, "CARREL_API_KEY"),
         ({"CARREL_BASE_URL": "nowhere"}, 2, "CARREL_BASE_URL"),
-        ({"CARREL_API_KEY": wrong}, 3, "working key"),
+        ({"CARREL_API_KEY": wrong}, 3, "active key"),
         ({"CARREL_API_KEY": nobody}, 3, "admin"),
         ({"CARREL_BASE_URL": service.base_url + "/elsewhere"}, 2, "404"),
         ({"CARREL_BASE_URL": "http://127.0.0.1:9"}, 4, "http://127.0.0.1:9"),

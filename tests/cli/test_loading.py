@@ -154,7 +154,7 @@ def test_without_json_a_person_reads_the_same(run, library: Path) -> None:
     ended = run("upload", "library", "--direct")
     assert (ended.code, ended.err) == (1, "")
     assert "5 documents: 4 created, 0 updated, 0 unchanged, 1 in quarantine, 1 read only in part" in ended.out
-    assert "carrel documents show DOCUMENT says what was not read:\n- figure [bold].docx\n" in ended.out
+    assert "carrel documents show DOCUMENT shows the missing parts:\n- figure [bold].docx\n" in ended.out
     assert "! empty [bold].md  file_empty: " in ended.out
     assert "4 unchanged" in run("plan", "library").out
     wrong = run("upload", "library", "--metadata", "nothing")
@@ -164,7 +164,7 @@ def test_without_json_a_person_reads_the_same(run, library: Path) -> None:
 def test_what_is_left_out_is_said_with_how_to_take_it(load, run, library, service):
     (library / "yarn.lock").write_text('ferry@^1.0.0:\n  version "1.0.0"\n')
     (library / ".env").write_text("TOKEN=none\n")
-    words = "left out as lock files: 1 (such as yarn.lock); --include '*.lock' takes them"
+    words = "skipped as lock files: 1 (such as yarn.lock); --include '*.lock' adds them"
     _, planned = load("plan", "library")
     left_out = {one["reason"]: one["examples"] for one in planned["leftOut"]}
     assert left_out == {"lock files": ["yarn.lock"], "keys and secrets": [".env"]}
@@ -231,7 +231,7 @@ def test_quarantine_is_listed_wherever_one_is(load, run, service, tmp_path: Path
     theirs = service.new_user("ada@example.com")
     ada = {"CARREL_DATA_DIR": str(tmp_path / "hers"), "CARREL_API_KEY": theirs}
     nothing = run("quarantine", "list", **ada)
-    said = "Nothing is in quarantine, and never was: no run reported any."
+    said = "The quarantine is empty: no run has reported any items."
     assert (nothing.code, nothing.out, nothing.err.strip()) == (0, "", said)
     (tmp_path / "hers.d").mkdir()
     (tmp_path / "hers.d" / "blank.txt").write_text(" ")
@@ -245,7 +245,7 @@ def test_quarantine_is_listed_wherever_one_is(load, run, service, tmp_path: Path
     assert (len(every), set(every[0])) == (3, set(MEMBERS.split()))
     assert load("quarantine", "ignore", own[0]["ledger"], "blank.txt")[0].code == 0
     done = run("quarantine", "list", **ada)
-    assert (done.out, done.err.strip()) == ("", "Nothing is in quarantine.")
+    assert (done.out, done.err.strip()) == ("", "The quarantine is empty.")
     assert run("upload", "hers.d", "--direct", **ada).code == 0
     refused = run("quarantine", "list", every[0]["ledger"], "--json", **ada)
     assert (refused.code, "carrel quarantine list" in refused.json["message"]) == (2, True)
@@ -256,13 +256,13 @@ def test_ledgers_that_were_never_reported_are_told(load, run, service, tmp_path)
     (source,) = service.call("sources/listSources").json()["sources"]
     service.call("sources/removeSource", {"sourceId": source["sourceId"]}).raise_for_status()
     told = run("quarantine", "list")
-    assert "never was" not in told.err
+    assert "no run has reported" not in told.err
     retry = f"carrel quarantine retry {source['ledger']}"
     assert (told.code, told.out, retry in told.err) == (0, "", True)
     [ledger] = (tmp_path / "data" / "flows" / "ledgers").glob("*.sqlite*")
     with closing(sqlite3.connect(ledger)) as connection, connection:
         connection.execute("UPDATE ledger_runs SET finished_at = NULL")
-    assert "is being loaded for the first time" in run("quarantine", "list").err
+    assert "is loading for the first time" in run("quarantine", "list").err
     assert load(*retry.split()[1:])[0].code == 1
     listed = load("quarantine", "list", "library")[1]["quarantine"]
     assert [item["document"] for item in listed] == ["broken [bold].pdf", "empty.md"]
@@ -275,7 +275,7 @@ def test_what_could_not_be_asked_is_said(run, service) -> None:
     for command in (("plan", "library"), ("upload", "library", "--direct")):
         [remark] = run(*command, "--json", CARREL_API_KEY=token).json["remarks"]
         said, _, _ = remark.partition("(")
-        assert said == "The service did not tell what is ignored of this source "
+        assert said == "The service did not report the ignored items of this source "
         assert said in run(*command, CARREL_API_KEY=token).out
 
 

@@ -88,7 +88,7 @@ def test_what_is_no_notebook_is_said(run, tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"cells": 1}', "[" * 100_000):
         (tmp_path / "x.ipynb").write_text(text)
         ended = run("check-notebook", "x.ipynb")
-        assert (text[:20], ended.code, "x.ipynb is no notebook" in ended.err) == (text[:20], 2, True)
+        assert (text[:20], ended.code, "x.ipynb is not a readable notebook" in ended.err) == (text[:20], 2, True)
     assert run("check-notebook", "missing.ipynb").code == 2
 
 

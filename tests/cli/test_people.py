@@ -65,7 +65,7 @@ def test_on_a_terminal_somebody_is_asked(run_on_terminal: Run, service: RunningS
     assert ended.code == 0, ended.out
     assert ended.out.index("Crew") < ended.out.index(f"Offboard {ADA}?")
     assert is_active(service, ADA) == (answer == "n\n")
-    assert ("has ended; 2 handed over" in ended.out) == (answer == "y\n")
+    assert ("has ended; 2 transferred" in ended.out) == (answer == "y\n")
 
 
 def test_wrong_usage_is_said_in_words(run: Run, service: RunningService) -> None:

@@ -52,7 +52,7 @@ def test_what_is_wrong_is_said(run, shelf: Shelf) -> None:
     for arguments, code, words in (
         (("Nowhere",), 2, "No collection"),
         (("Shelf", "--model", "unheard-of"), 2, "There is no such embeddings model"),
-        (("Shelf", "--all", "--model", MODEL), 2, "choose one"),
+        (("Shelf", "--all", "--model", MODEL), 2, "use only one"),
         (("catalog:",), 2, "--model"),
     ):
         ended = run("reindex", *arguments)

@@ -99,7 +99,7 @@ async def test_an_empty_file_is_known_before_anything_is_sent(source: Source) ->
     planned = await source.load(delete_missing=True, dry_run=True)
     assert (planned.plan.sends, planned.plan.unchanged, planned.plan.delete, planned.summary.problems) == (1, 11, 0, 2)
     assert planned.plan.unread == {".mp4": 1}
-    assert "1 document is in formats that can't be read (1 .mp4)" in planned.plan.unread_text()
+    assert "1 document is in formats that cannot be read (1 .mp4)" in planned.plan.unread_text()
     done = await source.load(delete_missing=True)
     assert (done.summary.sent, done.summary.deleted, done.summary.quarantined) == (0, 0, 3)
 
@@ -149,7 +149,7 @@ def test_a_run_that_is_told_to_end_says_what_stays(prefect_api, service, tmp_pat
         run.terminate()
         ended = loader.end(run)
     assert (ended.code, "Traceback" in ended.errors) == (130, False), ended
-    assert "What was done stays" in ended.errors
+    assert "Completed work stays" in ended.errors
 
 
 async def test_a_name_in_another_form_of_unicode_is_the_document_that_is_there(source, monkeypatch) -> None:
@@ -218,6 +218,6 @@ async def test_each_way_to_load_a_folder_plans_it_alike_and_alternating_sends_no
     await source.load(internal_public=True)
     await source.load()
     kept = await source.load(dry_run=True, **ways["page"].model_dump())
-    assert "12 unchanged documents keep readers beside the owner" in notes_of(kept.ledger.name).remarks[0]
+    assert "12 unchanged documents keep readers besides the owner" in notes_of(kept.ledger.name).remarks[0]
     await source.load(internal_public=True)
     assert (await source.load(**ways["page"].model_dump())).summary.updated == 12

@@ -79,7 +79,7 @@ async def test_source_that_was_not_read_whole_or_is_empty_deletes_nothing(source
     for shelf in range(3):
         shutil.rmtree(source.folder / f"shelf-{shelf}")
     outcome = await source.load(delete_limit_percent=100)
-    assert "not mounted" in outcome.summary.held_back
+    assert "not be mounted" in outcome.summary.held_back
     assert len(source.documents()) == 12
 
 
@@ -149,7 +149,7 @@ async def test_run_that_was_taken_over_deletes_no_more(source: Source) -> None:
                     connection.exec_driver_sql("UPDATE ledger_runs SET claim = 'another'")
                 await send(doomed)
 
-    with pytest.raises(SourceBusyError, match="taken this source over"):
+    with pytest.raises(SourceBusyError, match="taken over this source"):
         await source.load(hooks=Hooks(be_taken_over))
     assert len(source.documents()) == 12
 
@@ -288,7 +288,7 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
     source.remove(*range(5))
     kept = await source.load(delete_missing=False)
     assert (kept.plan.gone, kept.summary.gone, kept.summary.deleted, kept.summary.complete) == (5, 5, 0, True)
-    assert "5 gone from the source, which stay" in kept.plan.text()
+    assert "5 gone from the source, kept" in kept.plan.text()
     with Ledger(kept.ledger) as ledger:
         ledger.join_latest()
         rows, mark = list(name_documents(ledger)), mark_of_deletions(ledger)
@@ -299,7 +299,7 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
     lenient = DELETING.model_copy(update={"delete_limit_percent": 100})
     for options, confirmed in ((DELETING, mark), (lenient, "")):
         held = await upload(str(source), options=options, settings=source.settings, confirmed=confirmed)
-        assert ("not the documents that were confirmed" in held.summary.held_back, held.summary.deleted) == (True, 0)
+        assert ("than the documents that you confirmed" in held.summary.held_back, held.summary.deleted) == (True, 0)
     source.write(note(5), "# It is there again\n")
     done = await upload(str(source), options=DELETING, settings=source.settings, confirmed=mark)
     assert (done.summary.deleted, done.summary.held_back) == (5, "")
@@ -307,7 +307,7 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
         source.remove(number)
     emptied = await source.load(delete_missing=False)
     assert (emptied.summary.gone, emptied.summary.complete) == (7, False)
-    assert "not mounted" in emptied.summary.text()
+    assert "not be mounted" in emptied.summary.text()
     source.write(note(5), "# It is there again\n")
     await (elsewhere := source.using(flows_dir=source.settings.data_dir / "elsewhere")).load(dry_run=True)
     assert "this ledger has sent none" in elsewhere.remarks()[-1]

@@ -78,7 +78,7 @@ async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing) -> 
         assert flow_run_id in {one.flow_run_id for one in newest.runs}
     assert (status.phase, status.progress, status.counts.failed) == ("done", 100.0, 1)
     assert [(row["place"], row["code"]) for row in status.failures] == [("thing-0031", "missing_value")]
-    assert "what changed since the last run" in status.plan
+    assert "changes since the last run" in status.plan
 
 
 @pytest.mark.usefixtures("prefect_api", "flow_settings")

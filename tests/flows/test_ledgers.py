@@ -149,7 +149,7 @@ def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
         _planned(first, "a")
         stale = Ledger.join(first.address, first.run.claim)
     with stale, _run(open_ledger) as second:
-        with pytest.raises(SourceBusyError, match="taken this source over"):
+        with pytest.raises(SourceBusyError, match="taken over this source"):
             _sent(stale, "a")
         with pytest.raises(SourceBusyError):
             Ledger.join(first.address, first.run.claim)

@@ -26,12 +26,12 @@ async def test_run_leaves_them_out_says_so_and_takes_them_when_asked(source: Sou
     assert (outcome.summary.created, outcome.summary.quarantined) == (12, 0)
     assert set(outcome.scanned.left_out()) == {
         (
-            "left out as left behind by programs: 5 (such as .DS_Store, Icon\r, Thumbs.db, shelf-0/__MACOSX/note.md,"
-            " ~$plan.docx); --hidden --include '.ds_store' takes them"
+            "skipped as left behind by programs: 5 (such as .DS_Store, Icon\r, Thumbs.db, shelf-0/__MACOSX/note.md,"
+            " ~$plan.docx); --hidden --include '.ds_store' adds them"
         ),
-        f"left out as lock files: 1 (such as {LOCK}); --include 'package-lock.json' takes them",
-        "left out as stylesheets: 1 (such as site.css); --include '*.css' takes them",
-        "left out as keys and secrets: 1 (such as server.pem); --include '*.pem' takes them",
+        f"skipped as lock files: 1 (such as {LOCK}); --include 'package-lock.json' adds them",
+        "skipped as stylesheets: 1 (such as site.css); --include '*.css' adds them",
+        "skipped as keys and secrets: 1 (such as server.pem); --include '*.pem' adds them",
     }
     assert len(source.documents()) == 12
     added = await source.add_to(source.create_collection())
@@ -45,8 +45,8 @@ async def test_what_was_sent_before_and_is_left_out_now_is_not_missing(source: S
     await source.load(include=["*"])
     outcome = await source.load(delete_missing=True)
     assert (outcome.plan.delete, outcome.plan.left_out, outcome.summary.left_out) == (0, 3, 3)
-    assert "3 sent before and left out now, which stay" in outcome.plan.text()
-    assert "3 sent before and left out now, which stay" in outcome.summary.text()
+    assert "3 sent before and now skipped, kept" in outcome.plan.text()
+    assert "3 sent before and now skipped, kept" in outcome.summary.text()
     assert outcome.summary.complete
     assert len(source.documents()) == 15
     (source.folder / LOCK).unlink()

@@ -168,7 +168,7 @@ async def test_endless_changes_are_told(admin: Carrel, flow_settings: FlowSettin
     while_listing(lambda walk: a_document(admin, f"document {walk}") if walk <= taking.ATTEMPTS else None)
     taken = await take_snapshot(flow_settings)
     assert (taken.manifest.consistent, taken.manifest.attempts) == (False, taking.ATTEMPTS)
-    assert "not of one moment" in taken.problems[0]
+    assert "mixes several moments" in taken.problems[0]
     following = (await take_snapshot(flow_settings)).difference
     assert following is not None
     assert not following.consistent

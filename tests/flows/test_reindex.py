@@ -101,9 +101,9 @@ async def test_what_can_not_be_begun_says_why(shelf, flow_settings, embeddings) 
     for name, model, error in (("Nowhere", MODEL, NameUnknownError), ("Shelf", "unheard-of", SourceError)):
         with pytest.raises(error):
             await rebuild_index(name, options=ReindexOptions(model=model), settings=flow_settings)
-    with pytest.raises(ValueError, match="choose one"):
+    with pytest.raises(ValueError, match="use only one"):
         ReindexOptions(model=MODEL, everything=True)
-    with pytest.raises(ValueError, match="goes with a model"):
+    with pytest.raises(ValueError, match="needs a model"):
         ReindexOptions(force=True)
     embeddings.hold()
     shelf.start(MODEL)

@@ -97,7 +97,7 @@ async def test_what_finds_no_room_is_said(source: Source, monkeypatch: pytest.Mo
         source.write(f"{number}.md", b"")
     assert (await source.load()).summary.problems == 6
     assert (await source.reported())[0].item_count == 4
-    assert source.remarks() == ["2 of the items in quarantine found no room at the service, which shows the others."]
+    assert source.remarks() == ["The service had no room for 2 of the items in quarantine, and shows the others."]
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ async def test_a_service_that_is_away_at_the_end_costs_a_remark(proxy: Proxy, th
     outcome = await through.load(hooks=Hooks(on_end=go_away))
     assert (outcome.summary.created, outcome.summary.quarantined) == (12, 2)
     (remark,) = through.remarks()
-    assert remark.startswith("What is in quarantine was not reported to the service (")
+    assert remark.startswith("The quarantine was not reported to the service (")
     proxy.away = False
     assert await through.reported() == []
     await through.load()
@@ -216,7 +216,7 @@ async def test_a_key_that_may_only_write_reports_what_is_mended(source: Source) 
     await writing.load(manifest)
     assert await source.quarantine() == {}
     (remark,) = writing.remarks(manifest)
-    assert remark.startswith("The service did not tell what is ignored of this source (")
+    assert remark.startswith("The service did not report the ignored items of this source (")
 
 
 async def _forget(source: Source) -> None:

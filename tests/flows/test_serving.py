@@ -106,7 +106,7 @@ async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_
             await until(lambda: runs.run_status(run).finished)
             return await asyncio.to_thread(runs.run_status, run)
 
-        await asyncio.to_thread(said, process, "Starts are followed")
+        await asyncio.to_thread(said, process, "Notices of new runs arrive")
         with open_ledger(str(source), settings=source.settings) as busy:
             busy.begin()
             status = await ended()

@@ -34,9 +34,9 @@ def test_quarantine_is_shown_as_it_is(tmp_path, capsys: pytest.CaptureFixture[st
 def test_plan_names_what_would_not_be_loaded(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
-        ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])
+        ledger.record_problems([Problem(place="line 7", code="file_missing", message="the file does not exist.")])
         show_plan(read_plan(ledger), Scanned(problems=1), ledger, [], screen=Screen(as_json=False))
-    assert "! line 7  file_missing: there is no such file." in capsys.readouterr().out
+    assert "! line 7  file_missing: the file does not exist." in capsys.readouterr().out
 
 
 def test_counts_add_up() -> None:

@@ -69,7 +69,7 @@ def test_link_does_not_disguise_a_secret(folder: Path) -> None:
 def test_advice_takes_what_it_says(reason: str) -> None:
     for pattern in EXCLUSIONS[reason]:
         example = f"folder/{pattern.replace('*', 'a')}"
-        advised = re.fullmatch(r"(?:--hidden )?--include '(.+)' takes them", advice(default_reason(example), example))
+        advised = re.fullmatch(r"(?:--hidden )?--include '(.+)' adds them", advice(default_reason(example), example))
         assert not FileSelection(include=(advised[1],)).reason_to_exclude(example)
 
 

@@ -182,7 +182,7 @@ def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
     with ledger._store.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 4}")
-    with pytest.raises(LedgerError, match="Make room"):
+    with pytest.raises(LedgerError, match="Free disk space"):
         ledger.record_problems([Problem(place=f"{n}" + "x" * 3000, code="c", message="m") for n in range(200)])
     with ledger._store.read() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 100000")

@@ -178,7 +178,7 @@ def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path)
         *((f"line {line}", "row_invalid") for line in (5, 6, 8, 9, 10)),
     ]
     assert _problems(_manifest(folder, 'path,metadata\nb.md,"{""a"":1,}"\n'))[0].message == (
-        "metadata: is not valid JSON: line 1, column 8: a comma with nothing after it"
+        "metadata: is not valid JSON: line 1, column 8: a trailing comma"
     )
 
 

@@ -48,18 +48,18 @@ async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
 def test_words_and_bars_know_of_files_in_archives() -> None:
     nothing: dict[str, Any] = {"chunks": (0, 0), "backlog": None}
     said = index_waits.left_text(0, files=(240, 600), per_second=0.0, **nothing)
-    assert said == "240 of 600 files in archives and mails read"
+    assert said == "240 of 600 files in archives and emails read"
     said = index_waits.left_text(1, files=(0, 0), per_second=0.1, **nothing)
     assert said == "waiting for the index: 1 document left, 6 documents a minute, about 10 s"
     ahead = Backlog(3, chunks=40, chunks_per_second=4.0, without_meaning=2)
     said = index_waits.left_text(3, chunks=(0, 0), files=(0, 0), per_second=0.1, backlog=ahead)
-    assert "3 documents left, 2 documents are found by words already, 40 chunks ahead" in said
+    assert "3 documents left, 2 documents are already found by words, 40 chunks ahead" in said
     rates = [rate_text(pace, "document") for pace in (12.5, 0.004, 0.0)]
     assert rates == ["12.5 documents a second", "14 documents an hour", ""]
     files = {"containers": 1, "contained_files": 3, "contained_waiting": 2}
     counts = Summary(documents=1, to_send=1, created=1, indexing=1, **files)
     assert counts.progress == 50.0
-    assert counts.coming_text() == "2 files in archives and mails to read, 1 document to finish indexing"
+    assert counts.coming_text() == "2 files in archives and emails to read, 1 document to finish indexing"
 
 
 def test_notes_of_old_runs_are_dropped() -> None:
@@ -78,7 +78,7 @@ def give_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...,
         yield index_waits._IndexWait(nothing, ledger, nothing, None)._give_up_when_stalled
 
 
-@pytest.mark.parametrize(("level", "said"), [("OK", "the service continues with it"), ("LOW", "make room there")])
+@pytest.mark.parametrize(("level", "said"), [("OK", "and the service continues."), ("LOW", "until you free space")])
 def test_wait_that_stalls_is_given_up_whatever_the_pace(give_up, level, said):
     disk = {"areas": ["DATABASE"], "freeBytes": 1, "totalBytes": 9, "lowBelowBytes": 2, "level": level}
 

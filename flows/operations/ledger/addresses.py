@@ -53,4 +53,4 @@ class Address:
         return [replace(self, name=name) for name in names]
 
     def __str__(self) -> str:
-        return "in the database that CARREL_FLOWS_DATABASE_URL names" if self.shared else str(self.path)
+        return "in the database of CARREL_FLOWS_DATABASE_URL" if self.shared else str(self.path)

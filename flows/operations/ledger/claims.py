@@ -90,7 +90,7 @@ class ClaimedRun:
         if not self._store.lock():
             who = _name_holder(self._latest_run(), shared=self.address.shared)
             advice = "Wait for it to end, or stop it, then run again."
-            raise SourceBusyError(f"This source is being worked on by another run ({who}). {advice}")
+            raise SourceBusyError(f"Another run is loading this source ({who}). {advice}")
         self._retry = retry or Retry()
         with self._store.write() as connection:
             source_id = self._keep_source(connection, options)
@@ -159,11 +159,11 @@ class ClaimedRun:
         found = sa.select(runs, self._store.held.label("held")).where(runs.c.claim == self.run.claim)
         run = connection.execute(found.with_for_update(read=True, of=runs)).one_or_none()
         if run is None:
-            raise SourceBusyError("Another run has taken this source over. Wait for it to end, then run again.")
+            raise SourceBusyError("Another run has taken over this source. Wait for it to end, then run again.")
         if not run.held:
             raise LedgerError(
-                "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
-                " is written. Run again: the run goes on from here."
+                "The database connection with the lock on this source broke, so another run may take over. "
+                "This run writes nothing more. Run again to continue from here."
             )
         return run
 

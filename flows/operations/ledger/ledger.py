@@ -40,13 +40,13 @@ from flows.operations.sources.documents import Problem, former_fingerprint, key_
 
 PAGE = 1000
 """Documents per read."""
-_FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
+_FORBIDDEN = ("external_id_taken", "The external id belongs to a document that this user cannot update.")
 _TWO = "external_id_in_two_sources"
 _TWO_SOURCES = (
-    "The source {} has loaded another file under this external id, which this file would replace. Load the folder"
-    " above both, or give this file another externalId in a manifest."
+    "The source {} has loaded another file with this external id, and this file would replace it. Load the "
+    "folder above both, or set another externalId in a manifest."
 )
-_NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
+_NOT_IN_CATALOG = ("not_in_catalog", "This user can read no document with this external id. Upload the document first.")
 
 
 class Ledger(ClaimedRun):

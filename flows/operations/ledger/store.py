@@ -100,7 +100,7 @@ class Store(ABC):
             self._wait_for_makers(connection)
             found = self._read_format(connection)
             if found > FORMAT:
-                raise LedgerError(f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one.")
+                raise LedgerError(f"The ledger is from a newer Carrel (format {found}, here {FORMAT}). Use that.")
             if 0 < found < min(UPGRADES) - 1:
                 which = f"format {found}, from before 0.1.0 (here {FORMAT})"
                 raise LedgerError(f"The ledger is of {which}. Move it away, and run again.")
@@ -129,12 +129,12 @@ def translate_errors(place: Address | Path) -> Generator[None]:
 def _advice(place: Address | Path, why: BaseException | None) -> str:
     if isinstance(place, Address) and place.shared:
         return (
-            f"The ledger {place} can't be used ({str(why).strip()}). See that the database runs, and that its user"
-            " may create tables there, and run again: the run goes on from here."
+            f"The ledger {place} cannot be used ({str(why).strip()}). Check that the database runs and that "
+            "its user can create tables. Run again to continue from here."
         )
     return (
-        f"The ledger {place} can't be used ({why}). Make room, let this user write there, or set CARREL_DATA_DIR, and "
-        "run again; a damaged one can be deleted, which costs the next run time and no document."
+        f"The ledger {place} cannot be used ({why}). Free disk space, give this user write access, or set "
+        "CARREL_DATA_DIR, and run again. If it is damaged, delete it: the next run takes longer, but loses nothing."
     )
 
 
@@ -279,8 +279,8 @@ def _driver_url(secret: SecretStr) -> URL:
     except (ArgumentError, ValueError, NoSuchModuleError):
         pass
     raise LedgerError(
-        "CARREL_FLOWS_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
-        " @ : / ? # and % percent-encoded in user and password."
+        "CARREL_FLOWS_DATABASE_URL is not valid. Use postgresql://user:password@host:port/database, with @ : "
+        "/ ? # and % percent-encoded in user and password."
     )
 
 

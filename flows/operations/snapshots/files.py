@@ -58,7 +58,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except (OSError, ValidationError) as exc:
-        msg = f"{folder} is no snapshot that can be read: its {MANIFEST} is missing, damaged or of a newer format."
+        msg = f"{folder} is not a readable snapshot: its {MANIFEST} is missing, damaged or from a newer version."
         raise SnapshotError(msg) from exc
 
 
@@ -156,11 +156,11 @@ class Difference(BaseModel):
 
     def text(self) -> str:
         parts = (
-            f"{self.widened:,} widened ({_times(self.gained)} somebody may read something now)",
-            f"{self.narrowed:,} narrowed ({_times(self.lost)} somebody may no more)",
+            f"{self.widened:,} widened ({_times(self.gained)} a person can now read a resource)",
+            f"{self.narrowed:,} narrowed ({_times(self.lost)} a person can no longer)",
             f"{self.added:,} new",
             f"{self.removed:,} gone",
-            f"{self.same:,} as they were",
+            f"{self.same:,} unchanged",
         )
         joined = f"{self.joined:,} {'person' if self.joined == 1 else 'people'} joined"
         people = f"; {joined}, {self.left:,} left" if self.joined or self.left else ""

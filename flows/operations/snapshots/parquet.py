@@ -55,4 +55,4 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
                 read = [cast("list[str | None]", batch.column(name).to_pylist()) for name in columns]
                 yield from zip(*read, strict=True)
     except (OSError, pa.ArrowException, KeyError) as exc:
-        raise SnapshotError(f"{path} can't be read ({exc}).") from exc
+        raise SnapshotError(f"{path} cannot be read ({exc}).") from exc

@@ -40,7 +40,7 @@ class Taken:
 
     def text(self) -> str:
         first = f"{self.manifest.rows[files.RESOURCES]:,} resources are in {self.folder}."
-        compared = self.difference.text() if self.difference else "There is nothing to compare it with."
+        compared = self.difference.text() if self.difference else "There is no earlier snapshot to compare with."
         return "\n".join((first, compared, *self.problems))
 
 
@@ -71,8 +71,8 @@ def _finish(folder: Path, manifest: files.Manifest) -> Taken:
     problems: list[str] = []
     if not manifest.consistent:
         problems.append(
-            f"Access changed during each of {ATTEMPTS} attempts: this snapshot is not of one moment. "
-            "Take another one when less is going on."
+            f"Access changed during each of {ATTEMPTS} attempts, so this snapshot mixes several moments. Take "
+            "another snapshot when there is less activity."
         )
     (folder / files.MANIFEST).write_text(manifest.model_dump_json(indent=2))
     difference: files.Difference | None = None
@@ -81,7 +81,7 @@ def _finish(folder: Path, manifest: files.Manifest) -> Taken:
             difference = compare(earlier[-1], folder)
             (folder / files.DIFFERENCE).write_text(difference.model_dump_json(indent=2))
         except SnapshotError as exc:
-            problems.append(f"The last snapshot was not compared with: {exc} Move its folder away.")
+            problems.append(f"The comparison with the last snapshot failed: {exc} Move its folder away.")
     return Taken(files.publish(folder, taken_at=manifest.taken_at), manifest, difference, tuple(problems))
 
 

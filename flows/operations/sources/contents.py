@@ -28,7 +28,7 @@ class ChangingFileError(Exception):
     code = "file_changing"
 
     def __init__(self) -> None:
-        super().__init__("The file was written to while it was read or sent. Run again when it is finished.")
+        super().__init__("The file changed while it was read or sent. Run again when it is complete.")
 
 
 @dataclass(slots=True)

@@ -66,13 +66,13 @@ def default_reason(place: str, *, named: str = "") -> str:
 def advice(reason: str, example: str) -> str:
     """Return how to include files left out for a reason, such as `example`; empty when impossible."""
     if reason == HIDDEN:
-        return "--hidden takes them"
+        return "--hidden adds them"
     patterns = LEFTOVERS if reason == LEFTOVER else EXCLUSIONS.get(reason, ())
     pattern = next((one for one in patterns if _fits(example, [one, f"*/{one}"])), "")
     if not pattern:
         return ""
     hidden = "--hidden " if any(part.startswith(".") for part in example.split("/")) else ""
-    return f"{hidden}--include '{pattern}' takes them"
+    return f"{hidden}--include '{pattern}' adds them"
 
 
 def _fits(place: str, patterns: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ _METADATA_PREFIX = "metadata."
 _READERS = frozenset({"allowed_users", "allowed_groups", "internal_public"})
 NOBODY = "-"
 _CELL_CHARACTERS = 1_000_000
-_SAVE = 'In Excel save it as "CSV UTF-8", elsewhere choose the encoding UTF-8.'
+_SAVE = 'In Excel, save the file as "CSV UTF-8". In other programs, choose the encoding UTF-8.'
 _NOT_UTF8 = f"The row is not valid UTF-8. {_SAVE}"
 
 
@@ -149,11 +149,11 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
     try:
         real = path.resolve()
         if not real.is_relative_to(root):
-            return "path_escapes", "leads out of the manifest's folder. Keep the files beside or below the manifest."
+            return "path_escapes", "leads out of the manifest's folder. Keep the files in or below this folder."
         if not real.is_file():
-            return "file_missing", "there is no such file."
+            return "file_missing", "the file does not exist."
         if undecodable(str(real)):
-            return "name_undecodable", "leads to a name that is not valid UTF-8. Rename what it leads to."
+            return "name_undecodable", "leads to a name that is not valid UTF-8. Rename its target."
     except (OSError, RuntimeError) as exc:
         return "file_unreadable", str(exc)
     return None
@@ -176,7 +176,7 @@ def _open_text(path: Path) -> Generator[IO[str]]:
         with path.open(encoding=encoding, errors="strict" if is_other else "surrogateescape", newline="") as file:
             yield file
     except UnicodeError as exc:
-        raise SourceError(f"{path} is not in UTF-8. {_SAVE}") from exc
+        raise SourceError(f"{path} is not valid UTF-8. {_SAVE}") from exc
 
 
 def _csv_rows(path: Path) -> Iterator[_Row]:
@@ -213,15 +213,15 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
     unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
     if "path" not in header or unknown or len(set(header)) < len(header):
         raise SourceError(
-            f"{path} needs a header with a column `path`, each column once, and no others than "
-            f"{', '.join(sorted(known))} and metadata.<key>; unknown here: {', '.join(unknown) or 'none'}"
+            f"{path} needs a header with a column `path`, without repeated columns. Other columns can be "
+            f"{', '.join(sorted(known))} and metadata.<key>. Unknown here: {', '.join(unknown) or 'none'}"
         )
     return header
 
 
 def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
     if len(cells) != len(header):
-        return f"The row has {len(cells)} cells and the header {len(header)}."
+        return f"The row has {len(cells)} cells, but the header has {len(header)}."
     if undecodable("".join(cells)):
         return _NOT_UTF8
     members: dict[str, object] = {to_camel(name): None for name in _READERS if to_camel(name) in header}
@@ -232,7 +232,7 @@ def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
         elif cell.strip():
             members[name] = cell
     if metadata and "metadata" in members:
-        return "The row has both `metadata` and `metadata.<key>` columns filled; use one of them."
+        return "The row fills both `metadata` and `metadata.<key>` columns. Use only one kind."
     return {**members, "metadata": metadata} if metadata else members
 
 
@@ -256,7 +256,7 @@ def _json_row(raw: str) -> Mapping[str, object] | str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member stands there twice")
+        raise ValueError("a member appears twice")
     return members
 
 

@@ -41,13 +41,13 @@ def object_identity(url: str) -> str:
     """Return the URL in its normal form. Raises SourceError for a malformed URL, or a URL with a secret."""
     parts = urlsplit(url)
     if "@" in parts.netloc or ":" in parts.netloc:
-        advice = "Leave them in the environment, where the store's own tools look."
-        raise SourceError(f"Credentials don't go into a source's URL. {advice}")
+        advice = "Set them in the environment of the store's own tools."
+        raise SourceError(f"Remove credentials from the source's URL. {advice}")
     if parts.query or parts.fragment or _PATTERN & set(parts.path):
         msg = f"{url.partition('?')[0]}: give a bucket and a prefix, without pattern or query: s3://reports/published"
         raise SourceError(msg)
     if not parts.netloc:
-        raise SourceError(f"{url} names no bucket; give one, such as s3://reports/published")
+        raise SourceError(f"{url} has no bucket; give a bucket, such as s3://reports/published")
     prefix = "/".join(part for part in parts.path.split("/") if part)
     return f"{parts.scheme.lower()}://{parts.netloc}/{prefix}".rstrip("/")
 
@@ -63,14 +63,14 @@ def list_objects(url: str, *, defaults: documents.Defaults) -> Iterator[document
                 yield _item(meta, store=store, defaults=defaults)
     except InvalidPathError as exc:
         reason = describe_error(exc)
-        msg = f"{store} has an object whose key can't be used ({reason}). Rename it, or name a prefix without it."
+        msg = f"{store} has an object with an unusable key ({reason}). Rename the object, or give a prefix without it."
         raise SourceError(msg) from exc
     except (BaseError, OSError, ValueError) as exc:
         reason = describe_error(exc)
-        msg = f"{store} can't be listed: {reason}. Are the bucket and the credentials in the environment right?"
+        msg = f"{store} cannot be listed: {reason}. Check the bucket, and the credentials in the environment."
         raise SourceError(msg) from exc
     if not found:
-        msg = f"{store} has no objects. Is the prefix right? It ends where a folder does: s3://bucket/reports/2026"
+        msg = f"{store} has no objects. Check the prefix. It must end at a folder: s3://bucket/reports/2026"
         raise SourceError(msg)
 
 
@@ -110,7 +110,7 @@ def read_object(stored: documents.StoredObject) -> tuple[IO[bytes], int, str]:
             file.close()
             raise
     except FileNotFoundError as exc:
-        raise OSError(errno.ENOENT, "the object is no longer there") from exc
+        raise OSError(errno.ENOENT, "the object no longer exists") from exc
     except (BaseError, ValueError) as exc:
         raise OSError(errno.EIO, describe_error(exc)) from exc
     return file, meta["size"], marker_of(meta)
@@ -120,7 +120,7 @@ def _copy(found: "GetResult", file: IO[bytes]) -> None:
     for piece in found.stream():
         file.write(piece)
     if file.tell() != found.meta["size"]:
-        raise OSError(errno.EIO, f"only {file.tell()} of {found.meta['size']} bytes came")
+        raise OSError(errno.EIO, f"only {file.tell()} of {found.meta['size']} bytes arrived")
     file.seek(0)
 
 

@@ -51,7 +51,7 @@ def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.Sourc
         return _matches(path.parent, [path], defaults)
     if _WILDCARDS & set(source):
         return _glob(path, defaults)
-    msg = f"{source} does not exist; give a folder, a file, a glob pattern, or a manifest ending in .csv or .jsonl"
+    msg = f"{source} does not exist. Give a folder, a file, a glob pattern, or a manifest ending in .csv or .jsonl"
     raise SourceError(msg)
 
 
@@ -70,9 +70,9 @@ def check_source(source: str) -> None:
         if path.is_file() or not root.exists():
             next(_read(source, documents.Defaults()), None)
     except OSError as exc:
-        raise SourceError(f"{source} can't be read: {exc.strerror or exc}") from exc
+        raise SourceError(f"{source} cannot be read: {exc.strerror or exc}") from exc
     if not os.access(root, os.R_OK | os.X_OK if is_folder else os.R_OK):
-        raise SourceError(f"{root} can't be read: the user of the flows may not open it")
+        raise SourceError(f"{root} cannot be read: the user of the flows has no access")
 
 
 def _select(items: Iterator[documents.SourceItem], files: FileSelection) -> Iterator[documents.SourceItem]:
@@ -105,7 +105,7 @@ def source_identity(source: str) -> str:
         root, pattern = _split_pattern(path)
         identity = f"{root.resolve()}::{pattern}"
     if documents.undecodable(identity):
-        msg = f"The name {_readable(identity)} is not valid UTF-8. Rename the folder, or reach it by another name."
+        msg = f"The name {_readable(identity)} is not valid UTF-8. Rename the folder, or use another path to it."
         raise SourceError(msg)
     return identity
 
@@ -117,12 +117,12 @@ def local_path(source: str) -> Path:
         try:
             return _existing(Path(source).expanduser())
         except RuntimeError as exc:
-            msg = f"{source} begins with ~, and that user has no home folder: write the whole path"
+            msg = f"{source} begins with ~, and that user has no home folder. Give the complete path"
             raise SourceError(msg) from exc
     parts = urlsplit(source)
     if scheme.lower() != "file" or parts.netloc not in {"", "localhost"} or not parts.path:
         kinds = ", ".join(sorted(f"{scheme}://" for scheme in SCHEMES))
-        raise SourceError(f"{scheme}:// is no source; give a path, a file:///path, or an object store's {kinds}")
+        raise SourceError(f"{scheme}:// is not supported. Give a path, a file:///path, or an object store's {kinds}")
     return Path(unquote(parts.path))
 
 
@@ -141,7 +141,7 @@ def _walk(folder: str, root: str, defaults: documents.Defaults) -> Iterator[docu
         with os.scandir(folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
     except OSError as exc:
-        yield documents.Problem(_relative(folder, root), "folder_unreadable", f"Can't be listed: {exc}")
+        yield documents.Problem(_relative(folder, root), "folder_unreadable", f"The folder cannot be listed: {exc}")
         return
     for entry in ordered:
         place = _relative(entry.path, root)
@@ -163,10 +163,10 @@ def _link(path: str, root: str, defaults: documents.Defaults) -> documents.Sourc
     place = _relative(path, root)
     target = os.path.realpath(path)
     if not is_inside(target, root):
-        message = "The link leads out of the source's folder, so it is not followed. Copy the file into the folder."
+        message = "The link leads out of the source's folder, so it is skipped. Copy the file into the folder."
         return documents.Problem(place, code="link_escapes", message=message, external_id=place)
     if documents.undecodable(target):
-        message = "The link leads to a name that is not valid UTF-8. Rename what it leads to."
+        message = "The link leads to a name that is not valid UTF-8. Rename its target."
         return documents.Problem(place, code="name_undecodable", message=message, external_id=place)
     return _follow_link(target, place, defaults)
 
@@ -175,9 +175,9 @@ def _follow_link(target: str, place: str, defaults: documents.Defaults) -> docum
     try:
         kind = Path(target).stat().st_mode
     except FileNotFoundError:
-        return documents.Problem(place, code="link_broken", message="The link leads nowhere.", external_id=place)
+        return documents.Problem(place, code="link_broken", message="The link has no target.", external_id=place)
     except OSError as exc:
-        message = f"The link can't be followed: {exc.strerror or exc}"
+        message = f"The link cannot be followed: {exc.strerror or exc}"
         return documents.Problem(place, code="file_unreadable", message=message, external_id=place)
     if stat.S_ISDIR(kind):
         return documents.Skipped(place=place, reason="link to a folder")
@@ -190,12 +190,12 @@ def _glob(pattern: Path, defaults: documents.Defaults) -> Iterator[documents.Sou
     base, rest = _split_pattern(pattern)
     base = _existing(base)
     if not base.is_dir():
-        raise SourceError(f"{base} is not a folder, so the pattern {pattern} can't match anything")
+        raise SourceError(f"{base} is not a folder, so the pattern {pattern} cannot match anything")
     root = base.resolve()
     try:
         found = sorted({path for form in forms_of(rest) for path in root.glob(form)})
     except (ValueError, NotImplementedError) as exc:
-        raise SourceError(f"{pattern} is no pattern that can be searched for: {exc}") from exc
+        raise SourceError(f"{pattern} is not a valid pattern: {exc}") from exc
     return chain(_matches(root, found, defaults), _find_unreadable_folders(root, rest, defaults))
 
 
@@ -213,7 +213,7 @@ def _find_unreadable_folders(root: Path, pattern: str, defaults: documents.Defau
                 os.scandir(folder).close()
             except OSError as exc:
                 told.add(place)
-                yield documents.Problem(_readable(place), "folder_unreadable", f"Can't be listed: {exc}")
+                yield documents.Problem(_readable(place), "folder_unreadable", f"The folder cannot be listed: {exc}")
 
 
 def _matches(root: Path, found: list[Path], defaults: documents.Defaults) -> Iterator[documents.SourceItem]:

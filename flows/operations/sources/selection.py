@@ -35,7 +35,7 @@ class Selection:
         try:
             metadata = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query))
         except ValueError as exc:
-            msg = f"{source}: write the metadata that is wanted as {SCHEME}reports/*?team=ferries&year=2026"
+            msg = f"{source}: write metadata conditions as {SCHEME}reports/*?team=ferries&year=2026"
             raise SourceError(msg) from exc
         return cls(unquote(pattern) or "*", metadata)
 

@@ -55,7 +55,7 @@ def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
     house.prefect.move(run, "COMPLETED", MARKUP)
     page = house.open("ingestion", run=run)
     page.assert_shown_as_text(MARKUP)
-    assert "in formats that can&#x27;t be read (1 .mp4), and will be refused." in page.shown
+    assert "in formats that cannot be read (1 .mp4), and will be refused." in page.shown
     assert page.shown.count("<td>Empty: &lt;img") == 50
     assert ":material/home: Request id: 3acea378</td>" in page.shown
     assert page.shown.count('<td><a href="/help/troubleshooting#file_empty"') == 50
@@ -140,7 +140,7 @@ def test_a_blocked_deletion_is_told_beside_failures_with_what_the_page_offers(ho
     house.prefect.tell(run, summary, phase="done", names=[_named("To delete", name) for name in ("b.md", "a.md")])
     house.prefect.move(run, "COMPLETED")
     shown = house.open("ingestion", run=run).shown
-    assert "more than the limit of 20 %." in shown
+    assert "exceeds the limit of 20 %." in shown
     assert "--delete-limit" not in shown
     assert "use the button above" in shown
     assert shown.index("a.md") < shown.index("b.md")
