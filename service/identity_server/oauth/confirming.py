@@ -16,7 +16,7 @@ from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony
 from service.identity_server.signin.sessions import OwnPage, SignedIn, end_session
-from service.platform.errors import NotFound, required
+from service.platform.errors import NotFound, require
 from service.platform.identifiers import to_uuid
 from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, lead_to, message
@@ -123,7 +123,7 @@ async def _client_name(page: OwnPage, family_id: UUID) -> str:
 def _family_id(request: Request) -> UUID:
     message = "This address is incomplete. Go back to the application and open the address from there again."
     given = first_of(query_of(request)).get("session", "")
-    return required(to_uuid(given), NotFound(message, code="session_not_found"))
+    return require(to_uuid(given), NotFound(message, code="session_not_found"))
 
 
 def _to_sign_in(family_id: UUID) -> Response:

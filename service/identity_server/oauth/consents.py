@@ -19,7 +19,7 @@ from service.identity_server.signin.providers.queries import ChosenProvider, Lef
 from service.identity_server.signin.providers.registrations import open_registration
 from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
-from service.platform.errors import BadRequest, ServiceError, required
+from service.platform.errors import BadRequest, ServiceError, require
 from service.platform.identifiers import to_uuid
 from service.platform.secrets import SealError, unseal
 from service.runtime import Runtime
@@ -60,7 +60,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
             await end_session(connection, browser, organization_id=person.organization_id)
         elif form.get("action") == "withdraw":
             unknown = BadRequest("You have no such application. Reload the page to see the applications you allowed.")
-            client_id = required(to_uuid(form.get("client_id", "")), unknown)
+            client_id = require(to_uuid(form.get("client_id", "")), unknown)
             await withdraw(runtime, connection, person=person, client_id=client_id)
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
