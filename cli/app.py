@@ -49,7 +49,7 @@ EPILOG = f"Set the service's URL in CARREL_BASE_URL and the key in CARREL_API_KE
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "upload": ("cli.loading:upload", "Make the catalog match a source."),
     "plan": ("cli.loading:plan", "Show the effect of `carrel upload` with the same options."),
-    "search": ("cli.search:search", "Search, and show the best hits first."),
+    "search": ("cli.search:search", "Search, and show the hits, best first."),
     "reindex": ("cli.reindex:reindex", "Re-index the documents of a collection."),
     "documents": ("cli.documents:app", "The documents of the catalog."),
     "collections": ("cli.collections:app", "Collections and their documents."),

@@ -32,7 +32,7 @@ def reindex(
     wait: Annotated[bool, typer.Option(help="Wait until re-indexing is done.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Index the documents of a collection again: only stale documents, --all, or with another --model."""
+    """Re-index the documents of a collection: only stale documents, --all, or with another --model."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra
