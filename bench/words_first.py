@@ -89,7 +89,7 @@ QUICK = Amounts(chunks=10_000, pages=60, documents=2000, indexed=30, checked=100
 
 
 @dataclass(frozen=True)
-class Site:
+class Target:
     """A running service: its address and key, its database, and questions that find something in its catalog."""
 
     stack: Stack
@@ -152,11 +152,11 @@ def _search_without_pause(key: str, url: str, ends: Event, questions: Sequence[s
 
 
 @contextmanager
-def beside(work: Callable[..., None], site: Site, *given: object) -> Iterator[None]:
+def beside(work: Callable[..., None], target: Target, *given: object) -> Iterator[None]:
     """Let another process load or search during the block, and for some seconds before, in which it starts."""
     context = multiprocessing.get_context("spawn")
     ends = context.Event()
-    process = context.Process(target=work, args=(site.key, site.url, ends, *given))
+    process = context.Process(target=work, args=(target.key, target.url, ends, *given))
     process.start()
     try:
         time.sleep(4)
@@ -202,9 +202,9 @@ async def _until_found(http: httpx.AsyncClient, mark: str, document_id: str) -> 
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _until_indexed(site: Site, document_id: str) -> None:
+async def _until_indexed(target: Target, document_id: str) -> None:
     while True:
-        if not site.ask(_PENDING_OF_DOCUMENT, document_id):
+        if not target.ask(_PENDING_OF_DOCUMENT, document_id):
             return
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -236,10 +236,10 @@ def _percentile(values: Sequence[float], share: float) -> float:
     return round(float(np.percentile(values, share)), 1)
 
 
-async def send_pages(site: Site, pages: int, *, waits_for_meaning: bool) -> Found:
+async def send_pages(target: Target, pages: int, *, waits_for_meaning: bool) -> Found:
     """Upload pages one after the other, each when the one before is found, by meaning too if `waits_for_meaning`."""
     found = Found()
-    async with AsyncCarrel(site.key, site.url) as client, _http(site.key, site.url) as http:
+    async with AsyncCarrel(target.key, target.url) as client, _http(target.key, target.url) as http:
         for number in range(pages):
             mark = new_mark()
             text = f"# Page {mark}\n\n{words(PAGE_WORDS, seed=number + 7001)}\n"
@@ -248,18 +248,18 @@ async def send_pages(site: Site, pages: int, *, waits_for_meaning: bool) -> Foun
             await _until_found(http, mark, document_id)
             found.words.append((time.perf_counter() - began) * 1000)
             if waits_for_meaning:
-                await _until_indexed(site, document_id)
+                await _until_indexed(target, document_id)
                 found.missed += not await _finds(http, " ".join(text.split()[2:32]), document_id, mode="SEMANTIC")
                 found.meaning.append((time.perf_counter() - began) * 1000)
     return found
 
 
-def measure_pages(site: Site, amounts: Amounts) -> list[Row]:
+def measure_pages(target: Target, amounts: Amounts) -> list[Row]:
     """Measure pages alone, and beside uploads."""
-    asyncio.run(send_pages(site, 5, waits_for_meaning=True))
-    alone = asyncio.run(send_pages(site, amounts.pages, waits_for_meaning=True))
-    with beside(_upload_without_pause, site):
-        loaded = asyncio.run(send_pages(site, amounts.pages, waits_for_meaning=False))
+    asyncio.run(send_pages(target, 5, waits_for_meaning=True))
+    alone = asyncio.run(send_pages(target, amounts.pages, waits_for_meaning=True))
+    with beside(_upload_without_pause, target):
+        loaded = asyncio.run(send_pages(target, amounts.pages, waits_for_meaning=False))
     return [
         *alone.rows("alone", words_goal="<= 300", meaning_goal="<= 1000"),
         {"what": "page alone: missed by meaning", "value": alone.missed, "goal": "0"},
@@ -281,7 +281,7 @@ class Load:
     missing: int
 
 
-async def _send_all(site: Site, texts: dict[str, str]) -> dict[str, str]:
+async def _send_all(target: Target, texts: dict[str, str]) -> dict[str, str]:
     """Upload each text by its mark; return the ids."""
     ids, marks = dict[str, str](), iter(texts)
 
@@ -289,41 +289,41 @@ async def _send_all(site: Site, texts: dict[str, str]) -> dict[str, str]:
         for mark in marks:
             ids[mark], _ = await _send(client, texts[mark], f"small-{mark}")
 
-    async with AsyncCarrel(site.key, site.url) as client, asyncio.TaskGroup() as group:
+    async with AsyncCarrel(target.key, target.url) as client, asyncio.TaskGroup() as group:
         for _ in range(UPLOADERS):
             group.create_task(work(client))
     return ids
 
 
-async def _count_missing(site: Site, ids: dict[str, str], *, mode: str) -> int:
+async def _count_missing(target: Target, ids: dict[str, str], *, mode: str) -> int:
     """Count the documents of a sample that a search for their own word doesn't find."""
     sample = list(ids)[:: max(1, len(ids) // SAMPLE)]
-    async with _http(site.key, site.url) as http:
+    async with _http(target.key, target.url) as http:
         return sum([not await _finds(http, f"Small {mark}", ids[mark], mode=mode) for mark in sample])
 
 
-def load(site: Site, amounts: Amounts) -> Load:
+def load(target: Target, amounts: Amounts) -> Load:
     """Upload small documents, and wait until all have words, and until all have vectors."""
     marks = [new_mark() for _ in range(amounts.documents)]
     texts = {mark: f"# Small {mark}\n\n{words(amounts.words, seed=at + 1)}\n" for at, mark in enumerate(marks)}
-    halves = [_WITHOUT_WORDS if site.ask(_HAS_WORDS_FIRST) else _PENDING, _PENDING]
-    before, began = site.stack.cpu_seconds(), time.perf_counter()
-    ids = asyncio.run(_send_all(site, texts))
+    halves = [_WITHOUT_WORDS if target.ask(_HAS_WORDS_FIRST) else _PENDING, _PENDING]
+    before, began = target.stack.cpu_seconds(), time.perf_counter()
+    ids = asyncio.run(_send_all(target, texts))
     seconds = [time.perf_counter() - began]
     missing = 0
     for pending, mode in zip(halves, ("LEXICAL", "HYBRID"), strict=True):
-        while site.ask(pending):
+        while target.ask(pending):
             if time.perf_counter() - began > PATIENCE_SECONDS:
                 raise TimeoutError(f"The load was not over after {PATIENCE_SECONDS} s.")
             time.sleep(0.1)
         seconds.append(time.perf_counter() - began)
-        missing += asyncio.run(_count_missing(site, ids, mode=mode))
-    return Load(*seconds, processor=count_cpu_seconds(site.stack, before), missing=missing)
+        missing += asyncio.run(_count_missing(target, ids, mode=mode))
+    return Load(*seconds, processor=count_cpu_seconds(target.stack, before), missing=missing)
 
 
-def measure_load(site: Site, amounts: Amounts) -> list[Row]:
+def measure_load(target: Target, amounts: Amounts) -> list[Row]:
     """Measure a load here."""
-    took, named = load(site, amounts), f"load of {amounts.documents}"
+    took, named = load(target, amounts), f"load of {amounts.documents}"
     per_document = {name: round(each / amounts.documents * 1000, 1) for name, each in took.processor.items()}
     return [
         {"what": f"{named}: all answered, s", "value": round(took.answered, 1), "goal": ""},
@@ -340,8 +340,8 @@ def measure_load(site: Site, amounts: Amounts) -> list[Row]:
 
 def measure_load_before(revision: str, rows: Sequence[Row], amounts: Amounts, folder: Path) -> list[Row]:
     """Load as many documents into another revision's service; its rows, and the comparison."""
-    with checkout(revision) as code, run_place(folder, chunks=0, code=code) as site:
-        took = load(site, amounts)
+    with checkout(revision) as code, run_target(folder, chunks=0, code=code) as target:
+        took = load(target, amounts)
     named = f"load of {amounts.documents}, {revision}"
     here = next(float(str(row["value"])) for row in rows if "all found by words" in str(row["what"]))
     return [
@@ -369,11 +369,11 @@ class Indexed:
         return self.chunks / self.seconds
 
 
-def index_some(site: Site, documents: int) -> Indexed:
+def index_some(target: Target, documents: int) -> Indexed:
     """Upload documents by four clients, and wait until all have vectors, or for the seconds that are counted."""
     run, found = new_mark(), Indexed()
     numbers = iter(range(documents))
-    before, began = site.stack.cpu_seconds(), time.perf_counter()
+    before, began = target.stack.cpu_seconds(), time.perf_counter()
 
     async def work(client: AsyncCarrel, http: httpx.AsyncClient) -> None:
         for number in numbers:
@@ -384,31 +384,31 @@ def index_some(site: Site, documents: int) -> Indexed:
             found.words.append(time.perf_counter() - sent)
 
     async def send() -> None:
-        clients = AsyncCarrel(site.key, site.url), _http(site.key, site.url)
+        clients = AsyncCarrel(target.key, target.url), _http(target.key, target.url)
         async with clients[0] as client, clients[1] as http, asyncio.TaskGroup() as group:
             for _ in range(4):
                 group.create_task(work(client, http))
 
     asyncio.run(send())
-    while site.ask(_PENDING_NAMED, f"{run}-%") and time.perf_counter() - began < COUNTED_SECONDS:
+    while target.ask(_PENDING_NAMED, f"{run}-%") and time.perf_counter() - began < COUNTED_SECONDS:
         time.sleep(0.1)
     found.seconds = time.perf_counter() - began
-    found.chunks = site.ask(_VECTORS, f"{run}-%")
-    found.processor = count_cpu_seconds(site.stack, before)
+    found.chunks = target.ask(_VECTORS, f"{run}-%")
+    found.processor = count_cpu_seconds(target.stack, before)
     return found
 
 
-def measure_indexing(site: Site, amounts: Amounts) -> list[Row]:
+def measure_indexing(target: Target, amounts: Amounts) -> list[Row]:
     """Measure indexing alone, and beside clients that search."""
     answered = multiprocessing.get_context("spawn").Value("l", 0, lock=False)
-    index_some(site, 2)
-    alone = index_some(site, amounts.indexed)
-    with beside(_search_without_pause, site, site.questions, answered):
+    index_some(target, 2)
+    alone = index_some(target, amounts.indexed)
+    with beside(_search_without_pause, target, target.questions, answered):
         began, so_far = time.perf_counter(), answered.value
         time.sleep(10)
         searches_alone = (answered.value - so_far) / (time.perf_counter() - began)
         began, so_far = time.perf_counter(), answered.value
-        loaded = index_some(site, amounts.indexed)
+        loaded = index_some(target, amounts.indexed)
         searches = (answered.value - so_far) / (time.perf_counter() - began)
     named = f"indexing beside {SEARCHERS} searchers"
     return [
@@ -426,12 +426,12 @@ def measure_indexing(site: Site, amounts: Amounts) -> list[Row]:
 # What other benchmarks have
 
 
-def measure_searches(site: Site, amounts: Amounts) -> list[Row]:
+def measure_searches(target: Target, amounts: Amounts) -> list[Row]:
     """Measure searches beside uploads, in two rounds."""
     del amounts
-    alone, loaded = asyncio.run(search_beside_uploads(site.stack, list(site.questions)))
-    site.wait_until_idle()
-    again, loaded_again = asyncio.run(search_beside_uploads(site.stack, list(site.questions)))
+    alone, loaded = asyncio.run(search_beside_uploads(target.stack, list(target.questions)))
+    target.wait_until_idle()
+    again, loaded_again = asyncio.run(search_beside_uploads(target.stack, list(target.questions)))
     alone.add(again)
     loaded.add(loaded_again)
     ratio = round(loaded.percentile(50) / alone.percentile(50), 2)
@@ -444,10 +444,10 @@ def measure_searches(site: Site, amounts: Amounts) -> list[Row]:
     ]
 
 
-def measure_unchanged(site: Site, amounts: Amounts) -> list[Row]:
+def measure_unchanged(target: Target, amounts: Amounts) -> list[Row]:
     """Measure how fast an unchanged folder is checked."""
     with tempfile.TemporaryDirectory(prefix="carrel-bench-unchanged-") as folder:
-        root, settings = Path(folder) / "small", site.stack.settings
+        root, settings = Path(folder) / "small", target.stack.settings
         write_documents(root, number=amounts.checked, length=8)
         asyncio.run(upload(str(root), options=UploadOptions(), settings=settings))
         checked, sent, seconds = asyncio.run(check_again(root, settings=settings))
@@ -457,7 +457,7 @@ def measure_unchanged(site: Site, amounts: Amounts) -> list[Row]:
     ]
 
 
-PARTS: dict[str, Callable[[Site, Amounts], list[Row]]] = {
+PARTS: dict[str, Callable[[Target, Amounts], list[Row]]] = {
     "pages": measure_pages,
     "indexing": measure_indexing,
     "searches": measure_searches,
@@ -468,7 +468,7 @@ WITHOUT_CATALOG = ("unchanged", "load")
 
 
 @contextmanager
-def run_place(folder: Path, *, chunks: int, code: Path | None = None) -> Iterator[Site]:
+def run_target(folder: Path, *, chunks: int, code: Path | None = None) -> Iterator[Target]:
     """Run a service on a folder of its own, with so many chunks of the synthetic catalog."""
     key = f"svc_key_{secrets.token_hex(24)}"
     keys = {"CARREL_BOOTSTRAP_API_KEY": key, "CARREL_API_KEY": key}
@@ -476,7 +476,7 @@ def run_place(folder: Path, *, chunks: int, code: Path | None = None) -> Iterato
         stack = held.enter_context(run_stack(folder, prefect=False, environment=keys, code=code))
         owner = address(EmbeddedPostgres(folder), SUPERUSER)
         database = held.enter_context(psycopg.connect(owner, autocommit=True))
-        yield Site(stack, key, database, _fill(database, chunks) if chunks else ())
+        yield Target(stack, key, database, _fill(database, chunks) if chunks else ())
 
 
 def _fill(database: psycopg.Connection, chunks: int) -> list[str]:
@@ -505,8 +505,8 @@ def main() -> None:
         work.chmod(0o711)
         rows: list[Row] = []
         for name in given.parts or PARTS:
-            with run_place(work / name, chunks=0 if name in WITHOUT_CATALOG else amounts.chunks) as site:
-                measured = PARTS[name](site, amounts)
+            with run_target(work / name, chunks=0 if name in WITHOUT_CATALOG else amounts.chunks) as target:
+                measured = PARTS[name](target, amounts)
             report(name, measured, keep=False)
             rows += measured
         if given.revision:
