@@ -138,9 +138,9 @@ async def test_saturation(make_batcher: MakeBatcher):
         pass
 
 
-@pytest.mark.parametrize(("took", "must_rest", "rests"), [(2, True, 6), (2, False, 0), (1.1, True, 0)])
+@pytest.mark.parametrize(("took", "must_rest", "rests"), [(2, True, 18), (2, False, 0), (1.1, True, 0)])
 async def test_a_batch_is_followed_by_rest_on_a_busy_core_alone(monkeypatch, took, must_rest, rests):
-    """Seven eighths of the time in all. A batch takes one second of the processor, and `took` by the clock."""
+    """Nineteen twentieths of the time in all. A batch takes one second of the processor, and `took` by the clock."""
     now, used = [0.0], [0.0]
     clock = {"monotonic": lambda: sum(now), "thread_time": lambda: sum(used), "sleep": now.append}
     monkeypatch.setattr(batching, "time", SimpleNamespace(**clock))

@@ -29,7 +29,7 @@ _NEIGHBOURS = 16
 _SMOOTHING = 0.05
 _CONTENDED = 1.25
 """A batch taking this many times its processor time shares the core with competing work."""
-_SHARE_LEFT = 0.125
+_SHARE_LEFT = 0.05
 _LOOK_SECONDS = 0.005
 _LONGEST_RETRY_SECONDS = 60
 

@@ -53,8 +53,8 @@ class Session:
         return cast("NDArray[np.float32]", outputs[0])
 
 
-DOCUMENTS_NICENESS = 10
-"""A query gets the core within a moment; a higher niceness would hardly help."""
+DOCUMENTS_NICENESS = 3
+"""With 10, documents got half as much of busy processors beside searches without a pause."""
 
 _ONE_BY_ONE = BatchLimits(texts=1)
 """For int8: products are so cheap that batching gains no time, and would make vectors depend on the batch."""
