@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum, auto
@@ -21,6 +22,7 @@ class Figure(IntEnum):
     CHUNKS_PER_SECOND = auto()
     WORDS_PER_SECOND = auto()
     WORDS_AWAITED = auto()
+    SEARCHES_RUNNING = auto()
     BYTES_PROMISED = auto()
     RERANKED_AT = auto()
     NOT_RERANKED_AT = auto()
@@ -134,6 +136,15 @@ class Share:
 
     def tell(self, figure: Figure, value: float) -> None:
         self.figures.write(self.worker, figure, value)
+
+    @contextmanager
+    def count_in(self, figure: Figure) -> Generator[None]:
+        """Count the block in a figure while the block runs; only for the thread of the event loop."""
+        self.tell(figure, self.figures.read(figure)[self.worker] + 1)
+        try:
+            yield
+        finally:
+            self.tell(figure, self.figures.read(figure)[self.worker] - 1)
 
     def total(self, figure: Figure) -> float:
         return sum(self.figures.read(figure))

@@ -11,13 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from service.domains.documents.catalog import uploads
+from service.domains.search import pipeline
 from service.index.ingestion import indexing
 from service.index.ingestion.backlog.queries import claim_pending
 from service.index.ingestion.feeding import renew
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
-from service.platform.sharing import Figure
+from service.platform.sharing import Figure, Share
 from service.text.embedding.local import LocalEmbedder
 from tests.harness import documents
 from tests.harness.documents import add_to_collection, add_users, get_document, ok, search, upload, uploaded
@@ -177,6 +178,37 @@ def test_embedding_is_told_of_words_that_are_awaited(service, gate: Gate, monkey
     document_id = send(service, "log", FERRY)["documentId"]
     assert (told, count(), state(service, document_id)[0]) == ([1, 1], 0, "RUNNING")
     finish(service, gate, document_id)
+
+
+def test_uploads_are_told_of_searches(service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, find = list[float](), pipeline.find
+
+    def count() -> float:
+        return service.runtime.share.total(Figure.SEARCHES_RUNNING)
+
+    monkeypatch.setattr(pipeline, "find", lambda *given: told.append(count()) or find(*given))
+    document_id = send(service, "log", FERRY)["documentId"]
+    search_by(service, "LEXICAL", "quinquereme")
+    assert (told, count()) == ([1], 0)
+    finish(service, gate, document_id)
+
+
+async def test_an_upload_waits_for_others_while_searches_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "TURN_SECONDS", 0)
+    share = Share()
+    with share.count_in(Figure.SEARCHES_RUNNING):
+        await uploads.let_searches_go_first(share)
+        with share.count_in(Figure.WORDS_AWAITED):
+            waiting = asyncio.create_task(uploads.let_searches_go_first(share))
+            for _ in range(9):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+        await waiting
+    with share.count_in(Figure.WORDS_AWAITED):
+        await uploads.let_searches_go_first(share)
+        with share.count_in(Figure.SEARCHES_RUNNING):
+            monkeypatch.setattr(uploads, "LATER_SECONDS", -1)
+            await uploads.let_searches_go_first(share)
 
 
 def test_a_version_that_an_earlier_release_writes_is_shown(service: RunningService, gate: Gate) -> None:

@@ -43,6 +43,7 @@ from service.domains.search.understanding.service import Filtering, conditions_o
 from service.domains.search.weighing import weigh_among_readable
 from service.index.spaces.queries import Space
 from service.platform.batches import Answer, Batch
+from service.platform.sharing import Figure
 from service.runtime import Runtime
 from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
@@ -137,6 +138,11 @@ class Found(Generic[Row]):
 
 async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
     """Find hits on a readable server, rerank the best hits, and log the search."""
+    with plan.runtime.share.count_in(Figure.SEARCHES_RUNNING):
+        return await _search(plan, log)
+
+
+async def _search(plan: Plan[Row], log: SearchLog | None) -> Found[Row]:
     runtime = plan.runtime
     found: Found[Row] = Found()
     if plan.space is not None:

@@ -5,8 +5,8 @@ crash loses no work. Words are written first; a second indexer with separate lim
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -91,7 +91,7 @@ class Indexer:
         half: Half = Half.WORDS,
     ) -> None:
         self.database, self.half = database, half
-        self._share, self._awaited = share or Share(), 0
+        self._share = share or Share()
         pace, self.meaning = Pace(share=self._share), None
         if half is Half.WORDS:
             self.meaning = Indexer(database, embedders, backlog_seconds=math.inf, share=share, half=Half.MEANING)
@@ -121,16 +121,9 @@ class Indexer:
     def embedding(self) -> "Indexer":
         return self.meaning or self
 
-    @contextmanager
-    def words_awaited(self) -> Generator[None]:
+    def words_awaited(self) -> AbstractContextManager[None]:
         """Let embedding leave busy processors to the block, to bring a document nearer to being found by words."""
-        self._awaited += 1
-        self._share.tell(Figure.WORDS_AWAITED, self._awaited)
-        try:
-            yield
-        finally:
-            self._awaited -= 1
-            self._share.tell(Figure.WORDS_AWAITED, self._awaited)
+        return self._share.count_in(Figure.WORDS_AWAITED)
 
     @property
     def running(self) -> int:

@@ -5,6 +5,7 @@ unreadable file, a refusal, a crash or a full disk leaves the document as before
 for collection. decisions.py has the judging rules, writing.py a commit's rows, waiting.py the wait for the index."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TypeVar
@@ -22,6 +23,7 @@ from service.index.progress import Half
 from service.platform.batches import Batch
 from service.platform.errors import Conflict
 from service.platform.identifiers import document_id_for
+from service.platform.sharing import Figure, Share
 from service.runtime import Runtime
 from service.web.multipart import ReceivedFile
 
@@ -31,6 +33,8 @@ ACTING_PART = "uploadAsUserEmail"
 
 
 LOOK_SECONDS = 1.0
+# People wait for a search; a load hardly notices that its uploads come one after the other meanwhile.
+TURN_SECONDS, LATER_SECONDS = 0.05, 3.0
 
 
 async def require_room(runtime: Runtime, organization_id: UUID, gives_up: Callable[[], bool] | None) -> None:
@@ -56,8 +60,19 @@ async def save_upload(
     left to the caller. Raises the errors of `decide`, UnreadableFile, Conflict `resource_taken` or `concurrent_change`,
     InsufficientStorage, and, before reading the file, Unavailable `indexing_backlog` after a wait (`require_room`)."""
     upload = Upload(caller, form, file, new_only, container)
+    await let_searches_go_first(runtime.share)
     with runtime.indexer.words_awaited():
         return await _save(runtime, upload, gives_up=gives_up)
+
+
+async def let_searches_go_first(share: Share) -> None:
+    """While searches run, wait until no other document's words are awaited, but for `LATER_SECONDS` at most."""
+    until = time.monotonic() + LATER_SECONDS
+    # Of all workers, so there is no event to wait for.
+    while share.total(Figure.SEARCHES_RUNNING) and share.total(Figure.WORDS_AWAITED):
+        if time.monotonic() > until:
+            break
+        await asyncio.sleep(TURN_SECONDS)
 
 
 async def _save(runtime: Runtime, upload: Upload, *, gives_up: Callable[[], bool] | None) -> SavedUpload:
