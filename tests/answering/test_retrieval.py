@@ -41,6 +41,17 @@ def test_it_finds_what_a_search_of_the_collection_finds(library: Library) -> Non
     assert len(ok(library.service.call("admin/searchLog/query"))["searches"]) == 1
 
 
+def test_a_passage_comes_with_its_section(library: Library) -> None:
+    rules = [f"Rule {number} of the harbour. {'No boat may wait there. ' * 20}" for number in range(4)]
+    library.put(
+        "Rules", "# Rules\n\n## Piers\n\n" + "\n\n".join([*rules, "The ferry to Harwell waits.", "# End\n\nBye."])
+    )
+    [first, *others] = found(library)
+    assert [rule for rule in rules if rule.strip() not in first.text] == []
+    assert (first.chunk_no, len(first.parts) > 1, len(first.text) < LONGEST_PASSAGE) == (0, True, True)
+    assert all("harbour" not in each.text for each in others)
+
+
 def test_it_finds_only_what_the_caller_may_read(library: Library) -> None:
     reader, other = library.person("reader@example.test"), library.person("other@example.test")
     library.put("Hers", "# Ferry\n\nThe ferry to Harwell is hers.", readers=[reader])

@@ -39,6 +39,21 @@ def test_passages_say_where_they_stand(desk) -> None:
     assert in_context == {document_id: place, desk.document_id: None}
 
 
+def test_a_quote_from_a_joined_passage_says_where_it_stands(desk) -> None:
+    service, rows = desk.service, [[f"Quay {number}", 70 + number, "Moor alongside"] for number in range(1, 90)]
+    file = made_files.workbook(Fees=[["Berth", "Fee in crowns", "How"], *rows])
+    document_id = uploaded(service, "fees", file, internalPublic="true", file_name="fees.xlsx")["documentId"]
+    ok(add_to_collection(service, document_id, desk.collection_id))
+    reply = desk.ask("What is the fee at Quay 57 in crowns?")
+    [source, *_] = reply["referencedSources"]
+    assert "Quay 57" in source["quote"]
+    listed = ok(service.call("documentCollections/getDocumentChunks", {"documentId": document_id}))["chunks"]
+    [chunk] = [each for each in listed if "Quay 57" in each["text"]]
+    assert (source["chunkIndex"], source["place"]) == (chunk["chunkIndex"], chunk["place"])
+    wholes = [each["quote"] for each in reply["sourcesInDataContext"]]
+    assert any("Quay 57" in each and len(each) > 2 * len(chunk["text"]) for each in wholes)
+
+
 def test_a_passage_that_was_found_is_listed_by_its_number(service: RunningService) -> None:
     lines = [f"Rule {number}: {'A rule of the harbour. ' * 60}\n\n" for number in range(4)]
     document_id = uploaded(service, "rules", "".join([*lines, "The heron sleeps on the quay."]))["documentId"]

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from carrel.wire.places import PassagePlace
 from service.domains.agents.answering.extractive import cut_question
-from service.domains.agents.answering.models import Exchange
+from service.domains.agents.answering.models import Exchange, Passage
 from service.domains.agents.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
 from service.domains.agents.answering.providers import BUILT_IN, model_names
 from service.domains.agents.answering.scoring import LONG_QUOTES, choose_quotes, has_number, has_words, is_alike
-from service.domains.agents.answering.segments import LONGEST_SEGMENT, Quotable, cut_list, lists_of, segments_of
+from service.domains.agents.answering.sections import complete
+from service.domains.agents.answering.segments import LONGEST_LIST, Quotable, segments_of
+from service.domains.search.queries import FoundPassage
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
@@ -120,8 +124,12 @@ def test_what_can_be_quoted_stands_in_the_passage(passage: str) -> None:
     for segment in (each for one in segments_of(passage) for each in (one, one.widened())):
         for text in (segment.text, segment.quote):
             assert " ".join(text.split()) in plain
-            assert 0 < len(text) <= LONGEST_SEGMENT
+            assert 0 < len(text) <= LONGEST_LIST
             assert "]]" not in text
+
+
+def found(*numbers: int) -> list[tuple[int, int, int]]:
+    return [(number, 0, 99) for number in numbers]
 
 
 async def test_long_quotes_are_few():
@@ -139,9 +147,9 @@ async def test_an_answer_stands_out_and_comes_from_the_best_passage():
     embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))
     two = [Quotable(number, "", "", text) for number, text in ((2, "Of gulls"), (1, "Of terns"))]
     asked = [("Sail?", ())]
-    assert await choose_quotes(embedder, asked, two, found=[[1, 2]]) == [(two, "far")]
+    assert await choose_quotes(embedder, asked, two, found=[found(1, 2)]) == [(two, "far")]
     others = [Quotable(3, "", "", f"Of other {place}") for place in range(9)]
-    [(chosen, fits)] = await choose_quotes(embedder, asked, [*two, *others], most=1, found=[[1, 2, 3]])
+    [(chosen, fits)] = await choose_quotes(embedder, asked, [*two, *others], most=1, found=[found(1, 2, 3)])
     assert (chosen, fits) == ([two[1]], "answers")
 
 
@@ -160,29 +168,49 @@ async def test_the_clearly_closest_sentence_of_the_first_document_is_close(nearn
         Quotable(1, "A", heading, "Of it all we have two kinds that rest on the pier."),
         Quotable(3, "B", "", "Rest"),
     ]
-    [(_, found)] = await choose_quotes(embedder, [("Sails?", ())], quotable, found=[[first, 4 - first]])
-    assert found == fits
+    [(_, fit)] = await choose_quotes(embedder, [("Sails?", ())], quotable, found=[found(first, 4 - first)])
+    assert fit == fits
 
 
-LIST = ["Ferry > Boarding\nTo board:\n1. Queue up.", "Ferry > Boarding\n2. Show a ticket:\n- paper\nLater\nSail."]
+def a_section(*texts: str, longest: int = 4000) -> list[Passage]:
+    """Complete the second of a document's chunks; each stands on a page of its own."""
+    document = UUID(int=1)
+    chunks = [FoundPassage(document, no, text, PassagePlace(page=no + 1)) for no, text in enumerate(texts)]
+    found = Passage(document, "Ferry", texts[1], 1.0, 1, PassagePlace(page=2))
+    near = {(None, document, one.chunk_no): one for one in chunks}
+    return complete([found, replace(found, chunk_no=2, text=texts[2])], near, longest=longest)
 
 
-def test_a_list_that_passages_cut_is_quoted_whole() -> None:
-    """It begins at the introduction and continues under the same heading. Items beyond the longest list are counted."""
-    first, second = (segments_of(text, document="Ferry", number=number) for number, text in enumerate(LIST, 1))
-    parts = lists_of([*first, *second])[1, "To board:\n1. Queue up."]
-    assert cut_list(parts) == (parts, 0)
-    assert [part.quote for part in parts] == ["To board:\n1. Queue up.", "2. Show a ticket:\n- paper"]
-    for other in (
-        LIST[1].replace("2.", "3."),
-        LIST[1].replace("> Boarding", "> Landing"),
-        "Ferry > Boarding\nSail on.",
-    ):
-        assert not lists_of([*first, *segments_of(other, document="Ferry", number=2)])
-    long = [replace(part, whole=part.quote + "\n- item" + " word" * 250 + "\nNote:") for part in parts]
-    kept, cut = cut_list(long)
-    assert (kept[0], kept[1].quote, cut) == (long[0], "2. Show a ticket:\n- paper", 1)
-    assert [part.quote for part in cut_list([replace(parts[0], whole="Sail.\nNote:")])[0]] == ["Sail."]
+def test_a_passage_is_completed_with_its_section() -> None:
+    """A chunk repeats the headings above, or begins without a heading. Chunks found in one section become one."""
+    cut = "Ferry\nBoarding\nTo board:\n1. Queue up.", "Ferry > Boarding\n2. Show a ticket:\n- paper"
+    others = "Ferry > Boarding\n3. Sit.", "Ferry\nLanding\nGet up.", "Fares\nA day costs 2."
+    [whole] = a_section(*cut, *others)
+    lines = "Ferry\nBoarding\nTo board:\n1. Queue up.\n2. Show a ticket:\n- paper\n3. Sit.\nLanding\nGet up."
+    assert (whole.text, whole.chunk_no) == (lines, 0)
+    assert [whole.find(quote).chunk_no for quote in ("To board", "- paper", "3. Sit.\nLanding", "Get")] == [0, 1, 2, 3]
+    assert whole.find("paper\n3. Sit.").place == PassagePlace(page=2)
+    assert [len(each.parts) for each in a_section(*cut, *others, longest=60)] == [1, 2]
+    texts = [each.text for each in a_section("A day out.", "Fares\nA day costs 2.", "A week costs 9.")]
+    assert texts == ["Fares\nA day costs 2.\nA week costs 9."]
+
+
+def test_a_list_too_long_to_quote_says_how_much_is_left_out() -> None:
+    lines = ["Boarding", "To board:", *(f"{number}. Queue{' up' * 90}." for number in range(9)), "Note:"]
+    one = segments_of("\n".join(lines))[0].widened()
+    assert (one.quote, one.left_out) == ("\n".join(lines[1:9]), 2)
+
+
+async def test_what_stands_beside_a_passage_found_counts_less():
+    """A neighbour that is a little nearer than the found chunk is no answer; clearly nearer, it is."""
+    lines = ["Sails of a gull rest on the pier.", "Sails of a tern rest on the quay."]
+    beside = segments_of("\n".join(lines), number=1)
+    for nearness, best in ((0.61, 0), (0.7, 1)):
+        rows = lambda texts, near=nearness: [[near if "tern" in each else 0.6] for each in texts]  # noqa: E731
+        embedder = SimpleNamespace(embed=lambda texts, rows=rows: asyncio.sleep(0, np.array(rows(texts), np.float32)))
+        asked = [("Where do we sail?", ())]
+        [(chosen, _)] = await choose_quotes(embedder, asked, beside, most=1, found=[[(1, 0, len(lines[0]))]])
+        assert [each.text for each in chosen] == [lines[best]]
 
 
 def test_a_command_is_no_heading() -> None:

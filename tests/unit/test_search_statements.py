@@ -27,7 +27,7 @@ SHAPES = [
 ]
 SHAPES += [replace(each, is_small=True) for each in SHAPES if not (each.is_distributed or each.has_vectors_inside)]
 LEGS = (sql.dense_leg, sql.lexical_leg)
-REST = (sql.scores_near, sql.found_documents, sql.found_chunks)
+REST = (sql.scores_near, sql.found_documents, sql.found_chunks, sql.neighbours)
 # What a leg reads by itself, and not of the documents that it has found already.
 INDEXED = re.compile(r"\bFROM (?:chunks_384|vectors_384|code_pages_384|chunks_with_terms_384)\b(?! JOIN)")
 TABLE = re.compile(
@@ -72,6 +72,11 @@ def test_access_stands_in_both_legs_of_a_search(shape):
     reads = 2 if shape.is_distributed or shape.is_small else 6
     assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == reads
     assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_neighbours_of_found_chunks_are_limited_to_what_is_readable(shape):
+    assert CLASSES.search(text_of(sql.neighbours(shape)))
 
 
 def test_a_statement_is_built_and_compiled_once_for_all_values():

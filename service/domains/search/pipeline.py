@@ -60,7 +60,8 @@ class Plan(Generic[Row]):
     """A planned search. `texts` are the query, or questions instead; `space` None means an empty index. `filtering`
     counts unless no document fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed` has the
     signs. `checks_words` finds words missing from all reachable documents; `corrects` also replaces them by similar
-    words. Contents of `reads` hits are read for `arrange`, the display order, and `passages` of each document."""
+    words. Contents of `reads` hits are read for `arrange`, the display order, and `passages` of each document or
+    beside each chunk."""
 
     runtime: Runtime
     caller: Caller

@@ -282,8 +282,10 @@ def ask_found_documents(
 def ask_passages(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights, *, most: int
 ) -> Answer[FoundPassage]:
+    """Read in a batch the best `most` passages of each found document, or the `most` chunks on each side of a hit."""
     parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters() | {"most": most}
-    return batch.ask(sql.further_passages(shape_of(scope)), FoundPassage, parameters)
+    statement = sql.neighbours if scope.by_chunk else sql.further_passages
+    return batch.ask(statement(shape_of(scope)), FoundPassage, parameters)
 
 
 def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -> Answer[FoundPassage]:

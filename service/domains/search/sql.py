@@ -490,6 +490,16 @@ def further_passages(shape: Shape) -> AnySelect:
 
 
 @lru_cache(SHAPES)
+def neighbours(shape: Shape) -> AnySelect:
+    """Build the statement of the chunks in scope up to `most` places before or after each hit, and the hits."""
+    chunks, hit = INDEX_TABLES[shape.dimensions].chunks, _given_hits()
+    is_near = chunks.c.chunk_no.between(hit.c.chunk_no - MOST, hit.c.chunk_no + MOST)
+    columns = (chunks.c[name] for name in ("document_id", "chunk_no", "text", "place"))
+    near = sa.select(*columns).join_from(hit, chunks, sa.and_(chunks.c.document_id == hit.c.document_id, is_near))
+    return near.where(_in_scope(chunks, shape))
+
+
+@lru_cache(SHAPES)
 def readable_passages(shape: Shape) -> AnySelect:
     """Build the statement of the first `most` passages of a document (`ids`) in scope."""
     chunks = INDEX_TABLES[shape.dimensions].chunks

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
+from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, ToolReturn, UsageLimits
 
 from carrel.wire.agents import AgentRetrieval
 from service.domains.agents.answering.capabilities import ModelSpans, Retries
@@ -80,10 +80,22 @@ class AgentDeps:
         numbered = [(number, passage) for passage in found if (number := self._number(passage)) is not None]
         return sorted(numbered, key=lambda each: (documents.index(each[1].document_id), each[1].chunk_no))
 
+    def list_found(self, numbered: Sequence[tuple[int, Passage]]) -> list[tuple[int, int, int]]:
+        """Return the chunks that a search found, best first, without their neighbours: each passage's number, and where
+        in its text the chunk begins and ends. Only the built-in model reads this."""
+        found: dict[int, tuple[int, int, int]] = {}
+        for number, passage in numbered:
+            shift = self.passages[number - 1].text.index(passage.text)
+            ends = [*(part.start for part in passage.parts[1:]), len(passage.text) + 1]
+            for part, end in zip(passage.parts, ends, strict=True):
+                if part.rank is not None:
+                    found[part.rank] = number, shift + part.start, shift + end
+        return [found[rank] for rank in sorted(found)]
+
     def _number(self, passage: Passage) -> int | None:
         """Return a passage's number, adding a number if needed; None when no room is left for the passage."""
         for number, known in enumerate(self.passages, 1):
-            if (known.document_id, known.text) == (passage.document_id, passage.text):
+            if known.document_id == passage.document_id and passage.text in known.text:
                 return number
         characters = sum(len(known.text) for known in self.passages)
         if len(self.passages) >= MOST_PASSAGES or characters + len(passage.text) > MOST_CHARACTERS:
@@ -92,17 +104,15 @@ class AgentDeps:
         return len(self.passages)
 
 
-async def search_passages(context: RunContext[AgentDeps], query: str) -> str:
+async def search_passages(context: RunContext[AgentDeps], query: str) -> ToolReturn:
     """Search the documents that the person may read.
 
     Args:
         query: A question or a few words, in the language of the documents."""
     found = await context.deps.search(query)
     # As JSON a passage can't pretend to be another one, or to be over.
-    return json.dumps(
-        [{"n": number, "document": passage.document_name, "text": passage.text} for number, passage in found],
-        ensure_ascii=False,
-    )
+    shown = [{"n": number, "document": passage.document_name, "text": passage.text} for number, passage in found]
+    return ToolReturn(json.dumps(shown, ensure_ascii=False), metadata=context.deps.list_found(found))
 
 
 async def _prepare_tool(context: RunContext[AgentDeps], tool: ToolDefinition) -> ToolDefinition | None:

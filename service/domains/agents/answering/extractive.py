@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from pathlib import PurePath
 
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
@@ -13,8 +13,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 
 from service.domains.agents.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
 from service.domains.agents.answering.providers import BUILT_IN
-from service.domains.agents.answering.scoring import MOST_GATHERED, choose_quotes, is_alike
-from service.domains.agents.answering.segments import Quotable, cut_list, lists_of, segments_of
+from service.domains.agents.answering.scoring import MOST_GATHERED, Place, choose_quotes, is_alike, is_within
+from service.domains.agents.answering.segments import Quotable, segments_of
 from service.domains.search.understanding.extraction import MOST_QUESTIONS, extract_questions
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.text.embedding import MINILM, Embedders
@@ -74,41 +74,42 @@ async def _write(
         return
     results = [json.loads(str(part.content)) for part in returns]
     found = {passage["n"]: passage for passages in results for passage in passages}
-    ranked = [sorted(passage["n"] for passage in passages) for passages in results]
+    places: list[list[Place]] = [part.metadata or [] for part in returns]
     phrases = await asyncio.to_thread(phrases_of, newest)
     compares = _COMPARES.fullmatch(newest) is not None
     by_section = compares or _ASKS_FOR_ALL.search(" ".join([newest, *parts])) is not None
-    quotable = await asyncio.to_thread(_list_quotable, found)
+    quotable = await asyncio.to_thread(_list_quotable, found, places)
     if by_section:
         quotable = [one.widened() for one in quotable]
     most = 1 if compares else MOST_GATHERED if len(questions) == 1 else MOST_OF_A_PART
-    chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=ranked)
-    lists = lists_of(quotable) if by_section else {}
+    chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=places)
     answers, close, far = (
-        list(dict.fromkeys(one for some, each in chosen if each == fit for one in some))
+        list({(one.number, one.quote): one for some, each in chosen if each == fit for one in some}.values())
         for fit in ("answers", "close", "far")
     )
     pairs = ((one, other) for one in answers for other in answers if len(one.quote) < len(other.quote))
     repeated = [one for one, other in pairs if is_alike(one, other)]
     quotes = [one for one in answers if one not in repeated]
-    told = [_reply(quotes, phrases, lists)] if quotes else []
+    told = [_reply(quotes, phrases)] if quotes else []
     if close := [one for one in close if one not in quotes]:
-        told += [phrases.closest_passage, _reply(close, phrases, lists)]
+        told += [phrases.closest_passage, _reply(close, phrases)]
     if told:
         asked = zip(parts.items(), chosen, strict=True)
         missing = [" ".join(new) or part for (part, new), (_, fits) in asked if fits == "far"]
         yield "\n\n".join([*told, *(phrases.nothing_about.format(_line(part)) for part in missing)])
     elif far:
-        yield f"{phrases.closest}\n\n{_reply(far, phrases, {})}"
+        yield f"{phrases.closest}\n\n{_reply(far, phrases)}"
     else:
         new = ", ".join(filter(None, map(" ".join, parts.values())))
         yield phrases.nothing_about.format(_line(new)) if new else phrases.nothing_answers
 
 
-def _list_quotable(found: Mapping[int, Mapping[str, str]]) -> list[Quotable]:
-    """Cut passages, by number, into at most MOST_QUOTABLE segments."""
+def _list_quotable(found: Mapping[int, Mapping[str, str]], places: Sequence[Sequence[Place]]) -> list[Quotable]:
+    """Cut passages, by number, into at most MOST_QUOTABLE segments: of what was found, then of the neighbours."""
     cut = (segments_of(each["text"], document=each["document"], number=number) for number, each in found.items())
-    return list(islice(chain.from_iterable(cut), MOST_QUOTABLE))
+    every, known = list(chain.from_iterable(cut)), list(chain.from_iterable(places))
+    best = sorted(range(len(every)), key=lambda one: (not is_within(every[one], known), every[one].number))
+    return [every[one] for one in sorted(best[:MOST_QUOTABLE])]
 
 
 def cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
@@ -125,18 +126,14 @@ def cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
     return {part: find_new_words(part) if follows else [] for part in extract_questions(message)}
 
 
-def _reply(quotes: Sequence[Quotable], phrases: Phrases, lists: Mapping[tuple[int, str], Sequence[Quotable]]) -> str:
-    """Write the quotes by document and section, as words can change meaning under another heading; `lists` whole."""
-    left_out: dict[Quotable, int] = {}
-    for one in quotes:
-        parts, cut = cut_list(lists.get((one.number, one.quote), [one]))
-        left_out |= {part: cut if part is parts[-1] else 0 for part in parts}
+def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
+    """Write the quotes by document and section, as words can change meaning under another heading."""
     told: list[str] = []
-    for place, group in groupby(left_out, key=partial(_describe_source, phrases=phrases)):
+    for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
         told.append(place)
         for one in group:
             text = "\n".join(f"> {line}" for line in one.quote.splitlines())
-            more = [phrases.more_items.format(left_out[one])] if left_out[one] else []
+            more = [phrases.more_items.format(one.left_out)] if one.left_out and one.quote == one.around else []
             told += [f'{text} [[{one.number}: "{one.quote}"]]', *more]
     return "\n\n".join(told)
 

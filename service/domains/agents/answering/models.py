@@ -36,8 +36,19 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A chunk within a passage, from the character `start` on; `rank` counts what was found, the best 0."""
+
+    start: int
+    chunk_no: int
+    place: PassagePlace | None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk readable by the caller when retrieved; `chunk_no` and `place` are of this `version`."""
+    """Text readable by the caller when retrieved: a chunk, or `parts` of a section in a row. `chunk_no` is of the first
+    chunk and `place` of the best found, in this `version`."""
 
     document_id: UUID
     document_name: str
@@ -47,6 +58,13 @@ class Passage:
     place: PassagePlace | None = None
     collection_id: UUID | None = None
     version: int | None = None
+    parts: Sequence[Part] = ()
+
+    def find(self, quote: str) -> Part:
+        """Return the chunk where a quote begins."""
+        start = max(self.text.find(quote), 0)
+        before = [part for part in self.parts if part.start <= start]
+        return before[-1] if before else Part(0, self.chunk_no, self.place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from carrel.wire.agents import AgentRetrieval
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.answering.models import Passage
+from service.domains.agents.answering.sections import REACH, Chunks, complete
 from service.domains.documents.collections.queries import StoredCollection, list_searchable
 from service.domains.search.pipeline import Found, Plan, search
 from service.domains.search.queries import FoundChunk, ask_found_chunks
@@ -102,10 +103,16 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
             # Not by the space's counts, which are of what anybody may read: by those of what the sender may read.
             by_frequency=False,
             embeddings=embeddings,
+            passages=REACH,
         )
         found.append(await search(plan))
     read = [_to_passages(collection, each) for collection, each in zip(collections, found, strict=True)]
     passages = _merge(list(chain.from_iterable(read)))[:most]
+    near: Chunks = {
+        (collection.collection_id, one.document_id, one.chunk_no): one
+        for collection, each in zip(collections, found, strict=True)
+        for one in each.passages
+    }
     note = None
     if reranks():
         named = {place: text_of(each.document_name, each.text) for place, each in enumerate(passages)}
@@ -115,7 +122,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
     narrowed = {
         words: frozenset(others == words and not dropped for others, dropped in stated) for words, _ in stated if words
     }
-    return Retrieved(passages[: lookup.limit], narrowed, note)
+    return Retrieved(complete(passages[: lookup.limit], near, longest=LONGEST_PASSAGE), narrowed, note)
 
 
 def _to_passages(collection: StoredCollection, found: Found[FoundChunk]) -> list[Passage]:

@@ -22,8 +22,9 @@ from service.text.languages import tell_language
 OWN_WORDS, WORDS_IN_CONTEXT = 0.2, 0.1
 COMMON, USUAL = 0.4, 0.3
 """How much of the mean nearness of all that was found is taken off, and the least mean: an answer stands out."""
-NUMBER, RANK = 0.05, 0.02
-"""The gain or loss by a number where a question asks for one, and the loss by each passage found before."""
+NUMBER, RANK, BESIDE = 0.05, 0.02, 0.05
+"""The gain or loss by a number where a question asks for one, the loss by each passage found before, and by standing
+beside all that was found."""
 BOUND = 0.47
 """A sentence with a lower score isn't an answer."""
 
@@ -79,6 +80,8 @@ _NUMERALS = frozenset(word for each in PHRASES.values() for word, value in each.
 
 Asked = tuple[str, Sequence[str]]
 """A question, and words required in an answer or in the headings above."""
+Place = tuple[int, int, int]
+"""A found chunk: the number of the passage, and where the chunk begins and ends in its text."""
 Chosen = tuple[list[Quotable], Literal["answers", "close", "far"]]
 """Sentences that answer, in order; the clearly closest sentence; or the nearest sentences, if any."""
 
@@ -89,10 +92,10 @@ async def choose_quotes(
     quotable: Sequence[Quotable],
     *,
     most: int = MOST_GATHERED,
-    found: Sequence[Sequence[int]] = (),
+    found: Sequence[Sequence[Place]] = (),
 ) -> list[Chosen]:
     """Return the best sentences for each question, never more than `most`. They never depend on unreadable text.
-    `found`: the numbers of the passages that were found for each question, best first."""
+    `found`: what was found for each question, best first."""
     if not quotable:
         return [([], "far")] * len(questions)
     questions = await asyncio.to_thread(_correct, questions, quotable)
@@ -118,23 +121,34 @@ def _choose_all(
     questions: Sequence[Asked],
     quotable: Sequence[Quotable],
     near: NDArray[np.float32],
-    found: Sequence[Sequence[int]],
+    found: Sequence[Sequence[Place]],
     most: int,
 ) -> list[Chosen]:
     stemmings = _tell_stemmings(quotable)
     chosen: list[Chosen] = []
-    for (question, having), row, numbers in zip(questions, near, chain(found, repeat(())), strict=False):
-        rank = {number: place for place, number in enumerate(numbers)}
-        prior = -COMMON * max(row.mean(), USUAL) - RANK * np.array(
-            [rank.get(each.number, len(rank)) for each in quotable]
-        )
+    within = np.array([is_within(each, list(chain.from_iterable(found))) for each in quotable])
+    within |= not within.any()
+    for (question, having), row, places in zip(questions, near, chain(found, repeat(())), strict=False):
+        rank = np.array([_rank(each, places) for each in quotable])
+        prior = -COMMON * max(row[within].mean(), USUAL) - RANK * rank - BESIDE * ~within
         fit = [place for place, one in enumerate(stemmings) if has_words(quotable[place], having, one)]
         asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
         one: Chosen = ([], "far")
         if fit and question.strip():
-            one = _choose_for(question, *asked, row[fit], prior[fit], limit=most)
+            one = _choose_for(question, *asked, row[fit], prior[fit], within=within[fit], limit=most)
         chosen.append(([], "far") if having and one[1] != "answers" else one)
     return chosen
+
+
+def is_within(one: Quotable, places: Sequence[Place]) -> bool:
+    """Return whether a sentence stands in a found chunk, and not beside."""
+    return any(number == one.number and start <= one.at < end for number, start, end in places)
+
+
+def _rank(one: Quotable, places: Sequence[Place]) -> int:
+    """Return the rank of a sentence's chunk, or of the best chunk in the passage."""
+    of_passage = [rank for rank, place in enumerate(places) if place[0] == one.number]
+    return next((rank for rank in of_passage if is_within(one, [places[rank]])), min(of_passage, default=len(places)))
 
 
 def _choose_for(
@@ -144,10 +158,11 @@ def _choose_for(
     near: NDArray[np.float32],
     prior: NDArray[np.float32],
     *,
+    within: NDArray[np.bool_],
     limit: int,
 ) -> Chosen:
     asked = read_query(question, tuple(sorted(set(stemmings)))).alternatives()
-    words, above = zip(*_overlaps(asked, quotable, stemmings), strict=True)
+    words, above = zip(*_overlaps(asked, quotable, stemmings, within), strict=True)
     scores = near + prior + words
     if _ASKS_FOR_NUMBER.search(question):
         scores += [NUMBER if has_number(each.text) else -NUMBER for each in quotable]
@@ -191,12 +206,15 @@ def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stem
 
 
 def _overlaps(
-    asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]
+    asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str], within: NDArray[np.bool_]
 ) -> list[tuple[float, float]]:
-    """Score sentences by the question's words in any form, beside the share in the headings. Rare words count more."""
+    """Score sentences by the question's words in any form, beside the share in the headings. Words that are rare
+    `within` what was found count more."""
     own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
+    found = [terms for terms, is_found in zip(own, within.tolist(), strict=True) if is_found]
     weights = {
-        word: math.log(1 + (len(own) + 1) / (sum(not terms.isdisjoint(word) for terms in own) + 0.5)) for word in asked
+        word: math.log(1 + (len(found) + 1) / (sum(not terms.isdisjoint(word) for terms in found) + 0.5))
+        for word in asked
     }
     total = sum(weights.values()) or 1.0
 

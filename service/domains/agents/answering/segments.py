@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from pathlib import PurePath
 
 from service.text.chunking import PATH_SEPARATOR
@@ -12,7 +12,7 @@ from service.text.sentences import Span, cut_lines, cut_sentences
 
 LONGEST_SEGMENT, LONGEST_LIST = 1200, 2000
 """Characters. The introduction of a list, or a question, is quoted with the following text up to this length; the
-second is for lists that are cut over passages."""
+second is for whole sections with items or rows."""
 
 LONGEST_TABLE = 600
 """Characters of a table quoted with each row. Rows of longer tables are quoted alone."""
@@ -22,6 +22,8 @@ LONGEST_HEADING = 160
 MOST_HEADING_WORDS = 8
 MOST_TITLE_WORDS = 14
 """Words of a passage's first line, if prose follows. Such a line is a heading, not a statement."""
+MOST_ASKING_WORDS = 24
+"""Words of a line that asks, as lists of questions and answers do. The answer ends at the next such line."""
 FEWEST_PROSE_WORDS = 3
 FEWEST_WORDS = 4
 """The fewest words of a statement. Shorter text is a label, unless a number is included."""
@@ -43,7 +45,8 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 @dataclass(frozen=True, slots=True)
 class Quotable:
     """Words of a passage (by number), the text above, and the `whole` quoted with the words: a list or a table.
-    `around` are the lines between two headings, `title` the first of the headings."""
+    `around` are the lines between two headings, of which so many items and rows are `left_out`; `title` is the first
+    of the headings, and `at` the first character of the line."""
 
     number: int
     document: str
@@ -53,6 +56,8 @@ class Quotable:
     whole: str = ""
     around: str = ""
     title: str = ""
+    left_out: int = 0
+    at: int = 0
 
     @property
     def quote(self) -> str:
@@ -72,67 +77,35 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
-    headings = [_is_heading(lines, place) for place in range(len(lines))]
+    headings = [is_heading(lines, place) for place in range(len(lines))]
     heads = [is_heading or _is_title(line, names) for line, is_heading in zip(lines, headings, strict=True)]
+    asks = [line.endswith("?") and len(line.split()) <= MOST_ASKING_WORDS and not _ITEM.match(line) for line in lines]
+    ends = [*map(any, zip(headings, asks, strict=True))]
     plain = _plain(passage)
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
     segments: list[Quotable] = []
-    announced, lead = "", ""
+    announced, lead, at = "", "", 0
     for place, line in enumerate(lines):
+        at = max(passage.find(line, at), at)
         if heads[place] and not _is_title(line, names):
             above, section = [*above[:1], line], line
         if heads[place] or (segments and _is_bare(line)):
             continue
-        texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, headings, place)]))
+        texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, ends, place)]))
         under_headings = "\n".join(dict.fromkeys(above))
         if not _ITEM.match(line):
             announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[place][-1].text)
         table = _table_around(lines, place) if _is_row(line) else ""
         whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
-        around = _lines_around(lines, place, heads)
+        around, left_out = _lines_around(lines, place, heads, asks)
         around = around if _plain(around) in plain else ""  # a line of keywords may be missing in it
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
             under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
             whole_of = whole if is_within else ""
-            segments.append(Quotable(number, document, under_headings, text, under, whole_of, around, section))
+            one = Quotable(number, document, under_headings, text, under, whole_of, around, section, left_out, at)
+            segments.append(one)
     return segments
-
-
-def lists_of(quotable: Sequence[Quotable]) -> dict[tuple[int, str], list[Quotable]]:
-    """Return the parts of each list that is cut over passages, by the number and the words of each part."""
-    sections = list({(one.number, one.around): one.widened() for one in quotable if one.around}.values())
-    lists: dict[tuple[int, str], list[Quotable]] = {}
-    for before, after in pairwise(sections):
-        if _is_continued(before, after):
-            parts = lists.setdefault((before.number, before.quote), [before])
-            parts.append(replace(after, section=parts[-1].section))
-            lists[after.number, after.quote] = parts
-    return lists
-
-
-def _is_continued(before: Quotable, after: Quotable) -> bool:
-    """Return whether a passage begins with the rest of the list at the end of another. The headings above say so."""
-    first, last = after.around.partition("\n")[0], before.around.rpartition("\n")[2]
-    names = [(one.document, re.split(f"\n|{PATH_SEPARATOR}", one.headings)[-1]) for one in (before, after)]
-    if before.number == after.number or "\n" in after.headings or names[0] != names[1] or not _ITEM.match(first):
-        return False
-    numbers = [int(item[1]) for line in (last, first) if (item := _ITEM.match(line)) and item[1]]
-    is_next = len(numbers) < 2 or numbers[1] in {1, numbers[0] + 1}
-    return is_next and (last.endswith(":") or _ITEM.match(last) is not None)
-
-
-def cut_list(parts: Sequence[Quotable]) -> tuple[list[Quotable], int]:
-    """Return the parts of a list up to LONGEST_LIST, and how many items are cut. No part ends with an introduction."""
-    room, cut, kept = LONGEST_LIST, 0, list[Quotable]()
-    for part in parts:
-        lines = part.quote.split("\n")
-        fits = [line for line in lines if (room := room - len(line)) >= 0]
-        cut += sum(_ITEM.match(line) is not None for line in lines[len(fits) :])
-        while fits and fits[-1].endswith(":") and part is parts[-1]:
-            fits.pop()
-        kept += [replace(part, whole="\n".join(fits))] if fits else []
-    return kept, cut
 
 
 def _plain(name: str) -> str:
@@ -144,7 +117,7 @@ def _is_title(line: str, names: AbstractSet[str]) -> bool:
     return plain in names or plain.partition(": ")[2] in names
 
 
-def _is_heading(lines: Sequence[str], place: int) -> bool:
+def is_heading(lines: Sequence[str], place: int) -> bool:
     """Return whether a line with a line below it is a heading: too short and bare for a statement, or a path."""
     line, is_first, is_last = lines[place], place == 0, place + 1 == len(lines)
     if is_first and not is_last and PATH_SEPARATOR in line and not line.startswith(_MARKS):
@@ -163,16 +136,25 @@ def _is_heading(lines: Sequence[str], place: int) -> bool:
     return True
 
 
-def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool]) -> str:
-    """Return the lines between the two headings around a line. Long sections begin at the introducing line."""
-    first = next((place + 1 for place in reversed(range(number)) if heads[place]), 0)
-    end = next((place for place in range(number, len(lines)) if heads[place]), len(lines))
-    if sum(map(len, lines[first:end])) + end - first > LONGEST_SEGMENT:
+def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool], asks: Sequence[bool]) -> tuple[str, int]:
+    """Return the lines between the two headings around a line, or from a line that asks to the next, and how many items
+    and rows are cut off the end. Long sections begin at the introducing line."""
+    before = next((place for place in range(number, -1, -1) if heads[place] or asks[place]), -1)
+    first = before if before >= 0 and asks[before] else before + 1
+    end = next((place for place in range(number + 1, len(lines)) if heads[place] or asks[place]), len(lines))
+    longest = LONGEST_LIST if any(map(_is_point, lines[first:end])) else LONGEST_SEGMENT
+    if sum(map(len, lines[first:end])) + end - first > longest:
         first = next((place for place in range(number, first, -1) if not _ITEM.match(lines[place])), first)
     ends = accumulate(len(line) + 1 for line in lines[first:end])
-    last = first + sum(end <= LONGEST_SEGMENT for end in ends)
+    last = first + sum(end <= longest for end in ends)
+    while last < end and last > number + 1 and lines[last - 1].endswith(":"):
+        last -= 1
     around = "\n".join(lines[first:last])
-    return "" if last <= number or "]]" in around else around
+    return ("", 0) if last <= number or "]]" in around else (around, sum(map(_is_point, lines[last:end])))
+
+
+def _is_point(line: str) -> bool:
+    return _ITEM.match(line) is not None or _is_row(line)
 
 
 def _is_bare(line: str) -> bool:
@@ -180,13 +162,13 @@ def _is_bare(line: str) -> bool:
     return not is_text and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line))
 
 
-def _end_of_announced(lines: Sequence[str], headings: Sequence[bool], number: int) -> int:
+def _end_of_announced(lines: Sequence[str], ends: Sequence[bool], number: int) -> int:
     """Return the number of the line behind an introduced list, table or set of answers."""
     announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
     for place in range(number + 1, last):
         is_item = _ITEM.match(lines[place]) is not None or _is_row(lines[place])
-        ends = announces and not is_item and (has_items or place > number + 1)
-        if ends or headings[place]:
+        is_over = announces and not is_item and (has_items or place > number + 1)
+        if is_over or ends[place]:
             return place
         has_items = has_items or is_item
     return last

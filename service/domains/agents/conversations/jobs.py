@@ -210,14 +210,16 @@ async def _complete(runtime: Runtime, connection: Connection, caller: Caller, dr
 
 
 def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
-    """Return a citation as stored. Older replies lack the last four members."""
+    """Return a citation as stored. Older replies lack the last five members."""
+    part = passage.find(citation.quote)
     return {
         "passageNo": citation.passage_no,
         "quote": citation.quote,
         "collectionId": None if passage.collection_id is None else str(passage.collection_id),
-        "chunkNo": None if passage.collection_id is None else passage.chunk_no,
+        "chunkNo": None if passage.collection_id is None else part.chunk_no,
         "version": passage.version,
         "unsupported": list(citation.unsupported),
+        "place": part.place and part.place.model_dump(mode="json", exclude_none=True),
     }
 
 

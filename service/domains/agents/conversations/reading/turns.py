@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire import conversations as wire
 from carrel.wire import replies
 from carrel.wire.messages import AgentResponse, CompletedJob, FailedJob, FetchAgentResponseResponse, RunningJob
+from carrel.wire.places import PassagePlace
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.agents.conversations.reading import queries
@@ -100,21 +101,22 @@ def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> Seen
         COMPLETED,
         row.reply,
         cited=[_to_cited_source(sources[citation["passageNo"]], citation) for citation in row.citations],
-        sources=[_source(source, source.text) for source in sources.values()] if with_text else (),
+        sources=[_source(source, source.text, source.place) for source in sources.values()] if with_text else (),
     )
 
 
 def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> replies.ReferencedSource:
+    place = PassagePlace.model_validate(citation["place"]) if citation.get("place") else row.place
     chunk = {
         "document_collection_id": citation.get("collectionId"),
         "chunk_index": citation.get("chunkNo"),
         "document_version": citation.get("version"),
         "unsupported": citation.get("unsupported") or None,
     }
-    return _source(row, citation["quote"], **chunk)
+    return _source(row, citation["quote"], place, **chunk)
 
 
-def _source(row: Source, quote: Any, **chunk: Any) -> replies.ReferencedSource:
+def _source(row: Source, quote: Any, place: PassagePlace | None, **chunk: Any) -> replies.ReferencedSource:
     return replies.ReferencedSource(
         id=row.document_id,
         name=row.name,
@@ -123,7 +125,7 @@ def _source(row: Source, quote: Any, **chunk: Any) -> replies.ReferencedSource:
             external_resource_id=row.resource_id, resource_type=row.resource_type
         ),
         quote=quote,
-        place=row.place,
+        place=place,
         **chunk,
     )
 
