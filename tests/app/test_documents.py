@@ -630,7 +630,7 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     shown = house.open("documents", files="all", rows="choose").choose(rows[0]).press("Delete …").shown
     assert (lost in shown, "from the trash" in shown, "Nobody can find it" in shown) == (True, False, True)
     page = house.open("documents")
-    assert page.cells("Name", "Type")[0] == ("Box", "ZIP, 2 files within")
+    assert page.cells("Name", "Type")[0] == ("Box", "ZIP, 2 files inside")
     assert "one.txt" not in names(page)
     assert all("one.txt" in names(house.open("documents", **chosen)) for chosen in ({"files": "all"}, {"name": "one"}))
 
