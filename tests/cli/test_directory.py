@@ -62,7 +62,7 @@ def test_problems_end_with_1(run: Run, service: RunningService, tmp_path) -> Non
     assert "! memberships.csv, line 4: member: there is no user or group nobody@example.test" in refused.out
     assert _emails(service) == {ADMIN_EMAIL}
     skipped = run(*ALL, "--yes", "--skip-problems")
-    assert (skipped.code, "Left out: 1 rows" in skipped.err) == (1, True)
+    assert (skipped.code, "Skipped 1 rows" in skipped.err) == (1, True)
     assert "ada@example.test" in _emails(service)
     assert run(*ALL, "--yes", "--skip-problems").code == 1
 

@@ -182,7 +182,7 @@ def test_a_busy_service_is_told_in_its_own_words(load, service: RunningService) 
         proxy.refusal = Fault.UNAVAILABLE
         ended, answer = load("upload", "library", "--direct", CARREL_BASE_URL=proxy.base_url)
     assert (ended.code, answer["outcome"]) == (4, "service_down")
-    assert "has taken nothing for 0 s (Later. (503 busy" in answer["message"]
+    assert "has accepted nothing for 0 s (Later. (503 busy" in answer["message"]
     assert "away" not in answer["message"]
 
 

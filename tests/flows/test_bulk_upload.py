@@ -83,7 +83,7 @@ async def test_a_run_is_done_when_the_files_in_its_archives_are(source, monkeypa
     assert (summary.created, summary.indexing, summary.partly_read, summary.containers) == (2, 0, 1, 1)
     assert (summary.contained_files, summary.contained_waiting) == (5, 0)
     assert summary.contained_left_out == {"file_type_unsupported": 1}
-    said = "1 archive or mail: 4 of 5 files read, 1 left out (1 in a format that isn't read)"
+    said = "1 archive or email: 4 of 5 files read, 1 left out (1 in a format that isn't read)"
     assert said in Summary.from_json(summary.as_json()).text()
     inside = {f"all.zip!/{name}" for name in ("a.txt", "b.txt", "in.zip", "in.zip!/deep.txt")}
     assert shelf.documents() == {"all.zip", "note.txt"} | inside
