@@ -105,8 +105,8 @@ def test_what_is_taken_is_said_once(run_on_terminal: Run, service: RunningServic
     given = [{"principal": {"type": "user", "email": ADA}, "role": "VIEWER"}]
     done(service.call("admin/grants/set", {"resource": resource, "grants": given}))
     shown = run_on_terminal("grants", "take", paper, ADA, answer="y\n")
-    assert (shown.code, shown.out.count(f"{ADA} is not VIEWER any more")) == (0, 1)
-    assert shown.out.index("any more") < shown.out.index("Revoke access?")
+    assert (shown.code, shown.out.count(f"{ADA} is no longer VIEWER")) == (0, 1)
+    assert shown.out.index("no longer") < shown.out.index("Revoke access?")
     assert done(service.call("admin/grants/list", {"resource": resource}))["grants"] == []
 
 

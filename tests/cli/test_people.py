@@ -40,7 +40,7 @@ def test_possessions_and_a_plan_are_shown(run: Run, service: RunningService) -> 
     planned = run("people", "offboard", ADA, "--to", BEN, "--plan")
     assert (planned.code, "this was the plan" in planned.err) == (0, True), planned
     counts = "API keys                   1", "groups                     1"
-    for words in (f"Ada [bold] <{ADA}>", *counts, "Crew", "which ben gets", "Nobody else can read"):
+    for words in (f"Ada [bold] <{ADA}>", *counts, "Crew", "the new owner is ben", "Nobody else can read"):
         assert words in planned.out
     shown = ran(run, "people", "offboard", ADA, "--plan")
     assert (shown["outcome"], shown["done"], shown["plan"]["user"]["email"]) == ("planned", None, ADA)

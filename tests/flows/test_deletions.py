@@ -118,7 +118,7 @@ async def test_document_that_somebody_else_changed_stays(source: Source) -> None
         client.catalog.delete_document(gone.document_id)
     outcome = await source.load()
     assert (outcome.plan.delete, outcome.plan.left, outcome.summary.left) == (0, 1, 1)
-    assert "left alone" in outcome.summary.text()
+    assert "in another source, kept" in outcome.summary.text()
     assert outcome.summary.complete
     assert source.documents() == source.files() | {note(0)}
 
