@@ -62,4 +62,4 @@ def test_providers_are_added_changed_tested_and_deleted(run: Run) -> None:
     assert run("providers", "test", provider_id).out.splitlines() == tested.json["problems"]
     assert run("providers", "delete", provider_id).code == 2
     assert run("providers", "delete", provider_id, "--yes").code == 0
-    assert run("providers", "list").err.startswith("People sign in with a password here")
+    assert run("providers", "list").err.startswith("People sign in with a password")
