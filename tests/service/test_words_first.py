@@ -14,7 +14,7 @@ from service.domains.documents.catalog import uploads
 from service.domains.search import pipeline
 from service.index.ingestion import indexing
 from service.index.ingestion.backlog.queries import claim_pending
-from service.index.ingestion.feeding import renew
+from service.index.ingestion.feeding import feed, renew
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
@@ -276,6 +276,20 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
     assert [cut.count(each) for each in cut] == [2, 1, 1, 2]
     assert count_rows(service) == (3, 3, 3)
     assert len(names(search_by(service, "SEMANTIC", "quinquereme"))) == 3
+
+
+def test_a_document_that_a_search_found_gets_its_vectors_before_newer_documents(
+    service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meaning = service.runtime.indexer.embedding
+    with monkeypatch.context() as full:
+        full.setattr(meaning, "room", lambda _organization_id, _lane: 0)
+        ids = [send(service, each, f"The galleon leaves at {each}.")["documentId"] for each in ("noon", "dusk", "dawn")]
+        assert names(search_by(service, "HYBRID", "dusk")) == ["dusk"]
+        full.setattr(meaning, "room", lambda _organization_id, _lane: 1)
+        service.run(feed(meaning))
+    assert [str(each.document_id) for told in meaning.progress().values() for each in told] == [ids[1]]
+    finish(service, gate, *ids)
 
 
 def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService, gate: Gate) -> None:

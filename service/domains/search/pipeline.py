@@ -149,6 +149,9 @@ async def _search(plan: Plan[Row], log: SearchLog | None) -> Found[Row]:
     if plan.space is not None:
         find_hits = partial(find, plan, plan.space, log)
         found = await runtime.standbys.read(runtime.database, plan.position, find_hits)
+    if found.without_meaning:
+        found_ids = [hit.document_id for hit in found.best(plan.limit)]
+        runtime.indexer.embedding.prefer(plan.caller.organization_id, found_ids)
     if plan.reranks:
         # By the scores of a model, and so with no transaction open any more.
         best = {hit: found.rows[hit] for hit in found.ranking.hits[: plan.candidates] if hit in found.rows}

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from service.index.ingestion.backlog.queries import (
     LEASE,
+    PendingWork,
     claim_pending,
     has_waiting,
     list_pending,
@@ -22,7 +23,8 @@ from service.platform.background import Background, for_each_organization
 from service.platform.disk import DiskGuard
 
 WATCH_SECONDS = 1.0
-# Vectors are made of the newest documents first; every so many claims take the oldest, so that each comes to its turn.
+# Vectors are made first of documents that searches found, then of the newest documents. Every so many claims take the
+# oldest, so that each comes to its turn.
 CLAIM_OF_OLDEST = 4
 # After a claim that failed, however much comes in.
 REST_SECONDS = 2.0
@@ -84,7 +86,12 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
     try:
         async with indexer.database.transaction(organization_id) as connection:
             how: dict[str, Any] = {"lane": lane, "half": indexer.half, "newest_first": newest_first}
-            claimed = await claim_pending(connection, organization_id, limit=room, **how)
+            claimed = list[PendingWork]()
+            if newest_first and (found := indexer.found.pop((organization_id, lane), None)):
+                claimed = await claim_pending(connection, organization_id, limit=room, **how, document_ids=found)
+            left = room - sum(len(each.space_ids) for each in claimed)
+            if left:
+                claimed += await claim_pending(connection, organization_id, limit=left, **how)
         for each in claimed:
             indexer.take_up(organization_id, each)
         is_empty = sum(len(each.space_ids) for each in claimed) < room

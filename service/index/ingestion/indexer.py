@@ -31,6 +31,8 @@ MOST_LARGE = MOST_DOCUMENTS // 2
 # Of the packed texts of large documents; the largest counts for half at most, so that there is room for two. Beyond
 # that each organization without a large one at work may have one, up to twice as much.
 MOST_BYTES = 64 * 1024 * 1024
+# Documents of a lane that searches found before they had vectors, the latest so many.
+MOST_FOUND = 64
 # Requests that wait for their own documents; any further one is answered at once that its document is waiting.
 MOST_WAITING = 256
 
@@ -108,6 +110,7 @@ class Indexer:
         self.backlogged: dict[UUID, set[Lane]] = {}
         self.resting: set[UUID] = set()
         self.claims = Counter[tuple[UUID, Lane]]()
+        self.found: dict[tuple[UUID, Lane], dict[UUID, None]] = {}
         self._jobs: dict[Key, Job] = {}
         self._waiters: dict[Key, list[Waiter]] = {}
         self._closed = False
@@ -257,6 +260,14 @@ class Indexer:
     def note_backlog(self, organization_id: UUID, *lanes: Lane) -> None:
         self.backlogged.setdefault(organization_id, set()).update(lanes)
         self.changed.set()
+
+    def prefer(self, organization_id: UUID, document_ids: Iterable[UUID]) -> None:
+        """Let documents found by a search get vectors next, if vectors wait for a claim of this process."""
+        for lane in self.backlogged.get(organization_id, ()):
+            found = self.found.setdefault((organization_id, lane), {})
+            found.update(dict.fromkeys(document_ids))
+            for document_id in list(found)[:-MOST_FOUND]:
+                del found[document_id]
 
     def list_waiters(self) -> dict[UUID, list[Waiter]]:
         """Return the requests for documents not claimed by this process, by organization."""

@@ -1,6 +1,6 @@
 """SQL of the backlog. A future `claimed_until` is a claim or a pause; a past value starts the wait (oldest first)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -113,9 +113,10 @@ async def claim_pending(
     lane: Lane | None = None,
     half: Half | None = None,
     newest_first: bool = False,
+    document_ids: Collection[UUID] | None = None,
 ) -> list[PendingWork]:
-    """Claim `limit` unclaimed documents without a `half`, or anything, of a lane, or of all in `space_id`; skips locked
-    rows. Small texts go before large texts, old before new unless `newest_first`."""
+    """Claim `limit` unclaimed documents without a `half`, or anything, of a lane, of all in `space_id`, or among
+    `document_ids`; skips locked rows. Small texts go before large texts, old before new unless `newest_first`."""
     entry = space_documents.c
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
     since = entry.claimed_until.desc() if newest_first else entry.claimed_until
@@ -128,6 +129,8 @@ async def claim_pending(
     )
     if lane is not None:
         waiting = waiting.where(entry.is_large == (lane is Lane.LARGE))
+    if document_ids is not None:
+        waiting = waiting.where(in_array(entry.document_id, list(document_ids)))
     free = waiting.limit(limit).with_for_update(of=space_documents, skip_locked=True).cte("free")
     claim = sa.update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
     statement = claim.values(claimed_until=sa.func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
