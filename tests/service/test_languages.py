@@ -69,6 +69,18 @@ def test_a_document_of_before_is_brought_to_its_language(service, monkeypatch) -
     assert search(service, "lauf", mode="LEXICAL")
 
 
+def test_words_that_english_texts_are_indexed_without_are_not_said_to_be_missing(service) -> None:
+    for name, text in (
+        ("a", "Die Mietverträge für alle Lager laufen zehn Jahre und werden schriftlich gekündigt."),
+        ("b", "The keys of the yard and of the gate are not to be lent."),
+    ):
+        ok(upload(service, name, text.encode(), file_name=f"{name}.txt"))
+    for query, unmatched in (("the of and", []), ("the quay of the yard", ["quay"]), ("IT for the yard", ["IT"])):
+        body = {"searchQuery": query, "searchOptions": {"mode": "LEXICAL"}}
+        applied = ok(service.call("search/searchDocumentCatalog", body))["applied"]
+        assert applied.get("unmatchedWords", []) == unmatched, query
+
+
 async def test_chunks_are_counted_by_stemming(corpus) -> None:
     async def write(version: int, chunks: list[str], language: str | None) -> dict[str, int]:
         document = replace(corpus.document(document_id, "Titel", chunks, version=version), language=language)

@@ -9,7 +9,8 @@ from tests.harness.cases import cases
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
 
-ANN, BEN, CAROL, DORA, EVE, FAY = (f"{name}@signs.test" for name in ("ann", "ben", "carol", "dora", "eve", "fay"))
+NAMES = ("ann", "ben", "carol", "dora", "eve", "fay", "gus")
+ANN, BEN, CAROL, DORA, EVE, FAY, GUS = (f"{name}@signs.test" for name in NAMES)
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 TEXTS = {
     "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
@@ -121,6 +122,14 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typ
     assert search(library, f'"{typed}"')["applied"].get("corrections", []) == []  # a phrase is meant as it is
     assert search(library, "diery")["applied"].get("corrections", []) == []
     assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
+
+
+def test_a_correction_is_looked_for_in_several_texts_with_its_stem(module_service: RunningService) -> None:
+    add_users(module_service, GUS)
+    text = "## Yard\n\n" + "The management of goods is here. " * 60 + "\n\n## Gate\n\nAsk a manager of the gate."
+    uploaded(module_service, "yards", text, as_user=GUS, file_name="a.md", documentName="Yards")
+    answer = search(module_service, "manger", as_user=GUS, mode="LEXICAL")
+    assert answer["applied"]["corrections"] == [{"word": "manger", "replacedBy": ["manager"]}]
 
 
 @pytest.mark.parametrize("mode", MODES)

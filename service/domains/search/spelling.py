@@ -14,7 +14,8 @@ from carrel.wire.search import SpellingCorrection
 from service.domains.search import queries
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.index.statistics.queries import ask_frequencies
-from service.index.stop_words import QUERY_STOP_WORDS
+from service.index.stemming import ENGLISH
+from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
 from service.index.term_keys import every_key
 from service.index.terms import round_frequency, terms_of
 from service.index.tokenization import WORD, fold, split_words
@@ -23,6 +24,7 @@ from service.platform.batches import Answer, Batch
 MOST_WORDS = 8  # of a query; a pasted text is not checked word by word
 MOST_LOOKED_UP = 12  # similar words, the most frequent ones, in what the reader may read
 MOST_CORRECTIONS = 2
+MOST_TEXTS = 5  # of a similar word: texts have a stem in several forms, such as "manager" and "management"
 COMMON = 5_000
 """A word in more chunks isn't looked up in the index: the reader's documents are scanned up to the first match."""
 
@@ -53,7 +55,7 @@ async def check_words(
     answers = {
         word: _ask_whether(batch, scope, its, is_common=sum(known.get(term, 0) for term in its) > COMMON)
         for word, its in terms.items()
-        if its and word not in _OF_QUESTIONS
+        if its and word not in _OF_QUESTIONS and not _is_left_out(word, its, search_query.stemmings)
     }
     await batch.run(connection)
     unmatched = [word for word, answer in answers.items() if not answer.rows]
@@ -69,9 +71,16 @@ def _terms(word: str, stemmings: Sequence[str]) -> tuple[int, ...]:
     return tuple({term for part in terms_of(word, stemmings) for term in part})
 
 
-def _ask_whether(batch: Batch, scope: Scope, terms: Sequence[int], *, is_common: bool = False) -> Answer[Hit]:
+def _is_left_out(word: str, terms: Iterable[int], stemmings: Sequence[str]) -> bool:
+    """Return whether English texts may have the word, but not their index: *it* as opposed to *IT*."""
+    return ENGLISH in stemmings and fold(word) in INDEX_STOP_WORDS and {*terms} <= {*_terms(word, stemmings)}
+
+
+def _ask_whether(
+    batch: Batch, scope: Scope, terms: Sequence[int], *, is_common: bool = False, most: int = 1
+) -> Answer[Hit]:
     keys = () if is_common else every_key(terms, space_id=scope.space.space_id)
-    return queries.ask_containing(batch, scope, phrase=None, terms=terms, keys=keys, most=1)
+    return queries.ask_containing(batch, scope, phrase=None, terms=terms, keys=keys, most=most)
 
 
 async def _find_similar(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
@@ -96,11 +105,12 @@ async def _look_up(
     known = sorted((-round_frequency(each.chunks), each.term) for each in frequencies.rows if each.chunks > 0)[
         :MOST_LOOKED_UP
     ]
-    answers = {term: _ask_whether(looked_up, scope, [term]) for _, term in known}
+    answers = {term: _ask_whether(looked_up, scope, [term], most=MOST_TEXTS) for _, term in known}
     await looked_up.run(connection)
-    places = {term: answer.rows[0] for term, answer in answers.items() if answer.rows}
-    texts = await queries.read_texts(connection, scope, search_query, list(places.values())) if places else {}
-    written = (_as_written(texts.get(place, ""), term, stemmings, like=word) for term, place in places.items())
+    places = [(term, place) for term, answer in answers.items() for place in answer.rows]
+    hits = list(dict.fromkeys(place for _, place in places))
+    texts = await queries.read_texts(connection, scope, search_query, hits) if hits else {}
+    written = (_as_written(texts.get(place, ""), term, stemmings, like=word) for term, place in places)
     return get_close_matches(word, dict.fromkeys(filter(None, written)), MOST_CORRECTIONS, ALIKE)
 
 
