@@ -29,6 +29,9 @@ FOLLOW = """(() => {
 SETTLED = f"""() => document.querySelector("{DRAWN}")
     && performance.now() > (window.told ? window.told + 500 : window.drawn + 100)"""
 
+# The ring around the element that has the focus, or around the row or label of an element that is not seen itself.
+RING = "(at => parseInt(getComputedStyle(at.closest('label, tr') ?? at).outlineWidth) > 1)(document.activeElement)"
+
 
 @contextmanager
 def window(browser: Browser, **options) -> Generator[Page]:

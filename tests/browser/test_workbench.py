@@ -15,7 +15,18 @@ import carrel
 from app.navigation import FOR_ADMINS, UNDER_SETTINGS, entries_for
 from carrel.wire.service_accounts import ServiceAccount
 from tests.browser.accessibility import findings
-from tests.browser.people import DRAWN, PATIENCE_MS, ask, choose_row, give_password, page_in, press, search, sign_in
+from tests.browser.people import (
+    DRAWN,
+    PATIENCE_MS,
+    RING,
+    ask,
+    choose_row,
+    give_password,
+    page_in,
+    press,
+    search,
+    sign_in,
+)
 from tests.harness.cases import cases
 from tests.harness.pictures import PICTURES, write_digests
 from tests.harness.stack import ADMIN, PASSWORD, Stack
@@ -24,8 +35,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 APPRENTICE, IDA = "jonas.abara@northlight.example", "ida.wells@northlight.example"
 HOSTILE = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
-# The ring around the element that has the focus, or around the row or label of an element that is not seen itself.
-RING = "(at => parseInt(getComputedStyle(at.closest('label, tr') ?? at).outlineWidth) > 1)(document.activeElement)"
 
 
 @pytest.fixture
@@ -230,6 +239,12 @@ def addresses(client: carrel.Carrel) -> dict[str, str]:
 DARK = ("search", "chat", "why", "quality")
 SCREEN: ViewportSize = {"width": 1280, "height": 1000}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+ZOOMED: ViewportSize = {"width": 640, "height": 500}
+# What can't be pressed because it stands outside of the window, and the page if it scrolls to the side.
+CUT = """() => [...document.querySelectorAll("html, button, a, input, [role=radio]")]
+    .filter((one) => one.checkVisibility() && (one === document.documentElement ? one.scrollWidth > innerWidth
+        : one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".carrel-rows, .carrel-sheet, pre, svg")))
+    .map((one) => one.outerHTML.slice(0, 200))"""
 
 
 def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(stack, page, client, pictures) -> None:
@@ -250,7 +265,10 @@ def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(stack
         expect(page.locator("[data-testid=stSidebarNavLink][aria-current]")).to_contain_text(current_page(address))
         if name in DARK:
             page.screenshot(path=pictures / f"{name}-dark.png")
+        page.set_viewport_size(ZOOMED)
+        failed += [f"{name} at 200 %: {one}" for one in page.evaluate(CUT)]
         page.set_viewport_size(PHONE)
+        failed += [f"{name} on a phone: {one}" for one in page.evaluate(CUT)]
         failed += [f"{name}: {one}" for button in DIALOGS.get(name, ()) for one in found_in_dialog(page, button)]
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
     assert failed == []
