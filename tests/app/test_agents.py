@@ -384,12 +384,12 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     assert "Changed settings: instructions." in draft.shown
     assert "ignores instructions" in draft.shown
     assert f"Be brief. {MARKUP}" in draft.texts
-    assert "0 worse, 0 better, 2 as before." in draft.shown
+    assert "0 worse, 0 better, 2 unchanged." in draft.shown
     assert not list(house.client.admin.grants.list({"resourceId": copy, "resourceType": "AGENT"}))
     done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
     page.text_input(key="sets.note").set_value("Without the notes")
     page = page.press("Run again")
-    assert "1 worse, 0 better, 1 as before." in page.shown
+    assert "1 worse, 0 better, 1 unchanged." in page.shown
     assert result_of(page, FERRY, "After") == "Not answered, expected documents cited: 0%"
     assert result_of(page, FERRY, "Change") == "-1.000"
     assert page.selectbox(key="sets.agent").value == str(desk.agent_id)
