@@ -90,7 +90,7 @@ def test_search_shows_what_its_owner_may_read(run, service, filled: str) -> None
     assert (nothing.code, nothing.out) == (0, "")
     drawn = run("search", "files of the year 2026 on noon", "--collection", filled, "--smart-filters")
     assert ("tides.md" in drawn.out, "menu.md" in drawn.out) == (True, False)
-    assert "Filters from the query: --where 'year == 2026'" in drawn.err
+    assert "From the query: --where 'year == 2026'" in drawn.err
     answer = run("search", "noon", "--limit", "1", "--json").json
     assert (answer["exitCode"], len(answer["results"])) == (0, 1)
     hers = run("search", "noon", "--as", "ada@example.test")
