@@ -20,6 +20,7 @@ from service.index.spaces.queries import CurrentSpace
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
 from service.index.terms import term_of, weigh_query
 from service.permissions.access import Access
+from service.platform.batches import Batch
 from service.platform.identifiers import uuid7
 from service.schema.indexing import TOTAL_TERM
 from service.text.embedding import EmbeddingModel
@@ -171,9 +172,14 @@ async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chun
     assert [await candidates(corpus, scope, nothing) for scope in (whole, narrowed)] == of_much
     space = corpus.space
     current = CurrentSpace(space.space_id, space.model, space.dimensions, oldest=RULES)
-    small = [replace(scope, space=current, is_small=True) for scope in (whole, narrowed)]
-    assert queries.shape_of(small[0]).is_small
-    assert [await candidates(corpus, scope, nothing) for scope in small] == of_much
+    scopes = [replace(scope, space=current) for scope in (whole, narrowed)]
+    small = replace(nothing, is_small=True)
+    batch = Batch()
+    queries.ask_candidates(batch, scopes[0], small, at_least=NEEDED)
+    assert "code_pages" not in batch.parts[0].text
+    assert [await candidates(corpus, scope, small) for scope in scopes] == of_much
+    large = replace(by_every_chunk(asked), is_small=False)
+    assert [await candidates(corpus, scope, large) for scope in scopes] == of_much
     assert all(exact and (legs.dense or legs.lexical) for legs, exact in of_much)
 
 

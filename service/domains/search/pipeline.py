@@ -286,7 +286,6 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -
         is_distributed=read.is_distributed,
         fields=plan.parsed.fields,
         pattern=any_pattern_of(plan.parsed.phrases),
-        is_small=read.is_small,
     )
     narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)

@@ -153,8 +153,6 @@ class Findings:
 
 
 def shape_of(scope: Scope) -> Shape:
-    # Which a space tells that a snapshot has read; another may have some.
-    has_vectors_inside = not isinstance(scope.space, CurrentSpace) or scope.space.has_vectors_inside
     comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
     return Shape(
         scope.space.dimensions,
@@ -168,8 +166,8 @@ def shape_of(scope: Scope) -> Shape:
         has_without=bool(scope.without),
         has_pattern=scope.pattern is not None,
         has_passages=scope.by_chunk and scope.passages is not None,
-        has_vectors_inside=has_vectors_inside,
-        is_small=scope.is_small and not has_vectors_inside,
+        # Which a space tells that a snapshot has read; another may have some.
+        has_vectors_inside=not isinstance(scope.space, CurrentSpace) or scope.space.has_vectors_inside,
     )
 
 
@@ -206,7 +204,11 @@ def ask_whether_small(batch: Batch, caller: Caller, space: Space) -> Answer[dict
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:
     """Read the hits of a search's legs in a batch; the mode needs at least one leg."""
     by_meaning = search_query.mode is not SearchMode.LEXICAL
-    statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
+    shape = shape_of(scope)
+    is_whole = scope == Scope(scope.caller, scope.space, scope.by_chunk, pattern=scope.pattern)
+    is_known = is_whole if search_query.is_small is False else not shape.has_vectors_inside
+    shape = replace(shape, is_small=search_query.is_small if is_known else None)
+    statement = sql.candidates(shape, by_words=search_query.looks_for_words, by_meaning=by_meaning)
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
     few, lookup = search_query.few, search_query.lookup
     keys = {"few_keys": list(few.keys), "few_bound": few.bound, "keys": list(lookup.keys), "bound": lookup.bound}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import SearchMode
@@ -97,12 +98,11 @@ async def rank(
 def _weigh_relevance(search_query: SearchQuery, exact: Sequence[ExactScores]) -> dict[Hit, float]:
     """Return the relevance of hits, from the weighted share of the query's words in each, and the meaning."""
     by_words, by_meaning = search_query.looks_for_words, search_query.mode is not SearchMode.LEXICAL
-    found: dict[Hit, float] = {}
-    for each in exact:
-        words = min(1.0, each.scores.lexical / search_query.full_score) if by_words else 0.0
-        meaning = min(1.0, max(0.0, (each.scores.dense - FAR) / (NEAR - FAR))) if by_meaning else 0.0
-        found[each.hit] = (words + meaning) / (by_words + by_meaning)
-    return found
+    lexical, dense = np.array([each.scores for each in exact], np.float64).reshape(-1, 2).T
+    words = np.minimum(1.0, lexical / search_query.full_score) * by_words
+    meaning = np.clip((dense - FAR) / (NEAR - FAR), 0.0, 1.0) * by_meaning
+    found = (words + meaning) / (by_words + by_meaning)
+    return dict(zip([each.hit for each in exact], found.tolist(), strict=True))
 
 
 def _find_near(search_query: SearchQuery, exact: Sequence[ExactScores]) -> frozenset[Hit]:

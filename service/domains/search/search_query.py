@@ -60,14 +60,14 @@ class Scope:
     without: frozenset[UUID] = frozenset()
     pattern: str | None = None
     passages: frozenset[Hit] | None = None
-    is_small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A query in the forms used to search the index, with the space's `stemmings`; `with_weights` weighs `terms`.
     `lookup` has keys to find chunks by (without any, all are scored), `few` has fewer keys, tried first.
-    `has_old_forms`: some chunks have only plain words, indexed by an earlier version. `full_score` is the score by
+    `has_old_forms`: some chunks have only plain words, indexed by an earlier version. `is_small`: little of the space
+    is readable, so all of it is scored (None: unknown). `full_score` is the score by
     words of a chunk with each word once; `frequencies` belong to the terms. In a hybrid score words have
     `weight_of_words`, from the model."""
 
@@ -78,6 +78,7 @@ class SearchQuery:
     code: str
     by_frequency: bool = True
     has_old_forms: bool = False
+    is_small: bool | None = None
     weights_of_words: Mapping[str, float] = field(default_factory=dict[str, float])
     weight_of_words: float = WORDS
     terms: str = as_sparsevec({})

@@ -28,13 +28,12 @@ from service.text import languages
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A transaction with one snapshot, the searched space (`is_small`: little is readable), and weighted queries."""
+    """A transaction with one snapshot, the searched space, and the queries with weights for the space."""
 
     source: Source
     connection: Connection
     space: Space
     search_queries: Sequence[SearchQuery]
-    is_small: bool
 
     @property
     def search_query(self) -> SearchQuery:
@@ -88,13 +87,13 @@ async def open_snapshot(
             now = current.row or space
             if now.space_id == space.space_id:
                 has_old_forms = current.row is not None and current.row.has_old_forms
+                is_small = None if small is None else small.rows[0]["is_small"]
+                asked = [replace(each, has_old_forms=has_old_forms, is_small=is_small) for each in prepared]
                 weighed = [
-                    await _weigh(connection, organization_id, now, replace(each, has_old_forms=has_old_forms), its)
-                    for each, its in zip(prepared, counted, strict=True)
+                    await _weigh(connection, organization_id, now, each, its)
+                    for each, its in zip(asked, counted, strict=True)
                 ]
-                yield Snapshot(
-                    source, connection, now, weighed, is_small=small is not None and small.rows[0]["is_small"]
-                )
+                yield Snapshot(source, connection, now, weighed)
                 return
         space = now
 
@@ -151,9 +150,12 @@ def _weigh_by_frequency(search_query: SearchQuery, frequencies: Mapping[int, int
         has_old_forms=search_query.has_old_forms,
     )
     present = {term: weight for term, weight in weights.items() if frequencies.get(term, 0) > 0}
+    weighed = replace(search_query.with_weights(weights, known=present), frequencies=frequencies)
+    if search_query.is_small:  # all chunks are scored
+        return weighed
     lookup = choose_keys(present, space_id=space_id, frequencies=frequencies)
     few = choose_keys(present, space_id=space_id, frequencies=frequencies, most=FEW_READ)
-    return replace(search_query.with_weights(weights, known=present), lookup=lookup, few=few, frequencies=frequencies)
+    return replace(weighed, lookup=lookup, few=few)
 
 
 def _needs_model(query: SearchQuery) -> bool:

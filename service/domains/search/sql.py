@@ -47,6 +47,12 @@ LEG = 100
 FURTHEST = 1000
 NEARLY_EMPTY = 64  # bytes: a title or a heading alone has the words of many questions, and answers none
 RANKS = ("dense_rank", "lexical_rank")
+_OF_HIT: dict[str, TypeEngine[Any]] = {
+    "chunk_no": sa.Integer(),
+    "lexical": sa.Float(),
+    "dense": sa.Float(),
+    **dict.fromkeys(RANKS, sa.BigInteger()),
+}
 
 KEYS: sa.ColumnElement[Any] = sa.bindparam("keys", type_=sa.ARRAY(sa.BigInteger()))
 BOUND: sa.ColumnElement[float] = sa.bindparam("bound", type_=sa.Double[float]())
@@ -128,6 +134,8 @@ def whether_small(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
+    if shape.is_small is False:
+        return sa.false()
     pages = INDEX_TABLES[shape.dimensions].code_pages
     some = sa.select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
     return _materialize("little", count_of(some.subquery("some")) < FEW_PAGES)
@@ -137,10 +145,10 @@ def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
 def _score_all(shape: Shape, name: str) -> sa.CTE:
     """Build the scores of all chunks in a small scope, by meaning ("dense") or by words ("lexical")."""
     tables = INDEX_TABLES[shape.dimensions]
-    table, score, more = tables.vectors, dense_score(shape), ()
+    table, score = tables.vectors, dense_score(shape)
     if name == "lexical":
-        table, score, more = tables.chunks, lexical_score(tables.chunks.c.terms, shape), (_size_of(tables.chunks),)
-    scores = sa.select(table.c.document_id, table.c.chunk_no, score.label("negative"), *more)
+        table, score = tables.chunks, lexical_score(tables.chunks.c.terms, shape)
+    scores = sa.select(table.c.document_id, table.c.chunk_no, score.label("negative"))
     return scores.where(_in_scope(table, shape)).cte(f"{name}_all").prefix_with("MATERIALIZED")
 
 
@@ -157,7 +165,8 @@ def dense_leg(shape: Shape) -> AnySelect:
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
     distance = sa.func.least(*(slot.op("<~>", return_type=sa.Float())(code) for slot in slots)).label("distance")
     # Servers of a cluster don't ask whether all in scope is scored at once.
-    reads_much = () if shape.is_distributed else (sa.not_(_reads_little(shape)),)
+    is_large = shape.is_distributed or shape.is_small is False
+    reads_much = () if is_large else (sa.not_(_reads_little(shape)),)
     nearest = (
         sa.select(pages.c.document_id, distance)
         .where(*reads_much, _in_scope(pages, shape))
@@ -180,7 +189,7 @@ def dense_leg(shape: Shape) -> AnySelect:
     best = best.where(table.c.organization_id == ORGANIZATION, table.c.space_id == SPACE)
     if shape.has_passages:
         best = best.where(_is_passage(table.c))
-    if shape.is_distributed:
+    if is_large:
         return _hits(shape, "dense", best)
     return _hits(shape, "dense", every.where(_reads_little(shape), _in_scope(table, shape)), best)
 
@@ -190,7 +199,7 @@ def lexical_leg(shape: Shape) -> AnySelect:
     """Build the lexical leg: the highest BM25 scores, by few keys of terms in a large scope, else of every chunk."""
     if shape.is_small:
         every = _score_all(shape, "lexical")
-        return _hits(shape, "lexical", sa.select(*list(every.c)[:3]).where(every.c.negative < 0))
+        return _hits(shape, "lexical", sa.select(*every.c).where(every.c.negative < 0))
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
@@ -324,15 +333,14 @@ def select_chunks(hit: sa.FromClause, shape: Shape, *, table: sa.Table | None = 
 
 
 def _select_scored(hit: sa.FromClause, shape: Shape, name: str) -> AnySelect:
-    """Select the scores of hits' chunks, in a small scope."""
+    """Select the scores of hits' chunks, in a small scope. They are found by a hash table, however many PostgreSQL
+    expects: IS TRUE keeps the condition from becoming a join."""
     every = _score_all(shape, name)
-    more = (each for each in every.c if each.key == "size")
-    chosen = sa.select(every.c.document_id, hit.c.chunk_no.label("hit_no"), every.c.chunk_no)
-    return chosen.add_columns(every.c.negative.label(name), *more).join(hit, _is_of(hit, every, shape))
-
-
-def _size_of(chunks: sa.Table) -> sa.ColumnElement[int]:
-    return sa.func.pg_column_size(chunks.c.text).label("size")
+    keys = [name for name in ("document_id", "chunk_no") if shape.by_chunk or name == "document_id"]
+    is_hit = sa.tuple_(*(every.c[key] for key in keys)).in_(sa.select(*(hit.c[key] for key in keys)))
+    hit_no = every.c.chunk_no if shape.by_chunk else sa.literal_column(str(WHOLE), sa.Integer())
+    columns = every.c.document_id, hit_no.label("hit_no"), every.c.chunk_no, every.c.negative.label(name)
+    return sa.select(*columns).where(is_hit.is_(sa.true()))
 
 
 def _select_vectors(hit: sa.FromClause, shape: Shape) -> AnySelect:
@@ -361,30 +369,58 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         .group_by(named.c.document_id, named.c.chunk_no)
         .cte("hit")
     )
-    # Apart, and each side scored before the join, which would otherwise look for every vector, or carry every text.
+    near = _select_vectors(hit, shape).add_columns(dense_score(shape).label("dense"))
     if shape.is_small and by_meaning:
-        near = _select_scored(hit, shape, "dense").cte("near")
-    else:
-        near = _select_vectors(hit, shape).add_columns(dense_score(shape).label("dense")).cte("near")
+        near = _select_scored(hit, shape, "dense")
+    own = select_chunks(hit, shape).add_columns(lexical_score(chunks.c.terms, shape).label("lexical"))
     if shape.is_small and by_words:
         own = _select_scored(hit, shape, "lexical")
-    else:
-        scores = lexical_score(chunks.c.terms, shape).label("lexical"), _size_of(chunks)
-        own = select_chunks(hit, shape).add_columns(*scores)
-    own = own.add_columns(*(hit.c[rank] for rank in RANKS)).cte("own")
-    near, own = (each.prefix_with("MATERIALIZED") for each in (near, own))
-    of_chunk = sa.and_(near.c.document_id == own.c.document_id, near.c.chunk_no == own.c.chunk_no)
-    chosen = sa.select(*own.c, near.c.dense).outerjoin_from(own, near, of_chunk).subquery("chosen")
-    by_nearness, of_hit = (chosen.c.dense, chosen.c.chunk_no), (chosen.c.document_id, chosen.c.hit_no)
-    scored = sa.select(
+    size = sa.func.pg_column_size(chunks.c.text).label("size")
+    ranks = [hit.c[rank] for rank in RANKS]
+    if shape.is_distributed:
+        joined = _join_scores(own.add_columns(size, *ranks), near).subquery("joined")
+        return sa.select(joined).order_by(joined.c.document_id, joined.c.hit_no)
+    ranked = sa.select(hit.c.document_id, hit.c.chunk_no.label("hit_no"), *ranks)
+    best = _add_scores(own, near, ranked).subquery("best")
+    # Of the nearest chunks alone, as the text is in another place of memory than the scores.
+    own_chunk = chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE
+    is_best = chunks.c.document_id == best.c.document_id, chunks.c.chunk_no == best.c.nearest
+    sized = sa.select(best, size).join(chunks, sa.and_(*own_chunk, *is_best))
+    return sized.order_by(best.c.document_id, best.c.hit_no)
+
+
+def _add_scores(*sources: AnySelect) -> AnySelect:
+    """Select the best scores of hits and the nearest chunk. A join of the scores would compare each with each where
+    PostgreSQL expects few."""
+    parts = [
+        sa.select(
+            each.c.document_id,
+            each.c.hit_no,
+            *(
+                each.c[name] if name in each.c else sa.cast(sa.null(), kind).label(name)
+                for name, kind in _OF_HIT.items()
+            ),
+        )
+        for each in (source.subquery() for source in sources)
+    ]
+    return _best_scores(sa.union_all(*parts).subquery("scores"))  # pyright: ignore
+
+
+def _join_scores(own: AnySelect, near: AnySelect) -> AnySelect:
+    """Select the best scores of hits, and the nearest chunk with its size, on several servers."""
+    words, meaning = (each.cte(name).prefix_with("MATERIALIZED") for each, name in ((own, "own"), (near, "near")))
+    of_chunk = sa.and_(meaning.c.document_id == words.c.document_id, meaning.c.chunk_no == words.c.chunk_no)
+    chosen = sa.select(*words.c, meaning.c.dense).outerjoin_from(words, meaning, of_chunk).subquery("chosen")
+    return _best_scores(chosen).add_columns(_first_of(chosen.c.size, chosen.c.dense, chosen.c.chunk_no).label("size"))
+
+
+def _best_scores(chosen: sa.FromClause) -> AnySelect:
+    of_hit = chosen.c.document_id, chosen.c.hit_no
+    return sa.select(
         *of_hit,
         *(sa.func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
-        *(
-            _first_of(value, *by_nearness).label(name)
-            for name, value in (("nearest", chosen.c.chunk_no), ("size", chosen.c.size))
-        ),
-    )
-    return scored.group_by(*of_hit).order_by(*of_hit)
+        _first_of(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no).label("nearest"),
+    ).group_by(*of_hit)
 
 
 def _first_of(value: sa.ColumnElement[int], *order: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
