@@ -406,7 +406,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     [case] = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id, query=FERRY)
     assert (case.note, case.grades) == (f"At noon. {MARKUP}", {notes: 2})
     assert case.statements == ["at noon", MARKUP]
-    assert "Not said: at noon" in page.shown
+    assert "Missing statements: at noon" in page.shown
     page.checkbox[0].check()
     page = page.press("Save")
     assert "has relevant documents or statements" in page.shown

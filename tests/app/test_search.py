@@ -75,9 +75,9 @@ def test_nothing_is_searched_for_without_a_question_of_something_that_is_there(n
     assert "Use at most 1,000 characters." in page.shown
     assert page.text_input(key="words").value == "x" * 1001
     assert "q" not in page.query_params
-    assert "too long: 9,000 characters." in new_house.open("search", q="x" * 9000).shown
+    assert "This question has 9,000 characters." in new_house.open("search", q="x" * 9000).shown
     for place in ("no-such-collection", NOWHERE):
-        assert "isn&#x27;t there" in new_house.open("search", q="sheep", **{"in": place}).shown, place
+        assert "is not available" in new_house.open("search", q="sheep", **{"in": place}).shown, place
     assert searches(new_house) == 0
 
 

@@ -19,7 +19,7 @@ def shelf(service, embeddings: EmbeddingsEndpoint) -> Shelf:
 
 def test_what_is_stale_is_indexed_again(run, shelf: Shelf) -> None:
     first = run("reindex", "Shelf")
-    assert (first.code, "1 indexed again" in first.out) == (0, True), first
+    assert (first.code, "1 re-indexed" in first.out) == (0, True), first
     again = run("reindex", str(shelf.collection_id), "--json").json
     assert (again["exitCode"], again["outcome"], again["documents"], again["wanted"]) == (0, "completed", 3, 0)
     assert run("reindex", "Shelf", "--all", "--json").json["reindexed"] == 3
@@ -50,7 +50,7 @@ def test_what_fails_holds_it_back_until_it_is_left_out(run, shelf: Shelf, embedd
 def test_what_is_wrong_is_said(run, shelf: Shelf) -> None:
     del shelf
     for arguments, code, words in (
-        (("Nowhere",), 2, "No collection"),
+        (("Nowhere",), 2, "no collection"),
         (("Shelf", "--model", "unheard-of"), 2, "There is no such embeddings model"),
         (("Shelf", "--all", "--model", MODEL), 2, "use only one"),
         (("catalog:",), 2, "--model"),

@@ -111,7 +111,7 @@ async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_
             busy.begin()
             status = await ended()
         assert (status.state, status.skipped) == ("COMPLETED", True)
-        assert f"another run (process {os.getpid()}" in status.message
+        assert f"is loading this source (process {os.getpid()}" in status.message
         done = await ended()
         assert (done.skipped, done.planned["create"]) == (False, 12)
         assert done.started_at
