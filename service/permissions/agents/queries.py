@@ -46,9 +46,9 @@ async def count_documents_through_agents(connection: Connection, caller: Caller)
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> tuple[list[str], int]:
-    """Name the first agents, by id, that a program may message as the caller without any searchable collection; and
-    count all of them."""
+async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> list[tuple[str, int]]:
+    """Name the first agents, by id, that a program may message as the caller without any searchable collection; each
+    with the number of all."""
     having_some = select(agent_collections.c.agent_id).where(matches(agent_collections, caller.organization_id))
     statement = (
         select(agents.c.name, func.count().over().label("total"))
@@ -62,8 +62,7 @@ async def list_agents_without_search(connection: Connection, caller: Caller, *, 
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
-    rows = (await connection.execute(statement)).all()
-    return [row.name for row in rows], rows[0].total if rows else 0
+    return [(row.name, row.total) for row in await connection.execute(statement)]
 
 
 def _select_searchable(caller: Caller) -> Select[UUID]:

@@ -83,13 +83,13 @@ async def _reach(connection: Connection, bearer: Caller) -> Reach:
         found = await queries.list_reached_collections(connection, bearer, at_least=least, limit=MOST_NAMED)
         reach = replace(reach, collections=found)
     if Scope.AGENT_MESSAGE in scopes:
-        names, count = await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1)
+        without_search = await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1)
         reach = replace(
             reach,
             agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED),
             through_agents=await count_documents_through_agents(connection, bearer),
-            without_search=names,
-            without_search_count=count,
+            without_search=[name for name, _ in without_search],
+            without_search_count=without_search[0][1] if without_search else 0,
         )
     return reach
 
