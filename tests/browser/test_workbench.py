@@ -62,7 +62,7 @@ def test_a_path_is_explained(stack: Stack, page: Page) -> None:
     page.get_by_label("Document, collection or agent").fill("extraordinary")
     expect(page.get_by_text("Effective access")).to_be_visible()
     page.get_by_label("Check a person or group").fill("Sigrid")
-    expect(page.get_by_text("Sigrid Holm may read")).to_be_visible()
+    expect(page.get_by_text("Sigrid Holm can read")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Board").first).to_be_visible()
     expect(page.locator("[data-testid='stGraphVizChart'] svg")).to_be_visible()
 
