@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from service.auth.queries import get_grantable
+from tests.harness.cases import cases
 from tests.harness.documents import uploaded
 from tests.harness.lazy import lazily
 from tests.harness.services import RunningService
@@ -147,18 +148,7 @@ def test_a_long_text_comes_in_parts(standing, token: str) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
-    [
-        ("search", {}, "query: required"),
-        ("search", {"query": ""}, "at least 1 character"),
-        ("search", {"query": " "}, "empty_query"),
-        ("search", {"query": "x" * 9000}, "at most 8192"),
-        ("search", {"query": "ferry", "limit": 51}, "limit"),
-        ("search", {"query": "ferry", "userEmail": "admin@example.test"}, "userEmail: unknown member"),
-        ("search", {"query": ["ferry"]}, "query"),
-        ("fetch", {"id": "../../etc/passwd"}, "id"),
-        ("fetch", {"id": "00000000-0000-0000-0000-000000000000"}, "document_not_found"),
-        ("fetch", {"id": "00000000-0000-0000-0000-000000000000", "start": -1}, "start"),
-    ],
+    [*cases("bad_arguments_are_told_to_the_model"), ("search", {"query": "x" * 9000}, "at most 8192")],
 )
 def test_bad_arguments_are_told_to_the_model(standing, token, tool, arguments, said):
     text = refusal(standing.service, token, tool, **arguments)
@@ -172,23 +162,10 @@ def raw(service: RunningService, token: str, content: bytes, **headers: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "code"),
-    [
-        (b"", 400, -32700),
-        (b"{", 400, -32700),
-        (b"[" * 100_000, 400, -32700),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "method": "ping"}', 400, -32700),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": "\\u0000"}}', 400, -32700),
-        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', 400, -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/burn"}', 200, -32601),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "burn"}}', 200, -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "/etc/passwd"}}', 200, -32602),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"cursor": "mine"}}', 200, -32602),
-    ],
-    ids=str,
+    ("content", "status", "code"), [*cases("bad_messages_are_errors_of_the_protocol"), ("[" * 100_000, 400, -32700)]
 )
 def test_bad_messages_are_errors_of_the_protocol(standing, token, content, status, code):
-    answer = raw(standing.service, token, content)
+    answer = raw(standing.service, token, content.encode())
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert "passwd" not in answer.text
 
