@@ -7,8 +7,9 @@ from uuid import UUID
 import httpx
 import pytest
 
+from tests.harness.cases import cases
 from tests.oauth import flow
-from tests.oauth.flow import CALLBACK, SCOPE, App, Page, Person, Pkce, a_person, an_app, sent_back, v1
+from tests.oauth.flow import CALLBACK, App, Page, Person, Pkce, a_person, an_app, sent_back, v1
 from tests.oauth.talking import send, use
 from tests.service.conversations import an_agent, deploy
 from tests.service.directory import a_user, code, done, user, walk
@@ -75,18 +76,7 @@ def test_an_unknown_client_gets_nobody_redirected(standing) -> None:
         assert (response.status_code, "Location" in response.headers) == (400, False), client_id
 
 
-@pytest.mark.parametrize(
-    ("name", "expected", "values"),
-    [
-        ("response_type", "invalid_request", [None]),
-        ("response_type", "unsupported_response_type", ["token", "code token"]),
-        ("response_mode", "invalid_request", ["fragment"]),
-        ("code_challenge", "invalid_request", [None, "short", "x" * 44, "x" * 42 + "=", "x" * 43 + "\n"]),
-        ("code_challenge_method", "invalid_request", [None, "plain", "s256"]),
-        ("scope", "invalid_scope", ["api:everything", "catalog:read", "api:catalog:read api:everything"]),
-        ("scope", "invalid_scope", ["api:agent:message:not-an-id", "API:CATALOG:READ", f"{SCOPE}  {SCOPE}"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected", "values"), cases("whatever_is_wrong_with_an_authorization"))
 def test_what_is_wrong_with_a_proven_clients_request_is_sent_back_with_state_and_issuer(
     standing, name: str, expected: str, values: list[str | None]
 ) -> None:

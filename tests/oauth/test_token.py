@@ -8,8 +8,9 @@ import httpx
 import pytest
 from authlib.oauth2 import rfc8414, rfc9207
 
+from tests.harness.cases import cases
 from tests.harness.services import RunningService
-from tests.oauth.flow import CALLBACK, App, Person, Pkce, a_person, an_app, entries, error, later, works
+from tests.oauth.flow import App, Person, Pkce, a_person, an_app, entries, error, later, works
 from tests.service.directory import a_user, another_organization, done
 
 
@@ -84,21 +85,7 @@ def test_another_client_neither_uses_nor_burns_a_code(app: App, ada: Person, pkc
     assert works(app.service, tokens["access_token"])
 
 
-@pytest.mark.parametrize(
-    ("name", "expected", "values"),
-    [
-        ("redirect_uri", "invalid_grant", [None, f"{CALLBACK}/", "https://app.example.test/other"]),
-        ("code_verifier", "invalid_request", [None, "", "x" * 42, "x" * 129]),
-        ("code_verifier", "invalid_request", ["x" * 43 + "\n", "x" * 42 + "+", "\u0661" * 43]),
-        ("code_verifier", "invalid_grant", ["x" * 43]),
-        ("code", "invalid_request", [None]),
-        ("code", "invalid_grant", ["svc_ac_unknown"]),
-        ("grant_type", "invalid_request", [None]),
-        ("grant_type", "unsupported_grant_type", ["client_credentials", "password"]),
-        ("client_secret", "invalid_client", [None, "", "svc_cs_wrong"]),
-        ("client_id", "invalid_client", [None, "unknown", "0197a000-0000-7000-8000-000000000000"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected", "values"), cases("whatever_is_wrong_with_an_exchange"))
 def test_whatever_is_wrong_gives_no_token_and_leaves_the_code_as_it_is(standing, pkce, name, expected, values):
     """Each is the error of RFC 6749, section 5.2; then the right request still works."""
     code = standing.person().code(standing.app, pkce)
