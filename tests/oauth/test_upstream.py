@@ -195,21 +195,11 @@ def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: flow.App
     assert "code" in flow.sent_back(come_back(flow.Person(app.service), app, max_age="60", scope="api:admin"))
 
 
-WRONG_DESCRIPTIONS: list[tuple[str, list]] = [
-    ("issuer", ["https://evil.test"]),
-    ("token_endpoint", [None, "https://[::1", "https://people.test:99999/", "http://people.test/token"]),
-    ("token_endpoint", ["file:///etc/passwd"]),
-    ("jwks_uri", [["https://people.test/jwks"]]),
-    ("authorization_endpoint", ["javascript:alert(1)", "https:///authorize", "https://somebody@people.test/"]),
-    ("authorization_endpoint", ["https://people.test/\r\nSet-Cookie: a=b", "https://people.test/#part"]),
-    ("authorization_endpoint", ["https://people.test/\u00e9\u4e2d", "https://people.test/\ud800"]),
-]
-
-
 def test_a_provider_that_describes_itself_wrongly_is_away(provider, app, ada) -> None:
     address = leave(ada, app).headers["Location"]
     page = ada.open(app)
-    for name, value in ((name, value) for name, values in WRONG_DESCRIPTIONS for value in values):
+    wrong = cases("wrong_descriptions_of_a_provider")
+    for name, value in ((name, value) for name, values in wrong for value in values):
         provider.describes = {name: value}
         there, back = to_provider(ada, page), ada.http.get(address)
         assert (there.status_code, AWAY in there.text, back.status_code) == (503, True, 503), (name, value)
