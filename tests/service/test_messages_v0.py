@@ -10,6 +10,7 @@ import pytest
 
 from service.domains.agents.answering import ModelFailure, Reply
 from service.platform.identifiers import uuid7
+from tests.harness.cases import cases
 from tests.harness.jobs import until
 from tests.service import conversations
 from tests.service.conversations import ADA, BEN, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
@@ -52,23 +53,8 @@ def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None
     }
 
 
-WRONG: list[tuple[dict[str, Any], str | None]] = [
-    ({"agentId": None}, "agentId"),
-    ({"agentId": "the harbour desk"}, "agentId"),
-    ({"message": None}, "message"),
-    ({"message": " \n"}, "message"),
-    ({"message": ""}, "message"),
-    ({"message": "x" * 20_001}, "message"),
-    ({"message": "\0"}, None),
-    ({"message": 7}, "message"),
-    ({"conversationId": "mine"}, "conversationId"),
-    ({"userEmail": "nobody"}, "userEmail"),
-    ({"collectionIds": []}, "collectionIds"),
-]
-
-
 def test_a_body_that_is_none_is_told(desk: Desk) -> None:
-    for change, field in WRONG:
+    for change, field in (*cases("messages_that_are_none"), ({"message": "x" * 20_001}, "message")):
         body = {"agentId": desk.agent_id, "message": "Hello", **change}
         body = {name: value for name, value in body.items() if value is not None}
         answer = desk.service.call("copilots/sendMessage", body)
