@@ -12,6 +12,7 @@ from service.domains.people.service_accounts import accounts
 from service.domains.people.service_accounts.accounts import LONGEST, make_local_part
 from service.platform.identifiers import document_id_for
 from service.platform.secrets import hash_secret
+from tests.harness.cases import cases
 from tests.harness.documents import get_document, upload, uploaded
 from tests.harness.services import RunningService
 from tests.service import directory
@@ -59,18 +60,7 @@ def test_an_account_is_reported_as_it_was_made(service: RunningService) -> None:
 
 
 ADDRESSES = {
-    "Nightly load": "nightly-load",
-    "  Zürich / Straße #2 ": "zurich-strasse-2",
-    "\N{LATIN SMALL LIGATURE FI}le \N{FULLWIDTH LATIN CAPITAL LETTER A}": "file-a",
-    "İstanbul": "istanbul",
-    "\N{KELVIN SIGN}elvin": "kelvin",
-    "🤖🤖": "service-account",
-    "בוט לילי": "service-account",
-    "بوت ٣": "service-account",
-    " ": "service-account",
-    "--@--": "service-account",
-    "a@b.test": "a-b-test",
-    "root\r\nBcc: x": "root-bcc-x",
+    **cases("addresses_of_service_accounts"),
     "x" * 200: "x" * LONGEST,
     "-" + "x" * (LONGEST - 1) + " y" * 70: "x" * (LONGEST - 1),
     "é" * 200: "e" * LONGEST,
