@@ -78,14 +78,7 @@ def test_stemmings_are_those_there_are():
     assert not ({stemming_of(code, default=ENGLISH) for code in languages._LANGUAGES.split()} - {ENGLISH, *STEMMINGS})
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "stemming"),
-    [
-        ("Verträge", "Vertrag", "german"), ("Muller", "Müller", "german"), ("factures", "facture", "french"),
-        ("договоров", "договор", "russian"), ("contracts", "contract", "russian"), ("συμβάσεις", "σύμβαση", "greek"),
-        ("كِتَاب", "كتاب", "english"), ("كتــاب", "كتاب", "arabic"), ("שָׁלוֹם", "שלום", "english"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "other", "stemming"), cases("forms_of_a_word_are_one_term"))
 def test_forms_of_a_word_are_one_term(one, other, stemming):
     assert term_of(one, stemming) == term_of(other, stemming) != 0
 
@@ -130,14 +123,7 @@ def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
     assert len({weights[term] for term in frequencies}) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "german", "weighs_as"),
-    [
-        ("travel budget", 0, None), ("travel budget", 2, None), ("how many days of leave do I have", 8, None),
-        ("Reisen", 8, "german"), ("Wie viele freie Tage habe ich im Jahr?", 2, "german"), ("年休假", 0, "unspaced"),
-        ("Скільки днів відпустки має кожен працівник?", 0, "other"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "german", "weighs_as"), cases("words_count_more_in_an_unknown_language"))
 def test_words_count_more_in_a_language_that_the_model_does_not_know(text, german, weighs_as):
     model, frequencies = minilm(), {TOTAL_TERM: 10, TERMS_OF_STEMMINGS["german"]: german}
     query = prepare_query(text, mode=SearchMode.HYBRID, language=ENGLISH, embedding=model.mean, model=model)
