@@ -51,21 +51,10 @@ def test_any_address_can_be_read(parameters: dict[str, str]) -> None:
     assert PassageLocation.from_address(DOCUMENT, parameters).document_id == DOCUMENT
 
 
-@pytest.mark.parametrize(
-    ("text", "rows", "marked", "expected"),
-    [
-        ("Fees\nBerth: A | Fee: 1\nBerth: B | Note: x", (2, 3), None, "<p>Fees</p>Row,Berth,Fee,Note/2,A,1,/3,B,,x"),
-        ("Berth: A | Fee: 1\nBerth: B | Fee: 2", (2, 3), ["B", "2"], "Row,Berth,Fee/2,A,1/3,*B*,*2*"),
-        ("Berth: A\nBerth: B", (2, 3), ["nothing"], "Row,Berth/2,*A*/3,*B*"),
-        # An empty row in between: which row has which number isn't known.
-        ("Berth: A\nBerth: B", (2, 4), None, ",Berth/,A/,B"),
-        ("Berth: A: b | c | Fee: <b>", (2, 2), None, "Row,Berth,,Fee/2,A: b,c,&lt;b&gt;"),
-        ("no names | at all", (2, 2), None, ""),
-        ("Berth: A", None, None, ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "rows", "marked", "expected"), cases("passages_of_sheets"))
 def test_a_passage_of_a_sheet_is_a_table(text, rows, marked, expected):
     shown = rows_html(text, PassagePlace(rows=Rows(first=rows[0], last=rows[1]) if rows else None), marked=marked)
+    # Where a row in between is empty, which row has which number isn't known.
     table = re.sub(r"</?(?:div|table|thead|tbody)[^>]*>", "", shown).replace("<tr>", "").split("</tr>")
     cells = ["".join(part) for part in table]
     plain = "/".join(

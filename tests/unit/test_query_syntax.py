@@ -17,23 +17,11 @@ from tests.harness.lazy import lazily
 from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
 
 
-@pytest.mark.parametrize(
-    ("query", "text", "clauses"),
-    [
-        ('"net 30" terms', "net 30 terms", [Clause(('"net 30',))]),
-        ("travel NOT hotel", "travel", [Clause(("hotel",), excludes=True)]),
-        ('x -"a phrase"', "x", [Clause(('"a phrase',), excludes=True)]),
-        ('"a b" OR c OR d', "a b c d", [Clause(('"a b', "c", "d"))]),
-        ("red OR blue car", "red blue car", [Clause(("red", "blue"))]),
-        ("x OR -y", "x OR", [Clause(("y",), excludes=True)]),
-        ("ferry (red OR blue)", "ferry red blue", [Clause(("red", "blue"))]),
-        ('(red OR "dry dock") ferry', "red dry dock ferry", [Clause(("red", '"dry dock'))]),
-        ("2024 OR PN-4711-B", "2024 PN-4711-B", [Clause(("2024", '"PN-4711-B'))]),
-    ],
-)
-def test_signs_become_clauses(query: str, text: str, clauses: list[Clause]) -> None:
+@pytest.mark.parametrize(("query", "text", "clauses"), cases("signs_become_clauses"))
+def test_signs_become_clauses(query: str, text: str, clauses: list[tuple[list[str], bool]]) -> None:
     parsed = parse_query(query)
-    assert (parsed.text, list(parsed.clauses)) == (text, clauses)
+    expected = tuple(Clause(tuple(texts), excludes) for texts, excludes in clauses)
+    assert (parsed.text, parsed.clauses) == (text, expected)
     assert not parsed.not_understood
 
 
