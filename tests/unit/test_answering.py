@@ -153,13 +153,7 @@ async def test_an_answer_stands_out_and_comes_from_the_best_passage():
     assert (chosen, fits) == ([two[1]], "answers")
 
 
-@pytest.mark.parametrize(
-    ("nearness", "heading", "first", "fits"),
-    [
-        *((0.57, "", 1, "close"), (0.53, "", 1, "far"), (0.57, "", 3, "far")),
-        *((0.4, "Sails of gulls", 1, "close"), (0.4, "Of gulls", 1, "far")),
-    ],
-)
+@pytest.mark.parametrize(("nearness", "heading", "first", "fits"), cases("close_sentences"))
 async def test_the_clearly_closest_sentence_of_the_first_document_is_close(nearness, heading: str, first, fits) -> None:
     """By its nearness and its lead over other documents, or below a heading that has the question's words."""
     rows = lambda texts: [[1.0 if text == "Sails?" else nearness * ("Of it" in text)] for text in texts]  # noqa: E731
@@ -218,14 +212,7 @@ def test_a_command_is_no_heading() -> None:
     assert {each.headings for each in segments_of(passage)} == {"Keys"}
 
 
-@pytest.mark.parametrize(
-    ("message", "parts"),
-    [
-        ("When do I claim it, and how?", ["When do I claim it?", "How do I claim it?"]),
-        ("How do I buy a book or a pen?", ["How do I buy a book?", "How do I buy a pen?"]),
-        *((whole, [whole]) for whole in ("Do I get a desk or a locker?", "How do I claim it?")),
-    ],
-)
+@pytest.mark.parametrize(("message", "parts"), cases("questions_of_several_parts"))
 def test_a_question_of_two_parts_is_asked_in_parts(message: str, parts: list[str]) -> None:
     assert [*cut_question(message, follows=False)] == parts
 

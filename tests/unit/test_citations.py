@@ -109,15 +109,7 @@ def test_a_citation_is_spelt_as_the_passage_spells_it() -> None:
     assert not found.warnings
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [
-        # Invented words, another passage's words, a passage that isn't there, and half a citation.
-        *('[[1: "28 days of annual leave"]]', '[[1: "27 Days of annual leave"]]', '[[2: "27 days"]]'),
-        *('[[9: "27 days"]]', '[[0: "27 days"]]', '[[1: ""]]', '[[1: "."]]', "[[1]]", "[[1: 27 days]]"),
-        *('[[1: "27 days"', '[[1: "27 da', "[[1:"),
-    ],
-)
+@pytest.mark.parametrize("mark", cases("citations_that_do_not_hold"))
 def test_a_citation_that_does_not_hold_is_dropped(mark: str) -> None:
     assert checked(f"You have 27 days {mark}") == Checked("You have 27 days", [], [CITATION_DROPPED])
 
