@@ -62,16 +62,9 @@ def test_every_kind_of_source_is_the_same(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "is empty"),
-        (" \n\r\n;;\n", 1, "is empty"),
-        ("email,name\n", 1, "has no rows"),
-        ("email\nada@example.com\n", 1, "no column “name”"),
-        ("address;full name\nx;y\n", 1, "no column “email”, “name”; .* says: address;full name"),
-        ("email,name,E-Mail\na@b.c,A,d@e.f\n", 1, "column “email” twice"),
+        *cases("files_of_people_that_are_refused"),
         ("email,name\nada@example.com,Ada\ngr\xe4te@example.com,x\n".encode("latin-1"), 3, "not UTF-8"),
         ("email,name\nada@example.com,Ada\n".encode("utf-16"), 1, "UTF-16"),
-        ('email,name\nada@example.com,"Ada\ngrace@example.com,Grace\n', 3, "not well-formed CSV"),
-        ('email,name\nada@example.com,"Ada" L\n', 2, "not well-formed CSV"),
     ],
 )
 def test_a_file_that_cannot_be_trusted_is_refused_whole(text: str | bytes, line: int, message: str) -> None:

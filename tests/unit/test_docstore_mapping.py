@@ -130,17 +130,7 @@ def test_bodies_of_any_type(value: Any, content: bytes, suffix: str) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "code", "member"),
-    [
-        ({"text": None}, "missing_value", "body"),
-        ({"text": "  \n"}, "missing_value", "body"),
-        ({"text": []}, "missing_value", "body"),
-        ({"title": None}, "missing_value", "sourceName"),
-        ({"title": {"a": 1}}, "wrong_type", "sourceName"),
-        ({"title": "x" * 1001}, "invalid_value", "sourceName"),
-        ({"title": "a\0b"}, "invalid_value", "sourceName"),
-        ({"url": 7}, "wrong_type", "sourceUrl"),
-        ({"url": "javascript:alert(1)"}, "invalid_value", "sourceUrl"),
-    ],
+    [*cases("documents_that_cannot_be_mapped"), ({"title": "x" * 1001}, "invalid_value", "sourceName")],
 )
 def test_what_cannot_be_mapped_says_why(fields: dict[str, Any], code: str, member: str) -> None:
     with pytest.raises(MappingError) as caught:
