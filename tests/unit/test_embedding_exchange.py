@@ -21,6 +21,7 @@ from service.text.embedding.exchange import DistantArithmetic, Line
 from service.text.embedding.models import WordPieces
 from service.text.embedding.remote import TEXTS_A_REQUEST, RemoteEmbedder, endpoint
 from service.text.embedding.weights import locate
+from tests.harness.cases import cases
 from tests.unit.test_batching import texts
 
 SECONDS = 20
@@ -266,14 +267,7 @@ def test_endpoint_addresses():
     assert endpoint("https://models.test/v1/embeddings") == "https://models.test/v1/embeddings"
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"embeddings_url": "http://m.test"}, "so set CARREL_EMBEDDINGS_MODEL to a model"),
-        ({**ENDPOINT, "embeddings_model": "all-MiniLM-L6-v2"}, "because the local model has this name"),
-        ({**ENDPOINT, "embeddings_dimensions": 1537}, "index tables for"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "says"), cases("unfit_settings_of_embedding"))
 def test_settings_that_do_not_fit(settings: dict[str, object], says: str):
     with pytest.raises(ValueError, match=says):
         remote_models(Settings.model_validate(settings))
