@@ -1,10 +1,14 @@
 """An example of every operation: a valid request, and the answer to strangers. The table of operations lists a
-request's members. Members outside `NAMED` and `VALUES`, or with other values, have a row in `OWN`."""
+request's members, and tests/data/cases/requests_of_operations.json their values: `named` has the members that name a
+thing (the attribute of `Things`, and what a stranger to it is told: of several, the first decides), `values` the other
+members, `own` the members of an operation with other values, `used up` what an operation uses up (or the method of
+`Things` that makes it again), `elsewhere` what strangers are told where that isn't what `named` says. A value
+"Things.x" is an attribute of `Things`, and "NEW.x" is made by `NEW` for each request."""
 
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial, partialmethod
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -15,43 +19,31 @@ from carrel.wire.api import OPERATIONS
 from carrel.wire.operations import ApiOperation
 from service.platform.identifiers import uuid7
 from service.platform.secrets import SERVICE_ACCOUNT_TOKEN
+from tests.harness.cases import cases
 from tests.harness.embeddings import MODEL, UNKNOWABLE
 from tests.harness.services import RunningService
 from tests.made_files import pdf
 from tests.service.directory import done
 
 Body = dict[str, Any]
-FINGERPRINT = "f" * 64
-DOCSTORE_URI = "mongodb://reader:lighthouse@mongo.example.test/shop"
-DOCSTORE_CONFIG = {
-    "syncName": "things",
-    "collectionName": "things",
-    "sourceFields": {"body": "text", "sourceName": "title"},
-}
-SOURCE_ITEM = {
-    "place": "line 12",
-    "code": "file_missing",
-    "message": "The file is not there.",
-    "fingerprint": FINGERPRINT,
-    "since": "2026-01-31T09:30:00Z",
-}
-CLIENT = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}
-ALERT_RULE = {"kinds": ["RUN_FAILED"], "webhookUrl": "https://hooks.example.test/carrel"}
+REQUESTS = cases("requests_of_operations")
+NAMED, VALUES, OWN, USED_UP, ELSEWHERE = (REQUESTS[name] for name in ("named", "values", "own", "used up", "elsewhere"))
+DOCSTORE_URI, DOCSTORE_CONFIG = VALUES["docstoreURI"], VALUES["config"]
+CLIENT = OWN["admin/oauthClients/create"]
 _numbers = count(1)
-
-
-def a_provider() -> Body:
-    host = f"login-{next(_numbers)}.example.test"
-    credential = {"clientId": "carrel", "clientSecret": "a secret"}
-    return {"name": "Work", "issuer": f"https://{host}", "domains": [host], **credential}
-
-
-def a_name() -> str:
-    return f"Example {next(_numbers)}"
 
 
 def a_ledger() -> str:
     return uuid4().hex[:24]
+
+
+NEW: dict[str, Callable[[], str]] = {
+    "name": lambda: f"Example {next(_numbers)}",
+    "ledger": a_ledger,
+    "run": lambda: str(uuid4()),
+    "domain": lambda: f"login-{next(_numbers)}.example.test",
+    "issuer": lambda: f"https://login-{next(_numbers)}.example.test",
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +86,7 @@ class Owner:
 
     def source(self, *, ended: bool = True) -> str:
         report = done(self.call("sources/reportSource", {"ledger": a_ledger(), "source": f"/srv/{self.mark}"}))
-        done(self.call("sources/reportSourceItems", {**report, "items": [SOURCE_ITEM]}))
+        done(self.call("sources/reportSourceItems", {**report, "items": VALUES["items"]}))
         if ended:
             done(self.call("sources/endSourceReport", report))
         return str(report["sourceId"])
@@ -123,10 +115,12 @@ OF_SOME = (
 class Things:
     """An object of each kind needed by operations; used-up objects are remade; `_id` attributes are ids or ""."""
 
+    model = MODEL
+
     def __init__(self, owner: Owner, email: str) -> None:
         vars(self).update(dict.fromkeys(OF_SOME, ""))
-        self.owner, self.email = owner, email
-        self.document_id = owner.upload(f"{owner.mark}-log")
+        self.owner, self.email, self.log = owner, email, f"{owner.mark}-log"
+        self.document_id = owner.upload(self.log)
         self.paged_document_id = owner.upload(f"{owner.mark}-pages", pdf=pdf([(owner.mark, 12)]))
         self.collection_id, self.chunked_collection_id = owner.collection(), owner.collection()
         self.back_in_collection()
@@ -145,7 +139,6 @@ class Things:
 
     @property
     def spare_email(self) -> str:
-        """Return the address of a second user without resources."""
         return f"spare-{self.email}"
 
     @property
@@ -171,9 +164,6 @@ class Things:
     def renew(self, *names: str) -> None:
         for name in names:
             setattr(self, f"spare_{name}", MAKERS[name](self))
-
-    new_group, new_account = partialmethod(renew, "group_id"), partialmethod(renew, "account_id")
-    new_agent, new_client = partialmethod(renew, "agent_id"), partialmethod(renew, "client_id")
 
     def new_rebuild(self) -> None:
         """Make a new collection with an endless rebuild: the document can't be embedded."""
@@ -205,8 +195,8 @@ class Things:
         self.make("evaluation_run_id")
 
 
-def maker(operation: str, member: str, body: Callable[[Things], Body]) -> Callable[[Things], str]:
-    return lambda things: things.owner.make(operation, member, **body(things))
+def maker(operation: str, member: str, body: Callable[[Things], Body] | None = None) -> Callable[[Things], str]:
+    return lambda things: things.owner.make(operation, member, **(body or EXAMPLES[operation].body)(things))
 
 
 MAKERS: dict[str, Callable[[Things], str]] = {
@@ -221,20 +211,15 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "group_id": lambda things: done(
         things.owner.call("admin/groups/upsert", {"groups": [{"name": things.owner.name()}]})
     )["groups"][0]["id"],
-    "saved_search_id": maker("search/saveSearch", "savedSearchId", lambda _: {"searchQuery": "what"}),
-    "account_id": maker("admin/serviceAccounts/create", "serviceAccountId", lambda _: {"displayName": "Spare"}),
-    "client_id": maker("admin/oauthClients/create", "clientId", lambda _: CLIENT),
-    "provider_id": maker("admin/signInProviders/create", "providerId", lambda _: a_provider()),
-    "alert_rule_id": maker("admin/alertRules/create", "alertRuleId", lambda _: ALERT_RULE),
+    "saved_search_id": maker("search/saveSearch", "savedSearchId"),
+    "account_id": maker("admin/serviceAccounts/create", "serviceAccountId"),
+    "client_id": maker("admin/oauthClients/create", "clientId"),
+    "provider_id": maker("admin/signInProviders/create", "providerId"),
+    "alert_rule_id": maker("admin/alertRules/create", "alertRuleId"),
     "evaluation_set_id": maker(
         "admin/evaluationSets/create", "evaluationSetId", lambda things: {"name": things.owner.name()}
     ),
-    "evaluation_run_id": maker(
-        "admin/evaluationSets/addRun",
-        "evaluationRunId",
-        # The table of examples is made further down.
-        lambda things: EXAMPLES["admin/evaluationSets/addRun"].body(things),  # noqa: PLW0108
-    ),
+    "evaluation_run_id": maker("admin/evaluationSets/addRun", "evaluationRunId"),
 }
 
 
@@ -258,189 +243,6 @@ class Example:
         return http.post(path, data=body, files={self.file: ("notes.txt", b"What was seen.")}, headers=headers)
 
 
-NO_RESOURCE, NO_PRINCIPAL, NO_USER = (404, "resource_not_found"), (400, "unknown_principal"), (400, "unknown_user")
-# The members that name a thing: its attribute of `Things`, and what a stranger to it is told. Of a request that names
-# several, the first of these decides.
-NAMED: dict[str, tuple[str, tuple[int, str]]] = {
-    "documentId": ("document_id", (404, "document_not_found")),
-    "trashedDocumentId": ("trashed_document_id", (404, "trashed_document_not_found")),
-    "documentCollectionId": ("collection_id", (404, "collection_not_found")),
-    "docstoreCredentialId": ("sync_id", (404, "docstore_sync_not_found")),
-    "sourceId": ("source_id", (404, "source_not_found")),
-    "searchId": ("search_id", (404, "search_not_found")),
-    "savedSearchId": ("saved_search_id", (404, "saved_search_not_found")),
-    "messageId": ("message_id", (404, "message_not_found")),
-    "jobId": ("message_id", (404, "job_not_found")),
-    "conversationId": ("conversation_id", (404, "conversation_not_found")),
-    "agentId": ("agent_id", (404, "agent_not_found")),
-    "groupId": ("group_id", (404, "group_not_found")),
-    "apiKeyId": ("api_key_id", (404, "api_key_not_found")),
-    "serviceAccountId": ("account_id", (404, "service_account_not_found")),
-    "tokenId": ("token_id", (404, "token_not_found")),
-    "providerId": ("provider_id", (404, "sign_in_provider_not_found")),
-    "clientId": ("client_id", (404, "oauth_client_not_found")),
-    "alertRuleId": ("alert_rule_id", (404, "alert_rule_not_found")),
-    "alertId": ("alert_id", (404, "alert_not_found")),
-    "deliveryId": ("delivery_id", (404, "alert_delivery_not_found")),
-    "evaluationSetId": ("evaluation_set_id", (404, "evaluation_set_not_found")),
-    "evaluationRunId": ("evaluation_run_id", (404, "evaluation_run_not_found")),
-    "caseId": ("case_id", (404, "case_not_found")),
-    "resource": ("resource", NO_RESOURCE),
-    "principal": ("user", NO_PRINCIPAL),
-    "newOwner": ("user", NO_PRINCIPAL),
-    "member": ("user", NO_PRINCIPAL),
-    "email": ("email", NO_USER),
-    "ownerEmail": ("email", NO_USER),
-}
-# The values of the other members; those that are functions are called for each request.
-VALUES: dict[str, Any] = {
-    "action": "READ",
-    "bucket": "week",
-    "by": "GROUP",
-    "chunks": ["What was seen."],
-    "collectionName": lambda _: a_name(),
-    "config": DOCSTORE_CONFIG,
-    "conversation": {"type": "new"},
-    "customMetadata": {},
-    "displayName": "Bosun",
-    "documentName": "Log of the Wren",
-    "docstoreURI": DOCSTORE_URI,
-    "feedback": "THUMBS_UP",
-    "from": "2026-01-01T00:00:00Z",
-    "grants": [],
-    "items": [SOURCE_ITEM],
-    "ledger": lambda _: a_ledger(),
-    "members": lambda things: [things.user],
-    "message": "What was seen?",
-    "messageFeedback": {"feedback": "POSITIVE"},
-    "name": lambda _: a_name(),
-    "names": ["line 12"],
-    "page": 1,
-    "pageSize": 1000,
-    "principals": lambda things: [things.user],
-    "reportNo": 1,
-    "readers": [],
-    "scopes": [],
-    "searchQuery": "what was seen",
-    "source": "/srv/log",
-    "title": "Renamed",
-    "to": "2026-02-01T00:00:00Z",
-}
-
-
-def named(attribute: str) -> Callable[[Things], Any]:
-    return lambda things: getattr(things, attribute)
-
-
-OWN: dict[str, dict[str, Any]] = {
-    "catalog/uploadFile": {"documentExternalId": lambda _: a_name()},
-    "catalog/uploadDocumentContents": {
-        "documentExternalId": lambda _: a_name(),
-        "documentName": "Log",
-        "documentContents": "Seen.",
-    },
-    "catalog/planUpload": {
-        "documents": lambda things: [{"documentExternalId": f"{things.owner.mark}-log", "fingerprint": FINGERPRINT}]
-    },
-    "catalog/downloadDocumentPage": {"documentId": named("paged_document_id")},
-    "catalog/deleteTrashedDocuments": {"trashedDocumentIds": lambda things: [things.spare_trashed_document_id]},
-    "documentCollections/addDocumentChunksToCollection": {"documentCollectionId": named("chunked_collection_id")},
-    "documentCollections/renameDocumentCollection": {"collectionName": lambda _: a_name()},
-    "documentCollections/planFieldChanges": {"changes": lambda _: [{"name": a_name(), "type": "STRING"}]},
-    "documentCollections/changeFields": {"changes": lambda _: [{"name": a_name(), "type": "STRING"}]},
-    "documentCollections/countValues": {"documentCollectionId": named("collection_id")},
-    "documentCollections/changeValues": {
-        "documentCollectionId": named("collection_id"),
-        "changes": lambda things: [{"documentId": things.document_id, "customMetadata": {}}],
-    },
-    "documentCollections/getDocumentChunks": {"documentCollectionId": named("collection_id")},
-    "documentCollections/startIndexRebuild": {
-        "documentCollectionId": named("rebuilt_collection_id"),
-        "embeddingsModel": MODEL,
-    },
-    "documentCollections/getIndexRebuild": {"documentCollectionId": named("rebuilt_collection_id")},
-    "documentCollections/listIndexRebuildFailures": {"documentCollectionId": named("rebuilt_collection_id")},
-    "documentCollections/cancelIndexRebuild": {"documentCollectionId": named("cancelled_collection_id")},
-    "sources/reportSourceItems": {"sourceId": named("reported_source_id")},
-    "permissions/checkBulkResourcesAuthorizationForUser": {"resources": lambda things: [things.resource]},
-    "admin/users/upsert": {"users": [{"email": "new@example.test"}]},
-    "admin/groups/upsert": {"groups": lambda things: [{"name": "Crew", "members": [things.user]}]},
-    "admin/grants/setMany": {"resources": lambda things: [{"resource": things.resource, "grants": []}]},
-    "admin/owners/transfer": {"owner": lambda things: {"type": "user", "email": things.spare_email}},
-    "admin/users/planOffboarding": {"email": named("spare_email")},
-    "admin/users/offboard": {"email": named("spare_email")},
-    "admin/apiKeys/create": {"ownerEmail": named("email")},
-    "admin/scimTokens/revoke": {"tokenId": named("scim_token_id")},
-    "admin/serviceAccountTokens/previewReach": {"serviceAccountId": named("account_id"), "scopes": []},
-    "admin/oauthClients/create": CLIENT,
-    "admin/oauthClients/request": CLIENT,
-    "admin/oauthClients/update": {"name": "Log"},
-    "admin/oauthClients/listConsents": {"clientId": named("client_id")},
-    "admin/agents/create": {"collectionIds": lambda things: [things.collection_id]},
-    "admin/agents/update": {"instructions": "Be brief."},
-    "admin/agents/deploy": {"agentId": named("spare_agent_id")},
-    "admin/evaluationSets/create": {"documentCollectionId": named("collection_id")},
-    "admin/evaluationSets/putJudgements": {
-        "cases": [{"question": "What was seen?", "judgements": [{"documentExternalId": "log", "grade": 2}]}]
-    },
-    "admin/evaluationSets/removeJudgements": {"documentExternalIds": ["log"]},
-    "admin/evaluationSets/listCases": {"pageSize": 100},
-    "admin/evaluationSets/addRun": {
-        "mode": "HYBRID",
-        "results": lambda things: [
-            {"caseId": things.case_id, "ndcg": 1, "recall": 1, "reciprocalRank": 1, "found": ["log"]}
-        ],
-    },
-    "alerts/reportRun": {
-        "runId": lambda _: str(uuid4()),
-        "subject": lambda _: a_ledger(),
-        "flow": "bulk-upload",
-        "outcome": "RUNNING",
-    },
-    "alerts/reportSchedules": {
-        "schedules": [{"subject": "nightly", "name": "Nightly", "dueAt": "2036-01-31T09:30:00Z"}]
-    },
-    "admin/signInProviders/create": {
-        **a_provider(),
-        "issuer": lambda _: a_provider()["issuer"],
-        "domains": lambda _: a_provider()["domains"],
-    },
-    "admin/signInProviders/update": {"createAccounts": True},
-    "admin/alertRules/create": ALERT_RULE,
-    "admin/alertRules/update": {"enabled": False},
-    "admin/alerts/update": {"acknowledged": True},
-    "admin/alertRules/listDeliveries": {"alertRuleId": named("alert_rule_id")},
-}
-# What operations use up, and what makes it again where that is no spare one.
-USED_UP: dict[str, str | Callable[[Things], None]] = {
-    "catalog/deleteDocument": "document_id",
-    "catalog/restoreDocument": "trashed_document_id",
-    "catalog/deleteTrashedDocuments": "trashed_document_id",
-    "documentCollections/deleteDocumentCollection": "collection_id",
-    "documentCollections/removeDocumentFromCollection": Things.back_in_collection,
-    "documentCollections/cancelIndexRebuild": Things.new_rebuild,
-    "documentCollections/docstore/deleteDocstoreSync": "sync_id",
-    "sources/removeSource": "source_id",
-    "search/deleteSavedSearch": "saved_search_id",
-    "admin/groups/delete": "group_id",
-    "admin/serviceAccounts/delete": "account_id",
-    "admin/oauthClients/delete": "client_id",
-    "admin/agents/delete": "agent_id",
-    "admin/evaluationSets/delete": "evaluation_set_id",
-    "admin/evaluationSets/deleteRun": "evaluation_run_id",
-    "admin/signInProviders/delete": "provider_id",
-    "admin/alertRules/delete": "alert_rule_id",
-}
-# What strangers are told where it isn't what the first of `NAMED` says.
-ELSEWHERE: dict[str, tuple[int, str] | None] = {
-    "catalog/deleteTrashedDocuments": (404, "trashed_document_not_found"),
-    "permissions/checkResourceAuthorizationForUser": None,
-    "admin/groups/upsert": NO_PRINCIPAL,
-    "admin/grants/setMany": NO_RESOURCE,
-    "admin/oauthClients/listConsents": None,
-    "admin/agents/create": (400, "unknown_collection"),
-    "admin/signInProviders/create": None,
-}
 ABOUT_ANYONE = {"permissions/checkResourceAuthorizationForUser", "permissions/checkBulkResourcesAuthorizationForUser"}
 USER_EMAIL = "userEmail"
 
@@ -458,30 +260,38 @@ def values_of(operation: ApiOperation[Any, Any]) -> dict[str, Any]:
             continue
         if member in NAMED:
             attribute = NAMED[member][0]
-            values[member] = named(f"spare_{attribute}" if attribute == used_up else attribute)
+            values[member] = f"Things.spare_{attribute}" if attribute == used_up else f"Things.{attribute}"
         else:
             values[member] = VALUES[member]
     return values | own
 
 
-def body_of(values: dict[str, Any], things: Things) -> Body:
-    return {member: value(things) if callable(value) else value for member, value in values.items()}
+def resolved(value: Any, things: Things) -> Any:
+    if isinstance(value, dict):
+        return {name: resolved(each, things) for name, each in value.items()}
+    if isinstance(value, list):
+        return [resolved(each, things) for each in value]
+    whose, _, name = value.partition(".") if isinstance(value, str) else ("", "", "")
+    if whose == "Things" and name:
+        return getattr(things, name)
+    return NEW[name]() if whose == "NEW" else value
 
 
 def told_elsewhere(operation: ApiOperation[Any, Any], members: Iterable[str]) -> tuple[int, str] | None:
-    return ELSEWHERE.get(operation.path, next((NAMED[one][1] for one in NAMED if one in members), None))
+    told = ELSEWHERE.get(operation.path, next((NAMED[one][1:] for one in NAMED if one in members), None))
+    return told and tuple(told)
 
 
 def an_example(operation: ApiOperation[Any, Any]) -> Example:
     path, members, values = operation.path, members_of(operation), values_of(operation)
     used_up = USED_UP.get(path)
     return Example(
-        partial(body_of, values),
+        partial(resolved, values),
         acting=next((one for one in (USER_EMAIL, "uploadAsUserEmail") if one in members), None),
         about_anyone=path in ABOUT_ANYONE,
         file={"catalog/uploadFile": "file", "catalog/uploadDocumentFile": "document"}.get(path),
         elsewhere=told_elsewhere(operation, values),
-        anew=(lambda things: things.renew(used_up)) if isinstance(used_up, str) else used_up,
+        anew=used_up and (lambda things: things.renew(used_up) if used_up in MAKERS else getattr(things, used_up)()),
     )
 
 
@@ -504,7 +314,7 @@ class V1Example:
     ) -> httpx.Response:
         url = f"{service.base_url}/api/v1/{operation.format(conversationId=things.conversation_id)}"
         method, headers = self.operation.method, {"Authorization": f"Bearer {token}"}
-        sent = {"params" if method == "GET" else "json": body_of(values_of(self.operation), things) | more}
+        sent = {"params" if method == "GET" else "json": resolved(values_of(self.operation), things) | more}
         return httpx.request(method, url, headers=headers, timeout=60, **sent)
 
 
