@@ -26,6 +26,7 @@ from tests.app.loading.house import (
     start,
 )
 from tests.app.pages import MARKUP, Page
+from tests.harness.cases import cases
 from tests.harness.services import RunningService
 from tests.service.sources import Reporter, an_item
 
@@ -162,18 +163,7 @@ def test_files_that_would_overwrite_each_other_are_refused(house: LoadingHouse, 
     assert staged() == before
 
 
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [
-        ("../../etc/passwd.md", "passwd.md"),
-        ("C:\\files\\plan.docx", "plan.docx"),
-        ("a\0b\n.md", "ab.md"),
-        ("..", "unnamed"),
-        ("é" * 300 + ".md", "é" * 126 + ".md"),
-        ("\U00020000" * 60 + ".md", "\U00020000" * 60 + ".md"),
-        ("<img src=x onerror=alert(1)> **b** evil.example\0", "<img src=x onerror=alert(1)> **b** evil.example"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kept"), cases("odd_names_of_files_in_a_folder"))
 def test_odd_names_are_kept_as_far_as_a_folder_can(house: LoadingHouse, deployment: str, name: str, kept: str) -> None:
     page = dropped(house, (name, b"text", "text/markdown"))
     assert ("becomes" in page.shown) == (name != kept)
