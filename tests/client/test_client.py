@@ -31,8 +31,6 @@ from tests.client.server import Server, raw, refuse
 from tests.client.test_operations import LISTS, SINGLE, name_of, requests_of
 from tests.harness.cases import cases
 
-ROOT = Path(__file__).parents[2]
-
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
     BadRequestError Carrel CarrelError ChangedMeanwhileError ConfigurationError ConflictError Download
@@ -78,16 +76,10 @@ async def test_errors(make_caller: MakeCaller, server: Server, status: int, kind
     assert str(error) == f"refused with {status}; pageSize: too large ({status} some_code, request request-1)"
 
 
-@pytest.mark.parametrize(
-    ("message", "detail", "said"),
-    [
-        ("No such thing.", ErrorDetail(field="thing", message="No such thing."), "No such thing. (400 c)"),
-        ("to: is past.", ErrorDetail(field="to", message="is past"), "to: is past. (400 c)"),
-        ("to: is past", ErrorDetail(field="from", message="is past"), "to: is past; from: is past (400 c)"),
-    ],
-)
-def test_an_error_says_nothing_twice(message: str, detail: ErrorDetail, said: str) -> None:
-    assert str(errors.BadRequestError(message, status=400, code="c", details=[detail])) == said
+@pytest.mark.parametrize(("message", "detail", "said"), cases("errors_with_details"))
+def test_an_error_says_nothing_twice(message: str, detail: dict[str, str], said: str) -> None:
+    details = [ErrorDetail.model_validate(detail)]
+    assert str(errors.BadRequestError(message, status=400, code="c", details=details)) == said
 
 
 async def test_error_without_the_services_shape(caller: Caller, server: Server) -> None:
@@ -121,10 +113,7 @@ def test_addresses(given: str, expected: str) -> None:
     assert normalize(given) == expected
 
 
-@pytest.mark.parametrize(
-    "given",
-    ["localhost:8000", "ftp://example.com", "https://", "https://user:pw@example.com", "http://a/?x=1", "http://a:b"],
-)
+@pytest.mark.parametrize("given", cases("odd_addresses"))
 def test_odd_addresses(given: str) -> None:
     with pytest.raises(errors.ConfigurationError) as caught:
         normalize(given)
