@@ -16,6 +16,7 @@ from carrel.oauth import AsyncOAuthClient, AuthorizationRequest, OAuthClient, Se
 from carrel.oauth.authorization import metadata_at, metadata_from
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.server import Answer, Server, json_answer, raw, refuse, resetting
+from tests.harness.cases import cases
 
 CALLBACK = "https://app.example.test/callback"
 SECRET = "svc_cs_in_confidence"
@@ -211,19 +212,10 @@ async def test_without_a_refresh_token_the_person_signs_in(oauth: Caller, server
     assert server.received == []
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "expected"),
-    [
-        (400, {"error": "invalid_grant", "error_description": "Used."}, (errors.InvalidGrantError, "invalid_grant")),
-        (401, {"error": "invalid_client"}, (errors.InvalidClientError, "invalid_client")),
-        (400, {"error": "unauthorized_client"}, (errors.TokenRequestError, "unauthorized_client")),
-        (503, {"error": "temporarily_unavailable"}, (errors.TokenRequestError, "temporarily_unavailable")),
-        (500, {"oops": 1}, (errors.ServerError, "http_500")),
-    ],
-)
+@pytest.mark.parametrize(("status", "body", "expected"), cases("refusals_of_tokens"))
 async def test_refusals_are_typed(make_oauth, server, status, body, expected):
     """By the error's code (RFC 6749, section 5.2), with the status, and the request's name in the logs."""
-    kind, code = expected
+    kind, code = getattr(errors, expected[0]), expected[1]
     server.will(json_answer(body, status=status, headers={"x-request-id": "request-1"}))
     with pytest.raises(kind) as caught:
         await exchanged(make_oauth(max_retries=0), server)
@@ -294,19 +286,7 @@ async def test_discovery(oauth: Caller, make_oauth: MakeCaller, server: Server) 
     assert [one.path for one in server.received] == [well_known, "/token", f"{well_known}/carrel"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"issuer": ELSEWHERE},
-        {"issuer": None},
-        {"token_endpoint": "/api/oauth/token"},
-        {"token_endpoint": "javascript:alert(1)"},
-        {"token_endpoint": None},
-        {"authorization_endpoint": "https://auth.test/a#fragment"},
-        {"code_challenge_methods_supported": ["plain"]},
-        {"code_challenge_methods_supported": []},
-    ],
-)
+@pytest.mark.parametrize("changes", cases("unusable_metadata"))
 async def test_metadata_that_cant_be_used(oauth: Caller, server: Server, changes: dict) -> None:
     """Another issuer (RFC 8414, section 3.3), no S256, or invalid endpoints."""
     server.will(described(server, **changes))
