@@ -16,6 +16,7 @@ import typer
 import carrel
 from cli.app import COMMANDS
 from cli.outcome import FLOWS_PACKAGES
+from tests.harness.cases import cases
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,16 +161,7 @@ def test_every_command_is_where_it_is_said_to_be() -> None:
 
 
 def test_a_command_that_loads_says_what_it_needs() -> None:
-    commands = (
-        ("upload", "."),
-        ("plan", "."),
-        ("collections", "add", "Shelf", "."),
-        ("reindex", "Shelf"),
-        ("reindex", "Shelf", "--cancel"),
-        ("snapshot", "take"),
-        ("quarantine", "list"),
-        ("sync", "watch", "things"),
-    )
+    commands = cases("commands_that_load")
     each = "import json; from cli.app import run\nfor each in json.loads(sys.argv[1]): run([*each, '--json'])"
     ended = _python(each, json.dumps(commands))
     assert ended.returncode == 0, ended.stderr
