@@ -60,16 +60,7 @@ def test_what_is_named_apart_is_there(source: Source) -> None:
 
 def test_codes_and_messages_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = document("refusals.py.txt").decode()
-    assert sorted(read(source, tmp_path, monkeypatch)) == [
-        (400, "given", "At most 1,000 of …."),
-        (400, "silent", "Silence."),
-        (404, "row_one", "One."),
-        (404, "row_two", "Two."),
-        (409, "conflict", "Not now."),
-        (409, "early", "Too early."),
-        (409, "late", "Too late."),
-        (413, "too_large", "Too much."),
-    ]
+    assert sorted(map(list, read(source, tmp_path, monkeypatch))) == cases("refusals_of_a_module")
 
 
 @pytest.mark.parametrize("source", cases("what_can_not_be_told_is_said"))
