@@ -22,10 +22,10 @@ from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObjec
 
 from bench.extraction import OFFICE
 from tests import made_files
+from tests.harness.cases import cases
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
-OVERRIDE = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
 
 
 def body(xml: str) -> bytes:
@@ -202,20 +202,7 @@ def numbered(levels: str, *, overrides: str = "", restart: str = "") -> bytes:
     return made_files.bytes_of(document)
 
 
-@pytest.mark.parametrize(
-    ("levels", "options", "markers"),
-    [
-        ("0 1 1 2 2 0 1", {}, "1. 1.1 1.2 (i) (ii) 2. 2.1"),
-        ("0 1 2 1 2", {}, "1. 1.1 (i) 1.2 (i)"),
-        ("0 1 2 1 2 0 2", {"restart": '<w:lvlRestart w:val="1"/>'}, "1. 1.1 (i) 1.2 (ii) 2. (i)"),
-        ("0 2 0 2", {"restart": '<w:lvlRestart w:val="0"/>'}, "1. (i) 2. (ii)"),
-        ("0 empty 0 73:0", {}, "1. 3. -"),
-        ("0 72:0", {}, "1. 2."),
-        ("0 0 72:0 72:0", {"overrides": OVERRIDE}, "1. 2. 7. 8."),
-        ("0 heading heading", {}, "1. 1.1 1.2"),
-        ("99:0 71:0", {}, "item 1."),
-    ],
-)
+@pytest.mark.parametrize(("levels", "options", "markers"), cases("numbers_of_lists"))
 def test_lists_have_the_numbers_that_word_shows(texts, levels, options, markers):
     found = texts("a.docx", numbered(levels, **options))
     assert [text.split()[0] for text in found] == markers.split()

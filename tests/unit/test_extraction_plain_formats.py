@@ -236,20 +236,9 @@ def test_what_programs_open_is_read(texts, name, content, said):
     assert said in texts(name, content)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (rb"{\rtf1\ansi\ansicpg1250{\fonttbl{\f0 A;}{\f1\fcharset128 B;}}\f0 \'e8l\'e1nek \f1 \'8c\'c3", "článek 古"),
-        (rb"{\rtf1\ansi\uc2 a\u24565\'bf\'bfb \u-10240??\u-8386??c}", "a念b 𐌾c"),
-        (rb"{\rtf1 kept{\deleted gone}{\*\unknown gone}{\field{\*\fldinst X}{\fldrslt shown}}}", "keptshown"),
-        (rb"{\rtf1{\upr{old}{\*\ud new}}\bin3 }}}\'41}", "newA"),
-        (rb"{\rtf1{\listtext\pard 4.2\tab}\pard\ls1 Tides}", "4.2 Tides"),
-        (rb"{\rtf1{\listtext\pard\'b7\tab}\pard\ls1 Tides}", "- Tides"),
-        (rb"{\rtf1{\pntext 1.\tab}\par{\pntext 2.\tab}Tides\par}", "2. Tides"),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), cases("control_words_of_rtf"))
 def test_rtf_says_what_its_control_words_mean(texts, content, said):
-    assert texts("a.rtf", content) == [said]
+    assert texts("a.rtf", content.encode()) == [said]
 
 
 def test_presentations_of_powerpoint_95_are_read(extract):
