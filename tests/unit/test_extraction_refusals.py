@@ -9,6 +9,7 @@ from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 from service.text.reading import NotRead
 from tests import made_files
+from tests.harness.cases import cases
 from tests.unit.test_extraction_plain_formats import MAILBOX, ODP, RTF, TEX, TEXT, XML
 
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
@@ -42,17 +43,11 @@ def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract)
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [
-        ("a.md", b"", "file_empty"),
-        ("a.docx", b"", "file_empty"),
-        ("a.txt", b" \n\t\r\n ", "file_without_text"),
-        ("a.json", b"{}", "file_without_text"),
-        ("a.csv", b",,\n,,\n", "file_without_text"),
-        ("a.html", b"<html><script>x()</script></html>", "file_without_text"),
+        *((name, content.encode(), code) for name, content, code in cases("unreadable_files")),
         ("a.pdf", made_files.picture_pdf(), "file_without_text"),
         ("a.pdf", made_files.scanned(made_files.scan("Words"), kind="PDF"), "file_without_text"),
         ("a.docx", made_files.word(), "file_without_text"),
         ("a.xlsx", made_files.workbook(A=[]), "file_without_text"),
-        ("a.eml", b"From: a@b.example\n\n", "file_without_text"),
         ("a.pdf", made_files.encrypted_pdf(), "file_encrypted"),
         ("a.xlsx", stream("EncryptedPackage"), "file_encrypted"),
         ("a.pdf", PDF[: len(PDF) // 3], "file_corrupt"),
@@ -62,13 +57,9 @@ def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract)
         ("a.docx", made_files.with_part(WORDS, "word/document.xml", b"<w:document"), "file_corrupt"),
         ("a.xlsx", made_files.with_part(SHEET, "xl/worksheets/sheet1.xml", b"<nothing"), "file_corrupt"),
         ("a.pptx", made_files.slides()[:-60], "file_corrupt"),
-        ("a.json", b'{"a": [1, 2', "file_corrupt"),
-        ("a.jsonl", b'{"a": 1}\nnothing\n', "file_corrupt"),
-        ("a.eml", b"no header here, only words", "file_corrupt"),
         ("a.docx", PDF, "file_type_mismatch"),
         ("a.pdf", WORDS, "file_type_mismatch"),
         ("a.xlsx", WORDS, "file_type_mismatch"),
-        ("a.pdf", b"just words", "file_type_mismatch"),
         ("a.md", PDF, "file_type_mismatch"),
         ("a.txt", bytes(range(256)) * 40, "file_type_mismatch"),
         ("a.doc", COMPOUND, "file_type_unsupported"),
@@ -83,22 +74,15 @@ def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract)
         ("a.csv", gzip.compress(b"pears,9\n", mtime=0), "file_type_mismatch"),
         ("a.tar.gz", gzip.compress(bytes(257) + b"ustar" + bytes(250), mtime=0), "file_type_unsupported"),
         ("a.tgz", gzip.compress(b"pears", mtime=0), "file_type_unsupported"),
-        ("a.pdf", b"{\\rtf1 words}", "file_type_mismatch"),
         ("a.unknown", bytes(100), "file_type_unsupported"),
         ("a.xml", LAUGHS, "file_too_complex"),
-        ("a.xml", b"<!DOCTYPE a [<!ENTITY x '&y;'><!ENTITY y '&x;'>]><a>&x;</a>", "file_too_complex"),
         ("a.xml", b"<a>" * 100_000, "file_too_complex"),
         ("a.xml", b"<a>" + b"x" * 11_000_000 + b"</a>", "file_too_complex"),
         ("a.xml", XML[:-20], "file_corrupt"),
-        ("a.xml", b"pears", "file_corrupt"),
         ("a.xml", bytes(5_000), "file_corrupt"),
-        ("a.xml", b"<a/>", "file_without_text"),
-        ("a.xml", b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>', "file_without_text"),
         ("a.xml", PDF, "file_type_mismatch"),
         ("a.tex", b"\\section{" * 100_000, "file_without_text"),
-        ("a.tex", b"\\begin{document}\\end{document}", "file_without_text"),
         ("a.tex", bytes(5_000), "file_type_mismatch"),
-        ("a.mbox", b"pears\n", "file_corrupt"),
         ("a.mbox", b"pears\n\n" + MAILBOX, "file_corrupt"),
         ("a.mbox", bytes(5_000), "file_corrupt"),
         ("a.odp", ODP[:-40], "file_corrupt"),
@@ -120,9 +104,7 @@ def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract)
         ("a.ods", TEXT, "file_type_mismatch"),
         ("a.odt", made_files.with_part(TEXT, "content.xml", ENTITY), "file_too_complex"),
         ("a.epub", made_files.with_part(BOOK, "c.xhtml", b"x" * (1 << 20), declared_size=10), "file_corrupt"),
-        ("a.ipynb", b'{"cells": [', "file_corrupt"),
         ("a.ipynb", b'{"cells": ' + b"[" * 100_000, "file_corrupt"),
-        ("a.rtf", b"{\\rtf1", "file_without_text"),
         ("a.rtf", b"{\\rtf1 " + b"{" * 200_000, "file_too_complex"),
     ],
 )
