@@ -19,6 +19,7 @@ from service.text.extraction.pages import render_page
 from service.text.extraction.pdf_layout import Line, add_pages
 from service.text.places import join_places
 from tests import made_files
+from tests.harness.cases import cases
 
 TOKENIZER = WordPieces(locate().tokenizer)
 CSV = b'Item,Price\nApple,3\n\n"Pear\nripe",4\n'
@@ -204,18 +205,6 @@ def test_a_place_of_what_a_machine_read() -> None:
     assert join_places(blocks, starts=[0, 1, 2], media_type="application/pdf") == place(page=1, confidence=0.6)
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        (None, ""),
-        (place(), ""),
-        (place(page=3), "page 3"),
-        (place(page=3, last_page=1204), "pages 3–1,204"),  # noqa: RUF001 - as it is shown
-        (place(slide=2, last_slide=3), "slides 2–3"),  # noqa: RUF001 - as it is shown
-        (place(message=2), "message 2"),
-        (place(sheet="Costs\n2026", rows=Rows(first=12, last=18)), "sheet “Costs 2026”, rows 12–18"),  # noqa: RUF001
-        (place(row=4), "row 4"),
-    ],
-)
-def test_places_are_named_in_words(place, words):
-    assert describe_place(place) == words
+@pytest.mark.parametrize(("members", "words"), cases("places_in_words"))
+def test_places_are_named_in_words(members, words):
+    assert describe_place(None if members is None else place(**members)) == words
