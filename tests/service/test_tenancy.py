@@ -29,6 +29,7 @@ from service.operate.distribution import INDEX_TABLE_NAMES
 from service.platform.batches import Batch
 from service.platform.database import SERVICE_ROLE
 from service.platform.identifiers import NIL
+from service.platform.sql import Window
 from service.schema.indexing import INDEX_TABLES
 from tests.harness.cases import cases
 from tests.harness.services import RunningService, ServiceHarness
@@ -244,7 +245,7 @@ def arguments_of(tenant: Tenant) -> dict[str, Any]:
     ids |= {name: ids[known] for known, name in CALLED.items()} | dict.fromkeys(PEOPLE, caller.principal_id)
     several = {f"{name}s": [value] for name, value in ids.items()}
     everything = {"email": ADA, "emails": [ADA], "limit": 1000, "most": 1000, "lock": False, "own": False}
-    everything |= {"order": DocumentOrder.NAME, "is_descending": False}
+    everything |= {"order": DocumentOrder.NAME, "is_descending": False, "window": Window(NIL, 1000)}
     everything["ids"] = [*ids.values()]
     return ids | several | everything | {"organization_id": tenant.organization_id, "caller": caller}
 
