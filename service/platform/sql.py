@@ -222,3 +222,16 @@ class Clock:
     async def now(self, connection: Connection) -> datetime:
         """Return the start of the connection's transaction, in UTC."""
         return cast("datetime", (await connection.exec_driver_sql("SELECT now()")).scalar_one()) + self.offset
+
+
+def may_read_index(function: str, *, of: str) -> sa.ColumnElement[bool]:
+    """Build the condition for a function to use its table's index: the owner bypasses row-level security and may read
+    the table. A superuser counts only as the table's owner, because the owner could change the function's calls."""
+    table = f"'{of}'::regclass"
+    may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
+    owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
+    source = "pg_proc JOIN pg_roles ON pg_roles.oid = proowner CROSS JOIN pg_class"
+    return sa.literal_column(
+        f"(SELECT {owner} FROM {source} WHERE pg_proc.oid = '{function}'::regproc AND pg_class.oid = {table})",  # noqa: S608 - names of ours
+        sa.Boolean(),
+    )

@@ -191,7 +191,7 @@ def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench,
     asked: dict[str, str] = {}
     page.on("request", lambda request: asked.update({request.method: request.url}) if is_of_a_file(request) else None)
     sign_in(page, workbench, "/documents")
-    page.get_by_text("Add documents").click()
+    page.get_by_role("button", name="Add documents").click()
     page.locator('input[type="file"]').set_input_files(note)
     page.get_by_text("Everyone in the organization").click()
     page.get_by_role("button", name="Add", exact=True).click()

@@ -62,7 +62,7 @@ def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, 
     ended = loader.run("--direct")
     assert (ended.code, ended.said["outcome"]) == (7, "storage_full"), ended
     assert "3 MB free" in ended.said["message"]
-    assert "run again" in ended.said["message"]
+    assert "Run again" in ended.said["message"]
     assert proxy.happened[Fault.STORAGE_FULL] <= 16
     proxy.refusal = None
     again = loader.run("--direct")
@@ -120,7 +120,7 @@ def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(servic
         ended = loader.end(run)
         RELEASED.set()
     assert (ended.code, ended.said["outcome"]) == (130, "interrupted"), ended
-    assert f"All {DOCUMENTS + 1} documents are sent" in ended.said["message"]
+    assert f"All {DOCUMENTS + 1} documents were sent" in ended.said["message"]
     again = loader.run("--direct", "--include", "package-lock.json")
     assert (again.code, again.said["indexing"], again.said["quarantined"]) == (0, 0, 0), again
     assert proxy.count(UPLOAD) == DOCUMENTS + 1

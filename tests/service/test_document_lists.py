@@ -160,13 +160,13 @@ def test_an_index_serves_each_order(shelf: RunningService, monkeypatch, asked: d
     """A plan without sorting and whole tables reads the index of the key. Later pages begin at their key, except by
     name: lower() is not leakproof, so under row-level security it is no condition of an index."""
     statements: list[Any] = []
-    find = queries.find_rows
+    find = queries.sql.find_rows
 
     async def keep(connection, statement, kind):
         statements.append(statement)
         return await find(connection, statement, kind)
 
-    monkeypatch.setattr(queries, "find_rows", keep)
+    monkeypatch.setattr(queries.sql, "find_rows", keep)
     listed(shelf, **asked)
     compiled = statements[-1].compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
     with shelf.owner_connection() as connection:

@@ -255,7 +255,7 @@ def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch
     insert(desk, MONDAY, words="a needle", step=timedelta(minutes=1))
     insert(desk, MONDAY - timedelta(hours=1), words="hay", count=25, step=timedelta(minutes=1))
     insert(desk, MONDAY - timedelta(hours=2), words="another Needle", count=3, step=timedelta(minutes=1))
-    monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 10)
+    monkeypatch.setattr(queries.wire, "MOST_LOOKED_THROUGH", 10)
     first = directory.done(desk.service.call(QUERY, {"query": "needle", "pageSize": 2}))
     assert messages(first["questions"]) == ["a needle"]
     second = directory.done(
@@ -268,7 +268,7 @@ def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch
 def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     directory.a_user(desk.service, ADA)
     insert(desk, MONDAY, words="a needle", count=3, step=timedelta(minutes=1))
-    monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 2)
+    monkeypatch.setattr(queries.wire, "MOST_LOOKED_THROUGH", 2)
     find = queries.find_last_looked_through
 
     async def find_later(*arguments, **options):

@@ -88,7 +88,9 @@ async def test_a_request_to_index_again_keeps_the_forms_and_a_retired_space_has_
     async with corpus.transaction() as connection:
         [document_id] = (await connection.execute(text("SELECT document_id FROM space_documents"))).scalars()
         wanted = {"document_id": document_id, "space_id": corpus.space.space_id, "version": 1, "custom_metadata": {}}
-        await queries.request_indexing_in_space(connection, corpus.organization_id, **wanted, is_begun=False, anew=True)
+        await queries.request_indexing_in_space(
+            connection, corpus.organization_id, **wanted, is_begun=False, as_unindexed=True
+        )
     assert await state(corpus) == ([FORMS], 1)
     await write_as_an_earlier_version(corpus)
     async with corpus.transaction() as connection:

@@ -230,7 +230,7 @@ async def find_candidates(
 ) -> tuple[Legs[int], list[ExactScores]]:
     """Return both legs as numbers in the list of their hits' scores: a dictionary would hash each id repeatedly."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
-        return Legs[int]((), ()), []
+        return Legs(_order_by_rank(()), _order_by_rank(())), []
     batch = Batch()
     answer = ask_candidates(batch, scope, search_query, at_least=at_least)
     with traces.span("search legs", {"carrel.mode": search_query.mode}) as span:

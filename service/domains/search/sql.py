@@ -29,7 +29,7 @@ from service.domains.search.search_query import WHOLE
 from service.domains.search.syntax.queries import is_readable, name_matches, select_with_fields, time_of_change
 from service.index.queries import lacks_meaning, shown_version
 from service.permissions.queries import readable_by_parameters, within_parameters
-from service.platform.sql import as_member, count_of, matches
+from service.platform.sql import as_member, count_of, matches, may_read_index
 from service.schema.catalog import documents
 from service.schema.identity import resources
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
@@ -241,19 +241,6 @@ def _materialize(name: str, *conditions: sa.ColumnElement[bool]) -> sa.ColumnEle
 def _can_look_up(shape: Shape, keys: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     reads = may_read_index(f"chunks_with_terms_{shape.dimensions}", of=f"chunks_{shape.dimensions}")
     return sa.and_(sa.func.cardinality(keys) > 0, reads)
-
-
-def may_read_index(function: str, *, of: str) -> sa.ColumnElement[bool]:
-    """Build the condition for a function to use its table's index: the owner bypasses row-level security and may read
-    the table. A superuser counts only as the table's owner, because the owner could change the function's calls."""
-    table = f"'{of}'::regclass"
-    may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
-    owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
-    source = "pg_proc JOIN pg_roles ON pg_roles.oid = proowner CROSS JOIN pg_class"
-    return sa.literal_column(
-        f"(SELECT {owner} FROM {source} WHERE pg_proc.oid = '{function}'::regproc AND pg_class.oid = {table})",  # noqa: S608 - names of ours
-        sa.Boolean(),
-    )
 
 
 def _find_by_terms(shape: Shape, keys: sa.ColumnElement[Any]) -> AnySelect:

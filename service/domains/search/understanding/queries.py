@@ -9,9 +9,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.auth.callers import Caller
 from service.domains.search.scoring.sql import ORGANIZATION, SPACE, AnySelect
-from service.domains.search.sql import array_of, may_read_index
+from service.domains.search.sql import array_of
 from service.permissions.queries import readable_by_parameters, reader_parameters
 from service.platform.batches import Answer, Batch
+from service.platform.sql import may_read_index
 from service.schema.identity import resources
 
 MOST_DOCUMENTS = 1000
