@@ -1,8 +1,8 @@
 """An example of every operation: a valid request, and the answer to strangers. The table of operations lists a
-request's members, and tests/data/cases/requests_of_operations.json their values: `named` has the members that name a
-thing (the attribute of `Things`, and what a stranger to it is told: of several, the first decides), `values` the other
-members, `own` the members of an operation with other values, `used up` what an operation uses up (or the method of
-`Things` that makes it again), `elsewhere` what strangers are told where that isn't what `named` says. A value
+request's members, and tests/data/cases/requests_of_operations.json their values. Its `named` has the members that name
+a thing: the attribute of `Things`, and the answer to strangers (the first of several decides). Its `values` has the
+other members, and `own` the members of an operation with other values. Its `used up` says what an operation uses up, or
+the method of `Things` that makes it again. Its `elsewhere` has answers to strangers that differ from `named`. A value
 "Things.x" is an attribute of `Things`, and "NEW.x" is made by `NEW` for each request."""
 
 from collections.abc import Callable, Iterable
