@@ -210,7 +210,7 @@ class InvalidScheduleError(RunsError):
     """A schedule can't be saved as requested; the message gives advice."""
 
 
-class ChangedMeanwhileError(RunsError):
+class ScheduleChangedError(RunsError):
     """The schedule was changed or deleted elsewhere after it was read."""
 
 
@@ -251,7 +251,7 @@ def add_schedule(runs: Runs, draft: Draft, *, person: str = "", key: str = "") -
 
 
 def change_schedule(runs: Runs, schedule: Schedule, draft: Draft, *, person: str = "") -> None:
-    """Change a schedule; a paused schedule stays paused. Raises ChangedMeanwhileError and RunsError."""
+    """Change a schedule; a paused schedule stays paused. Raises ScheduleChangedError and RunsError."""
     draft.check()
     with _one_at_a_time:
         now, label = _read(runs, schedule)
@@ -289,7 +289,7 @@ def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str |
 
 
 def delete_schedule(runs: Runs, schedule: Schedule) -> None:
-    """Delete a schedule in Prefect; its runs stay. Raises ChangedMeanwhileError and RunsError."""
+    """Delete a schedule in Prefect; its runs stay. Raises ScheduleChangedError and RunsError."""
     if schedule.schedule_id is None:
         raise InvalidScheduleError(f"{schedule.name} is defined in the file of schedules. Remove it there.")
     with _one_at_a_time:
@@ -314,14 +314,14 @@ def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
     for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
             return one, label
-    raise ChangedMeanwhileError("Someone else deleted this schedule. Reload the list.")
+    raise ScheduleChangedError("Someone else deleted this schedule. Reload the list.")
 
 
 def _refuse_stale(schedule: Schedule, now: Mapping[str, Any], label: Label) -> None:
     if now["updated"] != schedule.revision:
         who = label.changed_by or "Someone"
         msg = f"{who} changed this schedule, so nothing was saved. Review the current schedule, and try again."
-        raise ChangedMeanwhileError(msg)
+        raise ScheduleChangedError(msg)
 
 
 def _body(draft: Draft, label: Label) -> dict[str, Any]:

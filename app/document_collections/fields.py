@@ -12,7 +12,7 @@ from app.ui import notices
 from app.ui.dialogs import text_in
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.tables import forget
-from carrel.errors import ChangedMeanwhileError
+from carrel.errors import EditConflictError
 from carrel.wire.collections import CollectionFields, DocumentCollection, SchemaFieldInfo, ValueEffect
 from flows.operations.formatting import count_text
 
@@ -92,7 +92,7 @@ def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
     with keep_problem(_PROBLEM):
         try:
             api.client().document_collections.change_fields(where, [change], version=plan.version)
-        except ChangedMeanwhileError as error:
+        except EditConflictError as error:
             current = error.meanwhile.current if error.meanwhile else {}
             now = ", ".join(f"{one['name']} ({type_in_words(one['type'])})" for one in current.get("fields", ()))
             message = "Another person changed fields or values first. Nothing is saved; the plan is new."

@@ -21,7 +21,7 @@ from app.ui.notices import offer_action, show_link, show_note, show_table, show_
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
-from carrel import Carrel, ChangedMeanwhileError
+from carrel import Carrel, EditConflictError
 from carrel.wire.admin import Grant, GrantInfo
 from carrel.wire.common import GrantRole, ResourceType, Role
 from flows.operations.formatting import count_text, list_text
@@ -356,7 +356,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Save the changes. If another person has changed the grants since, read them again and raise NotYetError."""
     try:
         send(resource, before, after)
-    except ChangedMeanwhileError as error:
+    except EditConflictError as error:
         st.session_state[NEWER] = _shares_on(resource) if before.own else grants_on(api.client(), resource)
         msg = "Someone else changed access. Review the changes below, and save again."
         raise NotYetError(msg) from error

@@ -15,7 +15,7 @@ from app.auth.current import AWAY, PREFECT, SERVICE, offer_sign_in
 from app.labels import label_of
 from app.settings import settings
 from app.ui.notices import help_address, help_address_of_code, show_empty, show_problem, show_warning
-from carrel.errors import ChangedMeanwhileError, InvalidClientError, SignInRequiredError
+from carrel.errors import EditConflictError, InvalidClientError, SignInRequiredError
 from carrel.wire.common import ErrorDetail
 from flows.runs import NotServedError, PrefectAwayError, RunsError, UnknownError
 
@@ -159,7 +159,7 @@ def line_of(error: carrel.CarrelError) -> str:
 
 def _message_of(error: carrel.APIError) -> tuple[str, ...]:
     """Return the service's message, or the messages about parts of the request if more detailed."""
-    if isinstance(error, ChangedMeanwhileError):
+    if isinstance(error, EditConflictError):
         return ("Someone else changed this, so nothing was saved. Review the values, and make your change again.",)
     parts = tuple(_of_part(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)

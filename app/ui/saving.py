@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from app.formatting import moment, one_line, shorten
 from app.labels import CODES, label_of
 from app.ui.notices import show_text, show_warning
-from carrel.errors import ChangedMeanwhileError
+from carrel.errors import EditConflictError
 from carrel.wire.common import MeanwhileChange, Versioned
 
 Thing = TypeVar("Thing")
@@ -59,7 +59,7 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
     while changed:
         try:
             send(**changed, version=version)
-        except ChangedMeanwhileError as error:
+        except EditConflictError as error:
             meanwhile = error.meanwhile
             if meanwhile is None or not _is_apart(before, changed, meanwhile):
                 st.session_state[f"{form}.conflict"] = meanwhile

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
         AuthenticationError,
         BadRequestError,
         CarrelError,
-        ChangedMeanwhileError,
         ConfigurationError,
         ConflictError,
+        EditConflictError,
         InsufficientStorageError,
         InvalidArgumentError,
         NotFoundError,
@@ -60,10 +60,10 @@ __all__ = [
     "BadRequestError",
     "Carrel",
     "CarrelError",
-    "ChangedMeanwhileError",
     "ConfigurationError",
     "ConflictError",
     "Download",
+    "EditConflictError",
     "InsufficientStorageError",
     "InvalidArgumentError",
     "NotFoundError",
@@ -93,7 +93,7 @@ __all__ = [
     "sign_out",
 ]
 
-# Where the names are that are no errors.
+# Modules of the public names that are not errors.
 _MODULES = {
     "_calls": ("RawResponse",),
     "_client": ("AsyncCarrel", "Carrel"),
@@ -109,7 +109,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a public name on first use, so that programs that need only the wire models don't load the client."""
-        if name in __all__:
+        if name in __all__ or name == "ChangedMeanwhileError":
             module = next((module for module, names in _MODULES.items() if name in names), "errors")
             value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
             return value

@@ -71,7 +71,7 @@ def error_from(response: httpx.Response) -> errors.APIError:
 
 def _error_class(status: int, body: ErrorBody | None) -> type[errors.APIError]:
     if body is not None and body.meanwhile is not None:
-        return errors.ChangedMeanwhileError
+        return errors.EditConflictError
     if status >= 500:
         return errors.ERRORS_BY_STATUS.get(status, errors.ServerError)
     return errors.ERRORS_BY_STATUS.get(status, errors.APIError if body else errors.UnexpectedResponseError)

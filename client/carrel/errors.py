@@ -25,7 +25,7 @@ CarrelError
     ├── PermissionDeniedError     403
     ├── NotFoundError             404: unknown, or hidden from the caller
     ├── ConflictError             409: a taken name, or a concurrent change
-    │   └── ChangedMeanwhileError another user changed the resource after it was read
+    │   └── EditConflictError     another user changed the resource after it was read
     ├── PayloadTooLargeError      413
     ├── UnsupportedMediaTypeError 415
     ├── RateLimitError            429
@@ -33,6 +33,7 @@ CarrelError
     │   └── InsufficientStorageError 507: a disk of the service has no room for more
     └── UnexpectedResponseError   an answer from another server, such as a redirect, or an unreadable body"""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -170,7 +171,7 @@ class ConflictError(APIError):
     """409: a taken name, or a concurrent change."""
 
 
-class ChangedMeanwhileError(ConflictError):
+class EditConflictError(ConflictError):
     """409 `changed_meanwhile`: another user changed the resource; `meanwhile` has its state, the time and author."""
 
 
@@ -249,3 +250,11 @@ ERRORS_BY_STATUS: dict[int, type[APIError]] = {
     429: RateLimitError,
     507: InsufficientStorageError,
 }
+
+
+def __getattr__(name: str) -> Any:
+    """Return the error that was renamed, with a DeprecationWarning."""
+    if name != "ChangedMeanwhileError":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("ChangedMeanwhileError is now EditConflictError.", DeprecationWarning, stacklevel=2)
+    return EditConflictError

@@ -33,7 +33,7 @@ from tests.harness.cases import cases
 
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
-    BadRequestError Carrel CarrelError ChangedMeanwhileError ConfigurationError ConflictError Download
+    BadRequestError Carrel CarrelError EditConflictError ConfigurationError ConflictError Download
     InsufficientStorageError InvalidArgumentError NotFoundError OAuthError Pager PayloadTooLargeError
     PermissionDeniedError PlanRefusedError
     RateLimitError RawResponse Reply ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError
@@ -49,6 +49,8 @@ def _python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]"
 def test_public_names() -> None:
     assert sorted(carrel.__all__) == sorted(PUBLIC.split())
     assert all(hasattr(carrel, name) for name in carrel.__all__)
+    with pytest.warns(DeprecationWarning, match="EditConflictError"):
+        assert vars(errors)["__getattr__"]("ChangedMeanwhileError") is carrel.EditConflictError
 
 
 def test_error_tree_has_one_root_and_is_documented() -> None:

@@ -26,10 +26,10 @@ from flows.errors import DeploymentsError
 from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
 from flows.runs import FLOWS, NotServedError, Runs, this_machine
 from flows.schedules import (
-    ChangedMeanwhileError,
     Draft,
     InvalidScheduleError,
     InvalidTimesError,
+    ScheduleChangedError,
     Times,
     add_schedule,
     change_schedule,
@@ -83,14 +83,14 @@ def test_of_two_who_change_it_at_once_the_last_is_told(schedules: Runs) -> None:
     add_schedule(schedules, _draft("/srv/one"), person=ADA)
     read = schedule_named(schedules)
     change_schedule(schedules, read, _draft("/srv/two"), person=BEN)
-    with pytest.raises(ChangedMeanwhileError, match=BEN):
+    with pytest.raises(ScheduleChangedError, match=BEN):
         change_schedule(schedules, read, _draft("/srv/three"), person=ADA)
-    with pytest.raises(ChangedMeanwhileError, match=BEN):
+    with pytest.raises(ScheduleChangedError, match=BEN):
         delete_schedule(schedules, read)
     assert schedule_named(schedules).parameters["source"] == "/srv/two"
     delete_schedule(schedules, schedule_named(schedules))
     for change in (pause_schedule, resume_schedule):
-        with pytest.raises(ChangedMeanwhileError, match="deleted"):
+        with pytest.raises(ScheduleChangedError, match="deleted"):
             change(schedules, read)
     assert not list_schedules(schedules)
 

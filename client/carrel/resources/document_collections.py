@@ -275,7 +275,7 @@ class DocumentCollections(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[CollectionFields]:
         """Change a collection's fields and all documents' values together, without indexing. With a plan's `version`,
-        raises ChangedMeanwhileError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't
+        raises EditConflictError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't
         fit, unless `empty_unfit` is set. With over 100,000 documents, only optional fields can be added.
         """
         request = ChangeFieldsRequest(

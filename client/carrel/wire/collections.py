@@ -541,7 +541,7 @@ CHANGE_FIELDS = ApiOperation(
     "documentCollections/changeFields", ChangeFieldsRequest, CollectionFields, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
 )
 """Change a collection's fields and all documents' values together, without indexing. With a plan's `version`,
-raises ChangedMeanwhileError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't
+raises EditConflictError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't
 fit, unless `empty_unfit` is set. With over 100,000 documents, only optional fields can be added."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
