@@ -1,7 +1,7 @@
-"""`python -m sample`: load the sample organization through the bulk-upload flow, once, and say where everything is.
+"""`python -m sample`: load the sample organization once, through the bulk-upload flow, and print the addresses.
 
-It is one of the Procfile's processes, which end together; so it stays until it is stopped. `python -m sample load` and
-`python -m sample remove` do that alone, and end.
+The Procfile starts it. The Procfile's processes end together, so it waits until it is stopped. `python -m sample load`
+and `python -m sample remove` end when they are done.
 """
 
 import argparse
@@ -26,16 +26,18 @@ from sample.removal import count_items, find_sample, remove_sample
 T = TypeVar("T")
 ENDING = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_SECONDS = 180.0
-# Of `make up`, which watches over the parts: as long as they are starting, there is nothing to give up.
+# `make up` watches the parts and stops them all when one ends, so there is no reason to give up earlier.
 ENDLESS = float("inf")
 BUSY_SECONDS = 3
 BAR = 40
 
 
 def main() -> None:
-    """Do what the command says: load, greet and wait; load; or remove."""
+    """Parse the command and run it."""
     parser = argparse.ArgumentParser(prog="python -m sample", description="The sample organization.")
-    parser.add_argument("what", nargs="?", choices=("load", "remove"), help="without it: load once, greet and wait")
+    parser.add_argument(
+        "what", nargs="?", choices=("load", "remove"), help="default: load once, print the addresses and wait"
+    )
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     chosen = parser.parse_args()
     for number in ENDING:
@@ -45,12 +47,12 @@ def main() -> None:
     except KeyboardInterrupt as stop:
         if what_is_there := str(stop):
             say(what_is_there)
-        # One of the Procfile's processes ends so ordinarily.
+        # `make up` stops its processes in this way, so it isn't a failure.
         sys.exit(128 + signal.SIGINT if chosen.what else 0)
 
 
 def carry_out(what: str | None, *, sure: bool) -> None:
-    """Load, greet and wait; load; or remove."""
+    """Load and exit; remove and exit; or load, print the addresses and wait."""
     if not (base_url := os.environ.get("CARREL_BASE_URL", "")):
         sys.exit("CARREL_BASE_URL is not set. Load the settings of `make up` first: set -a; . ./.env; set +a")
     patience = PATIENCE_SECONDS if what else ENDLESS
@@ -70,14 +72,14 @@ def carry_out(what: str | None, *, sure: bool) -> None:
             workbench=workbench_url(), service=base_url, prefect=os.environ["PREFECT_API_URL"][:-4], **os.environ
         )
     )
-    # Nothing is left but to end with the others, which a bare Python of a few megabytes can do.
+    # Only waiting is left. A bare Python does that with a few megabytes.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     waiting = f"import signal; signal.sigwait({[*map(int, ENDING)]})"
     os.execv(sys.executable, [sys.executable, "-ISc", waiting])  # noqa: S606 - it is this program again
 
 
 def start(client: carrel.Carrel, runs: Runs) -> None:
-    """Load the sample if it was never loaded whole; the organization bears its name from then on."""
+    """Load the sample unless it was loaded completely, then rename the organization."""
     while True:
         try:
             if not is_loaded(client) and not is_refused(client) and load(client, runs, patience=ENDLESS):
@@ -86,10 +88,10 @@ def start(client: carrel.Carrel, runs: Runs) -> None:
             sys.exit(STRANGE_KEY)
         except (carrel.APIConnectionError, carrel.ServerError, carrel.RateLimitError) as error:
             if isinstance(error, carrel.ServerError) and error.status != 503:
-                # That is no reason to end the parts that read and search beside this.
+                # The other parts work without the sample, so they keep running.
                 say(f"The sample was not loaded ({error}). `make up` tries again.")
                 return
-            say(f"The service is busy, so loading the sample goes on in a moment ({error}).")
+            say(f"The service is busy. Loading the sample continues in {BUSY_SECONDS} s ({error}).")
             time.sleep(BUSY_SECONDS)
             continue
         return
@@ -102,21 +104,21 @@ GREETING = """
     Service     {service}/openapi.json      CARREL_API_KEY is in .env
     Prefect     {prefect}
 
-  Sign in as the admin, {CARREL_BOOTSTRAP_ADMIN_EMAIL}, or as anybody of the sample, such as
-  jonas.abara@northlight.example, the apprentice; the passwords are in .env. Everybody finds what they may read.
-  Ctrl-C stops everything; the next `make up` has kept it.
+  Sign in as the admin ({CARREL_BOOTSTRAP_ADMIN_EMAIL}), or as a person of the sample, such as the apprentice
+  Jonas (jonas.abara@northlight.example). The passwords are in .env. Each person finds only documents they can read.
+  Press Ctrl-C to stop Carrel. Your data is kept for the next `make up`.
 """
 
 
 STRANGE_KEY = """
-  The key in .env is not one of the organization in the data folder, which was made with another .env: of another copy
-  of Carrel on this machine, or one since deleted. Bring that .env back, or name a folder of its own for this copy in
-  .env: CARREL_DATA_DIR=/somewhere/else
+  The API key in .env doesn't belong to the organization in the data folder. The data folder was created with another
+  .env file, for example by another copy of Carrel on this machine. Restore that .env file, or give this copy its own
+  data folder in .env: CARREL_DATA_DIR=/path/to/folder
 """
 
 
 def load(client: carrel.Carrel, runs: Runs, *, patience: float) -> bool:
-    """Set up the organization and load the documents; tell whether all was loaded, also when interrupted."""
+    """Set up the organization and load the documents. Return whether everything was loaded."""
     say("Loading the sample organization …")
     loaded: list[str] = []
     try:
@@ -126,30 +128,30 @@ def load(client: carrel.Carrel, runs: Runs, *, patience: float) -> bool:
         return load_documents(runs, patience=patience)
     except KeyboardInterrupt as stop:
         there = ", ".join(loaded) or "nothing yet"
-        rest = " The run of the documents goes on by itself if it has begun." if len(loaded) == STEPS else ""
-        again = "`python -m sample load` or the next `make up` brings the rest."
+        rest = " A run that has started continues to load documents." if len(loaded) == STEPS else ""
+        again = "`python -m sample load` or the next `make up` loads the rest."
         raise KeyboardInterrupt(f"Interrupted. Loaded: {there}.{rest} {again}") from stop
 
 
 def load_documents(runs: Runs, *, patience: float) -> bool:
-    """Start the flow that loads the documents, and show it until it ends; tell whether all were loaded."""
-    say(f"{STEPS + 1} of {STEPS + 1}: the documents, by a run. Waiting for the process that carries it out …")
+    """Start the flow that loads the documents, and print its progress. Return whether all documents were loaded."""
+    say(f"{STEPS + 1} of {STEPS + 1}: the documents. Waiting for the run to start …")
     options = UploadOptions(collection=collection_name())
     while True:
         run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError, patience=patience)
         status = follow(runs, run, patience=patience)
         if not status.skipped:
             break
-        say("A run that was started before is still loading it …")
+        say("An earlier run is still loading the sample …")
         time.sleep(5)
     if status.state == "COMPLETED" and not status.counts.quarantined:
         return True
-    say(f"The sample was not loaded whole ({status.message}). See the run in Prefect; `make up` tries again.")
+    say(f"The sample was not loaded completely ({status.message}). See the run in Prefect. `make up` tries again.")
     return False
 
 
 def is_refused(client: carrel.Carrel) -> bool:
-    """Tell whether loading would change what isn't the sample's, or is of an earlier one, and name that."""
+    """Return whether loading would change items that aren't the sample's or are an earlier sample's. Print them."""
     hindrances = find_sample(client).hindrances
     if hindrances:
         say(REFUSAL.format("\n    ".join(hindrances)))
@@ -157,24 +159,24 @@ def is_refused(client: carrel.Carrel) -> bool:
 
 
 REFUSAL = """
-  The sample was not loaded, because something of its names is here that it would change or can't be loaded into:
+  The sample was not loaded. It would change these items, which have the names of sample items:
 
     {}
 
-  Rename or remove that, or load the sample into an organization of its own. `python -m sample remove` removes an
-  earlier sample.
+  Rename or remove them, or load the sample into another organization. `python -m sample remove` removes an earlier
+  sample.
 """
 
 
 def remove(client: carrel.Carrel, *, sure: bool) -> None:
-    """Say what a removal of the sample removes and what it leaves; then do it, once that is confirmed."""
+    """Print which items a removal deletes and which it keeps, ask for confirmation, and remove the sample."""
     state = find_sample(client)
     if state.items:
-        say(f"What will go: {count_items(state.items)}. People are offboarded: they can't sign in any more.")
+        say(f"This removes {count_items(state.items)}. People are offboarded: they can no longer sign in.")
     else:
         say("There are no sample items to remove.")
     for sentence in state.stays:
-        say(f"Stays: {sentence}")
+        say(f"Kept: {sentence}")
     try:
         if not state.items or not (sure or input("Remove it? [y/N] ").strip().lower() in {"y", "yes"}):
             return
@@ -190,7 +192,7 @@ def remove(client: carrel.Carrel, *, sure: bool) -> None:
 
 
 def follow(runs: Runs, run: UUID, *, patience: float) -> RunStatus:
-    """Show a run's progress, a line whenever it has moved, until it has ended."""
+    """Print a run's progress, a line for each change, until the run ends."""
     shown, warned = "", False
     while True:
         status = wait_until(lambda: runs.run_status(run), failing_with=RunsError, patience=patience)
@@ -206,7 +208,7 @@ def follow(runs: Runs, run: UUID, *, patience: float) -> RunStatus:
 
 
 def describe(status: RunStatus) -> str:
-    """Return how far a run is: a bar with counts, or what it does before there are any."""
+    """Return a run's progress: a bar with counts, or its state before the first count."""
     if not status.counts.to_send:
         return "Reading the documents …" if status.started_at else "Waiting for the run to begin …"
     done = int(status.progress)
@@ -217,17 +219,17 @@ def describe(status: RunStatus) -> str:
 
 
 def is_left(runs: Runs, status: RunStatus) -> bool:
-    """Tell whether nobody has come for a run for longer than whoever does takes to start."""
+    """Return whether no flow server has taken a run for longer than a server takes to start."""
     if status.due_at is None or (datetime.now(UTC) - status.due_at).total_seconds() < PATIENCE_SECONDS:
         return False
     try:
         return runs.is_left_waiting(status)
-    except RunsError:  # it is asked again
+    except RunsError:  # the next call asks again
         return False
 
 
 def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception], patience: float) -> T:
-    """Return the first true result of `attempt`, tried twice a second; its last error when patience ends."""
+    """Call `attempt` twice a second and return its first true result. Raise its last error after `patience` seconds."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -242,13 +244,13 @@ def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception], patie
 
 
 def workbench_url() -> str:
-    """Return where the workbench listens."""
+    """Return the address of the workbench."""
     return f"http://127.0.0.1:{os.environ.get('CARREL_APP_PORT', '8501')}"
 
 
 def say(text: str) -> None:
-    """Print at once, also into a pipe."""
-    print(text, flush=True)  # noqa: T201 - this is what a person who ran `make up` reads
+    """Print without buffering, also into a pipe."""
+    print(text, flush=True)  # noqa: T201 - people who run `make up` read it
 
 
 if __name__ == "__main__":

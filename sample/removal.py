@@ -1,7 +1,7 @@
-"""What of the sample organization is there, and its removal: nothing that the sample didn't bring is ever changed.
+"""Find and remove the items of the sample organization. Items that the sample didn't create are never changed.
 
-What bears a name of the sample is compared with what the sample brings. Removing looks anew each time, so a removal
-that was interrupted is done again, and a second one finds nothing.
+An item with the name of a sample item is compared with the sample. Each removal searches again, so an interrupted
+removal can be repeated.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _NOUNS = {
 
 @dataclass(frozen=True)
 class SampleItem:
-    """Something that the sample brought: its kind (agent, document, collection, group or person), and its name."""
+    """An item that the sample created: its kind (agent, document, collection, group or person) and its name."""
 
     kind: str
     name: str
@@ -41,11 +41,11 @@ class SampleItem:
 
 @dataclass(frozen=True)
 class SampleState:
-    """What of the sample is there.
+    """The items of the sample that exist.
 
-    `items` are what a removal removes, in its order. `used` says what of the sample stays, because something else needs
-    it now, and `foreign` what bears a name of the sample and isn't the sample's. `outdated` is what an earlier sample
-    brought and this one can't be loaded into; a removal removes it.
+    A removal deletes `items` in this order. `used` names sample items that are kept because another item needs them.
+    `foreign` names items that have a sample item's name and aren't the sample's. `outdated` names items of an earlier
+    sample that this sample can't be loaded into; a removal deletes them.
     """
 
     items: Sequence[SampleItem]
@@ -55,30 +55,30 @@ class SampleState:
 
     @property
     def stays(self) -> Sequence[str]:
-        """What a removal leaves as it is, each with the reason."""
+        """The items that a removal keeps, each with the reason."""
         return [*self.used, *self.foreign]
 
     @property
     def hindrances(self) -> Sequence[str]:
-        """Why the sample can't be loaded."""
+        """The reasons why the sample can't be loaded."""
         return [*self.foreign, *self.outdated]
 
 
 def count_items(items: Sequence[SampleItem]) -> str:
-    """Return how many items of each kind there are: "70 documents, 1 collection, 13 groups"."""
+    """Return the number of items of each kind: "70 documents, 1 collection, 13 groups"."""
     counts = {kind: sum(item.kind == kind for item in items) for kind in _NOUNS}
     return ", ".join(count_text(count, *_NOUNS[kind]) for kind, count in counts.items() if count) or "nothing"
 
 
 def find_sample(client: carrel.Carrel) -> SampleState:
-    """Return what of the sample is there; the credential must be an admin's."""
+    """Return the items of the sample that exist. The credential must be an admin's."""
     return _Search(client).run()
 
 
 def remove_sample(state: SampleState) -> Iterator[SampleItem]:
-    """Remove the items one by one, and yield each that is gone, also when somebody else has removed it meanwhile.
+    """Remove the items, and yield each removed item, also if another user removed it first.
 
-    People can't be deleted: they are offboarded, so that they can't sign in any more.
+    People can't be deleted. They are offboarded: they can no longer sign in.
     """
     for item in state.items:
         with contextlib.suppress(carrel.NotFoundError):
@@ -87,7 +87,7 @@ def remove_sample(state: SampleState) -> Iterator[SampleItem]:
 
 
 class _Search:
-    """A search for what the sample has brought."""
+    """A search for the items of the sample."""
 
     def __init__(self, client: carrel.Carrel) -> None:
         self._client = client
@@ -119,7 +119,7 @@ class _Search:
             name = planned.document_external_id
             if planned.document_id is None:
                 if planned.action is PlanAction.FORBIDDEN:
-                    self._foreign.append(f"The document {name} is somebody else's.")
+                    self._foreign.append(f"The document {name} belongs to another user.")
                 continue
             document = catalog.get_document(planned.document_id)
             if _is_file_of(document, rows[name]):
@@ -131,7 +131,7 @@ class _Search:
         return found
 
     def _collection(self, documents: frozenset[UUID]) -> UUID | None:
-        """Return the sample's collection; one of its name with other fields, or with others' documents alone, isn't."""
+        """Return the sample's collection: its name and fields fit, and it is empty or has a sample document."""
         wanted = self._directory["collection"]
         listed = self._client.document_collections.list_document_collections(collection_name=wanted["name"])
         found = next((one for one in listed if one.collection_name == wanted["name"]), None)
@@ -145,7 +145,7 @@ class _Search:
             return None
         if fields != wanted["fields"]:
             added = ", ".join(one["name"] for one in wanted["fields"] if one not in fields)
-            about = f"The collection {wanted['name']} is of an earlier sample, without the field {added}."
+            about = f"The collection {wanted['name']} belongs to an earlier sample, without the field {added}."
             self._outdated.append(f"{about} Remove the sample, then load it again.")
         return found.document_collection_id
 
@@ -160,7 +160,7 @@ class _Search:
             return {}
         asking = sum(collection in agent.collection_ids for agent in self._client.admin.agents.list(page_size=_PAGE))
         if asking > agents:
-            self._used.append(f"The collection {name} is that of another agent.")
+            self._used.append(f"Another agent uses the collection {name}.")
             return {}
         delete = self._client.document_collections.delete_document_collection
         return {collection: SampleItem("collection", name, _call(delete, collection))}
@@ -170,7 +170,7 @@ class _Search:
         return {one.document_id for one in inside}
 
     def _agents(self, collection: UUID | None) -> dict[UUID, SampleItem]:
-        """Return the agent, if it is as the sample made it."""
+        """Return the agent if its settings are the sample's."""
         wanted, agents = self._directory["agent"], self._client.admin.agents
         for agent in agents.list(query=wanted["name"]):
             if agent.name != wanted["name"]:
@@ -182,7 +182,7 @@ class _Search:
         return {}
 
     def _groups(self, own: frozenset[UUID]) -> dict[UUID, SampleItem]:
-        """Return the groups that have the sample's people and groups alone, and open nothing but `own` resources."""
+        """Return the groups that contain only sample people and groups, and give access only to `own` resources."""
         groups, wanted = self._client.admin.groups, {one["name"] for one in self._directory["groups"]}
         emails = {one["email"] for one in self._directory["users"]}
         named = [one for one in groups.list(page_size=_PAGE) if one.name in wanted]
@@ -195,13 +195,13 @@ class _Search:
             if others := [one.name for one in members if not _is_sample_member(one, emails, frozenset(ids))]:
                 self._used.append(f"The group {name} has other members: {', '.join(others[:3])}.")
             elif group in opening:
-                self._used.append(f"The group {name} opens something else, too.")
+                self._used.append(f"The group {name} gives access to other resources.")
             else:
                 found[group] = SampleItem("group", name, _call(groups.delete, group))
         return found
 
     def _groups_opening_others(self, groups: frozenset[UUID], own: frozenset[UUID]) -> set[UUID]:
-        """Return which of the groups hold a grant on a resource that isn't one of `own`."""
+        """Return the groups that have a grant on a resource outside `own`."""
         access, held = self._client.admin.access, dict[str, set[UUID]]()
         for holder in access.list_holders(page_size=_PAGE) if groups else ():
             if holder.principal_type is HolderType.GROUP and holder.principal_id in groups:
@@ -213,7 +213,7 @@ class _Search:
         return opening
 
     def _people(self, groups: frozenset[UUID]) -> dict[UUID, SampleItem]:
-        """Return the people who can sign in, are no admins, own nothing, and are in the sample's groups alone."""
+        """Return the people who can sign in, aren't admins, own nothing, and are only in sample groups."""
         users, found = self._client.admin.users, dict[UUID, SampleItem]()
         for person in self._directory["users"]:
             email: str = person["email"]
@@ -221,7 +221,7 @@ class _Search:
             if user is None:
                 continue
             if user.name != person["name"]:
-                self._foreign.append(f"{email} is somebody else: {user.name}.")
+                self._foreign.append(f"{email} is another person: {user.name}.")
             elif user.active:
                 plan = users.plan_offboarding(email)
                 others = [one.name for one in plan.groups if one.id not in groups]
@@ -239,9 +239,9 @@ def _call(remove: Callable[[Any], object], what: object) -> Callable[[], object]
 
 
 def _is_file_of(document: GetDocumentResponse, row: dict[str, str]) -> bool:
-    """Tell whether a document's newest contents are the file of a row, as far as can be told without reading them.
+    """Return whether a document's newest contents seem to be the file of a row, without reading them.
 
-    A run that loads files gives each a fingerprint; who uploads one by hand gives none.
+    A run gives each file a fingerprint. An upload by hand has none.
     """
     path = FOLDER / row["path"]
     is_named = (document.document_name, document.file_name) == (row["name"], path.name)

@@ -1,6 +1,6 @@
-"""`python3 scripts/patiently.py WORDS -- COMMAND…`: run a command, and say every two seconds that it goes on.
+"""`python3 scripts/patiently.py WORDS -- COMMAND…`: run a command, and print a line every two seconds while it runs.
 
-It runs before there is a `.venv`, so it needs Python alone.
+It runs before `.venv` exists, so it uses only the standard library.
 """
 
 import subprocess

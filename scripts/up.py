@@ -1,9 +1,9 @@
-"""`python -m scripts.up start`: start the parts that the Procfile names, watch over them, and leave none behind.
+"""`python -m scripts.up start`: start the parts in the Procfile, watch them, and stop all their processes at the end.
 
-Two processes do that. The starter stays in the terminal and passes on Ctrl-C and the terminal's end. The keeper has a
-session of its own: it starts the parts, shows what they print, and stops them when the starter says so or is gone,
-however it went (a pipe between them closes). On Linux the parts end with the keeper too, and what they leave running,
-such as PostgreSQL after a kill, comes to the keeper, which ends it.
+Two processes do that. The starter stays in the terminal and forwards Ctrl-C and the end of the terminal. The keeper
+runs in its own session: it starts the parts and prints their output. It stops them when the starter asks or has ended
+for any reason (a pipe between the two closes). On Linux the parts also end with the keeper. The keeper adopts and ends
+the processes that a part leaves running, such as PostgreSQL after a kill.
 """
 
 import argparse
@@ -29,18 +29,18 @@ from scripts.up_output import Output
 
 # More than the service gives to requests in flight (30 s), and then to its database.
 STOPPING_SECONDS = 60
-# When the terminal is gone, nobody waits for requests that are in flight.
+# After the terminal has closed, no person waits for requests in flight.
 HUNG_UP_SECONDS = 7
-# The service obeys a first signal when its start is done, and a second one at once.
+# During its start, the service obeys the first signal late and the second signal at once.
 SECOND_SIGNAL_SECONDS = 3
-# After the parts: PostgreSQL and whatever else they left gets SIGINT, then SIGKILL.
+# Processes that the parts left running, such as PostgreSQL, get SIGINT, then SIGKILL.
 LEFTOVER_SECONDS = 3
 SILENCE_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 READY, SERVING = "Carrel is up.", "Serving the flows;"
-# For glibc, which otherwise gives threads up to eight heaps for each core, and keeps there what they have freed.
+# By default glibc gives threads up to eight heaps for each core, and keeps freed memory in them.
 MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131072"}
-# Of the parts whose names say little.
+# Names for people, of parts with a short name.
 NAMES = {"welcome": "the sample organization"}
 SYSTEM = "make up"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
@@ -51,7 +51,7 @@ _PROCFILE_LINE = re.compile(r"^([A-Za-z0-9_-]+):\s*(.+)$")
 
 @dataclass
 class Part:
-    """A part that was started: its process, and the end of the pipe that it prints into."""
+    """A started part: its process, and the reading end of its output pipe."""
 
     name: str
     pid: int
@@ -61,7 +61,7 @@ class Part:
 
 
 class Keeper:
-    """Starts the parts, shows what they print, and stops them all when one ends or nobody is there any more."""
+    """Start the parts, print their output, and stop them all when a part or the starter ends."""
 
     def __init__(self, lifeline: int, environment: Mapping[str, str], output: Output) -> None:
         self._lifeline = lifeline
@@ -83,7 +83,7 @@ class Keeper:
         """Start the parts, and return the exit status when all have ended."""
         for number in STOPPING:
             signal.signal(number, self._obey)
-        # Reads nothing of a terminal: from a session of its own that would fail.
+        # Reading from the terminal fails in another session.
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         self._selector.register(self._lifeline, selectors.EVENT_READ)
         self._output.say(SYSTEM, f"Starting {', '.join(commands)}. The first start takes a minute or more.")
@@ -103,11 +103,11 @@ class Keeper:
 
     def _start(self, name: str, command: str, root: Path) -> Part:
         arguments = shlex.split(command)
-        # A Procfile's `exec` is the shell's; there is none here.
+        # `exec` in a Procfile is a shell command, and no shell runs here.
         arguments = arguments[1:] if arguments[0] == "exec" else arguments
         reading, writing = os.pipe()
         keeper = os.getpid()
-        # A signal that came between the fork and its own handlers would be obeyed as the keeper's.
+        # Between the fork and the child's own handlers, the child would run the keeper's handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         pid = os.fork()
         if pid == 0:
@@ -135,7 +135,7 @@ class Keeper:
         return part
 
     def _look(self) -> None:
-        """Wait a moment; take what was printed, said and ended; say how it goes."""
+        """Handle output, requests of the starter and ended parts for a moment, then print progress."""
         for key, _ in self._selector.select(LOOK_SECONDS):
             if key.data is not None:
                 self._read(key.data)
@@ -201,7 +201,7 @@ class Keeper:
             self._stop(is_hang_up=False)
 
     def _say_progress(self) -> None:
-        """Name each part that begins to answer; while the start goes on, say every few seconds what it waits for."""
+        """Print each part that begins to answer. During the start, print the missing parts every second."""
         now = time.monotonic()
         if self._is_up or now - self._looked_at < LOOK_SECONDS:
             return
@@ -215,7 +215,7 @@ class Keeper:
             self._output.say(SYSTEM, f"Starting, {now - self._began:.0f} s. Not ready yet: {', '.join(waiting)}.")
 
     def _stop(self, *, is_hang_up: bool) -> None:
-        """Begin to stop, or insist on it."""
+        """Begin to stop, or signal the parts again."""
         self._has_hung_up = self._has_hung_up or is_hang_up
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
@@ -223,7 +223,7 @@ class Keeper:
         self._signal(signal.SIGTERM)
 
     def _insist(self) -> None:
-        """Signal again, kill parts that take too long, and say which are waited for."""
+        """Signal again, kill parts that take too long, and print the parts that still run."""
         now = time.monotonic()
         lasts = now - (self._stopping_since or now)
         is_hurried = self._has_hung_up or not self._is_up
@@ -232,7 +232,7 @@ class Keeper:
         if lasts > (HUNG_UP_SECONDS if self._has_hung_up else STOPPING_SECONDS):
             self._signal(signal.SIGKILL)
         if now - self._output.said_at >= SILENCE_SECONDS:
-            left = ", ".join(part.name for part in self._parts if part.status is None) or "what the parts left"
+            left = ", ".join(part.name for part in self._parts if part.status is None) or "processes of the parts"
             self._output.say(SYSTEM, f"Stopping, {lasts:.0f} s. Still running: {left}.")
 
     def _signal(self, number: signal.Signals) -> None:
@@ -244,11 +244,11 @@ class Keeper:
                     os.killpg(part.pid, number)
 
     def _end_leftovers(self) -> None:
-        """End the processes that the parts left running; in front of nobody they would run for good."""
+        """End the processes that the parts left running."""
         import psutil  # noqa: PLC0415 - a start needs none of it
 
         def is_left(process: psutil.Process) -> bool:
-            with suppress(psutil.Error):  # it has vanished
+            with suppress(psutil.Error):  # the process has ended
                 return process.status() != "zombie"
             return False
 
@@ -271,7 +271,7 @@ class Keeper:
 
 
 def tell_kernel(option: int, value: int) -> None:
-    """Set an option of this process, where there are such (Linux)."""
+    """Set an option of this process on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value)
 
@@ -284,7 +284,7 @@ def answers(port: int) -> bool:
 
 
 def read_environment(path: Path) -> dict[str, str]:
-    """Return this process's environment, with the settings of a file that it doesn't have."""
+    """Return the environment, with the file's settings as defaults."""
     try:
         read = dotenv_values(path, interpolate=False)
     except (OSError, UnicodeDecodeError) as error:
@@ -296,7 +296,7 @@ def read_environment(path: Path) -> dict[str, str]:
     environment = MEMORY | settings | dict(os.environ)
     try:
         pwd.getpwuid(os.geteuid())
-    except KeyError:  # programs ask for the home folder and the name of a user that isn't registered
+    except KeyError:  # programs need a name and home folder, and this user has no entry
         environment.setdefault("USER", str(os.geteuid()))
         environment.setdefault("HOME", environment.get("CARREL_DATA_DIR", "/"))
     return environment
@@ -330,7 +330,7 @@ def require_folder(folder: Path, setting: str) -> None:
 
 
 def keep(lifeline: int, environment: Mapping[str, str], commands: Mapping[str, str], root: Path) -> int:
-    """Be the keeper."""
+    """Run the keeper."""
     os.setsid()
     tell_kernel(PR_SET_CHILD_SUBREAPER, 1)
     is_whole = environment.get("CARREL_LOG_LEVEL", "").upper() == "DEBUG"
@@ -339,7 +339,7 @@ def keep(lifeline: int, environment: Mapping[str, str], commands: Mapping[str, s
 
 
 def main() -> int:
-    """Be the starter: wait for the keeper, and pass on the signals that the terminal sends."""
+    """Run the starter: wait for the keeper, and forward the terminal's signals."""
     parser = argparse.ArgumentParser(prog="python -m scripts.up", description="Start what the Procfile names.")
     parser.add_argument("--env", default=".env", help="the file of settings (.env)")
     parser.add_argument("--app-root", type=Path, default=Path(), help="the folder of the Procfile")
@@ -351,10 +351,10 @@ def main() -> int:
     if taken := list(find_taken_ports(environment, commands)):
         sys.stderr.writelines(f"{line}\n" for line in taken)
         return 1
-    os.environ.update(environment)  # also a home folder that this user has no entry for
+    os.environ.update(environment)  # includes the home folder of a user without an entry
     require_folder(traces_file(environment).parent, "CARREL_DATA_DIR")
     if "workbench" in commands:
-        import platformdirs  # noqa: PLC0415 - of the parts, the workbench alone keeps its state elsewhere
+        import platformdirs  # noqa: PLC0415 - only the workbench has its own state folder
 
         folder = environment.get("CARREL_APP_DIR") or platformdirs.user_data_path("carrel-workbench")
         require_folder(Path(folder), "CARREL_APP_DIR")
@@ -377,14 +377,14 @@ def main() -> int:
         os.close(writing)
         try:
             os._exit(keep(reading, environment, commands, root))
-        except BaseException as error:  # noqa: BLE001 - there is nobody else to tell
+        except BaseException as error:  # noqa: BLE001 - the last place that can report it
             sys.stderr.write(f"make up failed: {error!r}\n")
             os._exit(1)
     os.close(reading)
-    if "MAKELEVEL" in environment:  # make waits for this process as long as it lives
+    if "MAKELEVEL" in environment:  # make waits for this process
         tell_kernel(PR_SET_PDEATHSIG, signal.SIGTERM)
     _, status = os.waitpid(keeper, 0)
-    # Being stopped by Ctrl-C is no failure, which make would report.
+    # A stop by Ctrl-C isn't a failure.
     return 0 if stopped_by else abs(os.waitstatus_to_exitcode(status))
 
 

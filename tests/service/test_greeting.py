@@ -46,12 +46,12 @@ def test_a_load_that_is_interrupted_says_what_is_there(service: RunningService) 
         said, _ = loading.communicate(timeout=30)
     assert loading.returncode == 130
     assert "Interrupted. Loaded: 14 people, 13 groups, the collection Company knowledge, the agent" in said
-    assert "`python -m sample load` or the next `make up` brings the rest." in said
+    assert "`python -m sample load` or the next `make up` loads the rest." in said
 
 
 def test_a_disk_without_room_for_the_sample_ends_nothing(make_service: Callable[..., RunningService]) -> None:
     """An error would end all processes of `make up`."""
     service = make_service(storage_low_bytes=MORE_THAN_ANY_DISK_HAS)
-    with reading_to(service, line="the next `make up` has kept it") as (_, said):
+    with reading_to(service, line="kept for the next `make up`") as (_, said):
         assert "The sample was not loaded (The disk of the " in said
         assert "Carrel is up." in said

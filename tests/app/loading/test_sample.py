@@ -67,7 +67,7 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     assert "Removes 2 documents, 1 collection, 11 groups, 12 people." in shown
     assert f"The document {rows[3]['externalId']} has other contents." in shown
     assert "The group Legal has other members: Nina." in shown
-    assert "The group Finance opens something else, too." in shown
+    assert "The group Finance gives access to other resources." in shown
     assert "Mei Tanaka is in Legal." in shown
     assert "Removed: 2 documents, 1 collection, 11 groups, 12 people." in page.answer(REMOVE, "Remove").shown
     assert names(client.admin.groups.list()) == {"Legal", "Finance"}
