@@ -377,7 +377,11 @@ def show_share(conversation: Conversation) -> None:
 
 
 def _share(conversation: Conversation, readers: Sequence[str]) -> None:
-    person_client().conversations.share(conversation.conversation_id, [one.strip() for one in readers])
+    conversations, where = person_client().conversations, conversation.conversation_id
+    before, chosen = set(conversation.shared_with or ()), {reader.strip() for reader in readers}
+    # Another window may have added or removed readers since this dialog opened.
+    now = next(conversations.get(where, page_size=1).pages()).conversation.shared_with or ()
+    conversations.share(where, sorted({*now, *chosen} - (before - chosen)))
     forget_conversations()
 
 

@@ -54,6 +54,8 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
                 for each in counted
                 if each.field == one.name and len(each.value) <= LONGEST
             }
+            if (said := st.query_params.get(parameter)) and len(said) <= LONGEST:
+                found.setdefault(said, shown_value(one.type, said))
             if value := choice_filter(one.name, parameter, {"": "Any", **found}):
                 filters.append({"field": one.name, "operator": "==", "value": value})
         orders = {"": "As added"}

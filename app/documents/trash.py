@@ -77,16 +77,20 @@ def _show_nothing(name: str) -> None:
         notices.show_empty("The trash is turned off.", "You cannot restore documents after you delete them.")
 
 
+_REASONS = "They were deleted, you cannot change them, or a program sent the document's chunks to them."
+
+
 def _restore(client: Carrel, one: TrashedDocument) -> None:
     back = client.catalog.restore_document(one.trashed_document_id)
     st.session_state.setdefault(DONE, []).append((one.document_name, back.document_id))
     if lost := [*(back.readers_left_out or ()), *(back.collections_left_out or ())]:
         told = st.session_state.setdefault(LEFT_OUT, [])
-        told.append(f"{one.document_name} was restored without {list_text(lost)}: deleted, or you cannot change them.")
+        told.append(f"{one.document_name} was restored without {list_text(lost)}. {_REASONS}")
 
 
 def _delete(chosen: Sequence[TrashedDocument]) -> None:
     forget(TRASH, unchoose=True)
     with suppress(carrel.NotFoundError):  # an attempt before, or another person, has deleted or restored all
-        api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])
-        st.session_state[DONE] = [(one.document_name, None) for one in chosen]
+        erased = api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])
+        gone = set(erased.trashed_document_ids)
+        st.session_state[DONE] = [(one.document_name, None) for one in chosen if one.trashed_document_id in gone]

@@ -240,7 +240,7 @@ def _open_offboarding(person: ListedUser) -> None:
 def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(offboarding_of, person.email))
     notices.show_table(_ends(plan), heads=("Ends immediately", "Now"), named=True)
-    notices.show_text(f"Owns: {counts_in_words(plan.owned) or 'nothing'}.")
+    notices.show_text(f"Owns: {counts_in_words(plan.owned) or 'nothing'}. Access that they shared with others ends.")
     if plan.only_reader:
         notices.show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
     if plan.made_tokens:
@@ -364,7 +364,8 @@ def _offer_changes(person: ListedUser) -> None:
             dialogs.confirm(
                 "Deactivate this person?",
                 f"{person.name} ({person.email}) can no longer sign in, and their keys and tokens stop immediately. "
-                "What they own and their group memberships stay, and work again after you activate the person.",
+                "What they own and their group memberships stay, and work again after you activate the person. Access "
+                "that they shared with others ends, and does not come back.",
                 doing="Deactivate",
                 action=partial(_set, person, active=False),
             )

@@ -109,7 +109,9 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a public name on first use, so that programs that need only the wire models don't load the client."""
-        if name in __all__ or name == "ChangedMeanwhileError":
+        if name == "ChangedMeanwhileError":
+            return import_module(f"{__name__}.errors").warn_of_former_name()
+        if name in __all__:
             module = next((module for module, names in _MODULES.items() if name in names), "errors")
             value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
             return value

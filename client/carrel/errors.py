@@ -252,9 +252,16 @@ ERRORS_BY_STATUS: dict[int, type[APIError]] = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Return the error that was renamed, with a DeprecationWarning."""
-    if name != "ChangedMeanwhileError":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("ChangedMeanwhileError is now EditConflictError.", DeprecationWarning, stacklevel=2)
+FORMER_NAME = "ChangedMeanwhileError"
+
+
+def warn_of_former_name() -> type[EditConflictError]:
+    """Warn the caller of a module's `__getattr__`."""
+    warnings.warn(f"{FORMER_NAME} is now EditConflictError.", DeprecationWarning, stacklevel=3)
     return EditConflictError
+
+
+def __getattr__(name: str) -> Any:
+    if name == FORMER_NAME:
+        return warn_of_former_name()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

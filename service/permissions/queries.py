@@ -208,8 +208,10 @@ async def lock_owned_resources(
     return await find_rows(connection, statement, Resource)
 
 
-async def lock_shared(connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID]) -> list[Resource]:
-    """Lock the property and the shares of some principals, in the usual order."""
+async def lock_shared(
+    connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID], after: UUID | None, limit: int
+) -> list[Resource]:
+    """Lock the next resources that some owners share, in the usual order."""
     owned = _readers.organization_id == organization_id, _readers.role == Role.OWNER
     classes = sa.select(_readers.access_class).where(*owned, in_array(_readers.principal_id, owner_ids))
     statement = (
@@ -219,8 +221,10 @@ async def lock_shared(connection: Connection, organization_id: UUID, *, owner_id
             resources.c.access_class.in_(classes),
             resources.c.access_class.in_(shared_classes(organization_id)),
             resources.c.shares.is_not(None),
+            sa.true() if after is None else resources.c.object_id > after,
         )
         .order_by(resources.c.object_id)
+        .limit(limit)
         .with_for_update()
     )
     return await find_rows(connection, statement, Resource)

@@ -16,6 +16,8 @@ from service.permissions.access import Access, roles_by_id
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound, require
 
+_SHARES_AT_ONCE = 1000
+
 
 async def access_class_for(connection: Connection, organization_id: UUID, access: Access) -> int:
     """Return the access class of an access, created if missing. Two concurrent transactions get equal classes."""
@@ -145,11 +147,18 @@ def share_change(resource: queries.Resource, before: Mapping[UUID, str], after: 
 
 async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID]) -> list[Change]:
     """End the shares of inactive owners at commit, in a locked organization; return the changes to record."""
-    if not owner_ids:
-        return []
-    resources = await queries.lock_shared(connection, organization_id, owner_ids=owner_ids)
-    before = await _change_accesses(connection, organization_id, resources=resources, change=Access.without)
-    return ended_shares(resources, before)
+    changes: list[Change] = []
+    last = None
+    # In portions: the statement that moves index entries must end before the statement timeout.
+    while owner_ids and (
+        resources := await queries.lock_shared(
+            connection, organization_id, owner_ids=owner_ids, after=last, limit=_SHARES_AT_ONCE
+        )
+    ):
+        before = await _change_accesses(connection, organization_id, resources=resources, change=Access.without)
+        changes += ended_shares(resources, before)
+        last = resources[-1].object_id
+    return changes
 
 
 def ended_shares(resources: Iterable[queries.Resource], before: Mapping[int, Access]) -> list[Change]:

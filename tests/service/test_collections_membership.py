@@ -208,6 +208,10 @@ def test_a_renamed_collection_is_found_by_its_former_name_too(service: RunningSe
         body = {"searchQuery": query, "userEmail": ANN}
         assert len(done(service.call("search/searchDocumentCatalog", body))["results"]) == count, query
     other = create_collection(service, "Field notes")
+    for count in (1, 0):  # the new collection is hidden from Ann, then visible
+        body = {"searchQuery": 'in:"field notes"', "userEmail": ANN}
+        assert len(done(service.call("search/searchDocumentCatalog", body))["results"]) == count
+        grant(service, resource_of(other), user(ANN))
     refused(service.call(rename, {**mine, "collectionName": "Field notes"}), 409, "collection_name_taken")
     bodies = ({"documentCollectionId": one, "collectionName": "Diary"} for one in (collection, other))
     with ThreadPoolExecutor(2) as threads:

@@ -13,7 +13,7 @@ from service.domains.documents.catalog import queries
 from service.platform.database import SERVICE_ROLE
 from tests.harness.documents import add_users, create_collection, list_documents, ok, refused, uploaded
 from tests.harness.services import RunningService
-from tests.service.directory import a_group, collection, document, grant, group, organization_id, user, walk
+from tests.service.directory import a_group, collection, document, grant, group, on_rows, organization_id, user, walk
 
 ANN, BEN = "ann@example.test", "ben@example.test"
 # By name, with sizes of which two are the same.
@@ -92,6 +92,11 @@ def test_slashes_before_and_beside_others_make_no_folders(service: RunningServic
     assert [each["folder"] for each in walk(service, "catalog/listFolders")] == ["data", "file:", "https:"]
     assert listed(service, folder="/data") == ["/data/a.txt"]
     assert len(listed(service, folder="/")) == 3
+    for path in ("\u00dcber/d.txt", "\u00dcber/e.txt"):
+        uploaded(service, path, f"Words {path}.")
+    decompose, of_e = "UPDATE documents SET external_id = normalize(external_id, NFD)", "AND external_id LIKE '%%/e.txt'"
+    on_rows(service, decompose, more=of_e)
+    assert [each["documentCount"] for each in walk(service, "catalog/listFolders")] == [1, 1, 1, 2]
 
 
 def test_folders_count_what_may_be_read(shelf: RunningService) -> None:

@@ -167,8 +167,9 @@ def test_without_the_setting_owners_only_take_back(service, memo) -> None:
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_what_an_owner_shared_ends_with_their_own_right(service, ids, memo, how: str) -> None:
+def test_what_an_owner_shared_ends_with_their_own_right(service, ids, memo, monkeypatch, how: str) -> None:
     """In the same request, for good. Roles given by an admin, and shares of another owner, stay."""
+    monkeypatch.setattr("service.permissions.service._SHARES_AT_ONCE", 1)
     other = directory.a_resource(service, "other", owner=ids[CAT])
     done(service.call(SHARE, shares(other, user(BEN), by=CAT)))
     grant(service, memo, user(BEN))
@@ -182,6 +183,16 @@ def test_what_an_owner_shared_ends_with_their_own_right(service, ids, memo, how:
     assert set(entry["details"]["before"].values()) == {"EDITOR", "VIEWER"}
     a_user(service, ADA, active=True)
     assert set(readers(service, memo)) == {BEN, *(to or {ADA})}
+
+
+def test_many_shares_end_in_portions(service, ids, monkeypatch) -> None:
+    monkeypatch.setattr("service.permissions.service._SHARES_AT_ONCE", 2)
+    letters = [directory.a_resource(service, f"letter-{number}", owner=ids[ADA]) for number in range(5)]
+    for letter in letters:
+        done(service.call(SHARE, shares(letter, user(BEN))))
+    end(service, "deactivation", ids)
+    assert [readers(service, letter) for letter in letters] == [[]] * 5
+    assert len([one for one in entries(service, action="grants.share") if one["details"]["after"] == {}]) == 5
 
 
 def test_sharing_while_the_owner_is_deactivated_leaves_nothing(service, memo) -> None:

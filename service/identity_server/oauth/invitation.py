@@ -87,7 +87,8 @@ async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt)
         title="Check your mail",
         text="If an account with this address has a password, we sent a link to it. The link works once, within an "
         "hour.",
-        hint="No mail after a few minutes? Ask an admin of your organization for a link. If you sign in with a "
+        hint="No mail after a few minutes? If an admin has sent you a link before, use that link: we don't send "
+        "another while it works. Otherwise ask an admin of your organization for a link. If you sign in with a "
         "provider, reset your password there.",
         links=[link_to_account(request)],
     )

@@ -393,7 +393,7 @@ async def list_folders(
     path = paths.offset(sa.literal_column("0")).subquery("paths").c.path  # so the path is made once a document
     named = sa.select(sa.func.split_part(path, "/", depth + 1).label("name"))
     inside = named.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
-    key = sa.func.lower(inside.c.name)
+    key = sa.func.lower(sa.func.normalize(inside.c.name))  # macOS writes names decomposed
     statement = (
         sa.select(key.label("key"), sa.func.min(inside.c.name).label("name"), sa.func.count().label("documents"))
         .group_by(key)

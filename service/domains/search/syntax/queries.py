@@ -157,15 +157,17 @@ def _has_owner(number: int) -> sa.ColumnElement[bool]:
 
 
 def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
-    """Compare names, also former, of collections visible to the reader, and the folders of the document's path."""
-    name: Any = sa.func.unnest(sa.func.array_prepend(collections.c.name, collections.c.former_names)).column_valued(
-        "any_name"
-    )
+    """Compare the names of collections visible to the reader, or former names that no such collection has now, and
+    the folders of the document's path."""
+    visible = is_visible_collection(is_narrowed=is_narrowed)
+    former: Any = sa.func.unnest(collections.c.former_names).column_valued("former_name")
+    now_named = sa.select(collections.c.space_id).where(visible, _matches(collections.c.name, number)).correlate(None)
+    was_named = sa.exists(sa.select(former).where(_matches(former, number))) & ~now_named.exists()
     inside = (
         sa.select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
-        .where(matches(space_documents, ORGANIZATION), is_visible_collection(is_narrowed=is_narrowed))
-        .where(sa.exists(sa.select(name).where(_matches(name, number))))
+        .where(matches(space_documents, ORGANIZATION), visible)
+        .where(sa.or_(_matches(collections.c.name, number), was_named))
     )
     folder = sa.func.lower(documents.c.external_id)
     of_folder = sa.func.strpos("/" + folder, "/" + _text("text", number) + "/") > 0
