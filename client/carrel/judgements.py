@@ -16,16 +16,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from carrel.spreadsheets import as_text, from_text
-from carrel.wire.evaluation import (
-    LONGEST_STATEMENT,
-    MOST_CASES,
-    MOST_GRADE,
-    MOST_JUDGEMENTS,
-    MOST_STATEMENTS,
-    EvaluationCase,
-    JudgedQuestion,
-    Judgement,
-)
+from carrel.wire import evaluation as wire
 
 __all__ = [
     "CASE_HEADS", "HEADS", "MOST_BYTES", "JudgementsError", "case_rows", "read", "read_cases", "rows_of", "write",
@@ -71,7 +62,7 @@ def write(judgements: Mapping[str, Mapping[str, int]]) -> bytes:
     return _write(HEADS, rows_of(judgements))
 
 
-def write_cases(cases: Iterable[EvaluationCase]) -> bytes:
+def write_cases(cases: Iterable[wire.EvaluationCase]) -> bytes:
     """Return cases as a CSV file for `read_cases`."""
     return _write(CASE_HEADS, case_rows(cases))
 
@@ -90,7 +81,7 @@ def rows_of(judgements: Mapping[str, Mapping[str, int]]) -> Iterator[list[str]]:
         yield from ([query, document, str(grade)] for document, grade in (grades or {"": ""}).items())
 
 
-def case_rows(cases: Iterable[EvaluationCase]) -> Iterator[list[str]]:
+def case_rows(cases: Iterable[wire.EvaluationCase]) -> Iterator[list[str]]:
     """Yield the lines of a file of cases, at least one for each case."""
     for case in cases:
         nothing = "yes" if case.nothing_answers else ""
@@ -105,12 +96,12 @@ def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
     return {query: case.grades for query, case in _read(data).items()}
 
 
-def read_cases(data: bytes | str) -> list[JudgedQuestion]:
+def read_cases(data: bytes | str) -> list[wire.JudgedQuestion]:
     """Read a case per question; empty, false or omitted values stay in the set. Raises JudgementsError."""
     return [
-        JudgedQuestion(
+        wire.JudgedQuestion(
             question=query,
-            judgements=[Judgement(document_external_id=name, grade=grade) for name, grade in case.grades.items()],
+            judgements=[wire.Judgement(document_external_id=name, grade=grade) for name, grade in case.grades.items()],
             statements=list(case.statements) or None,
             nothing_answers=case.nothing_answers or None,
             note=case.note or None,
@@ -188,8 +179,8 @@ def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
     statement, nothing, note = cells.get("statement", ""), cells.get("nothing", "").lower(), cells.get("note", "")
     if nothing not in _YES | _NO:
         raise ValueError(f"whether nothing answers must be yes or no, and is {nothing[:40]!r}")
-    if len(statement) > LONGEST_STATEMENT or "\0" in statement:
-        raise ValueError(f"a statement has at most {LONGEST_STATEMENT:,} characters, none of which is NUL")
+    if len(statement) > wire.LONGEST_STATEMENT or "\0" in statement:
+        raise ValueError(f"a statement has at most {wire.LONGEST_STATEMENT:,} characters, none of which is NUL")
     if len(note) > _LONGEST_NOTE or "\0" in note or (note and case.note and note != case.note):
         raise ValueError(f"a query has one note, of at most {_LONGEST_NOTE:,} characters, none of which is NUL")
     case.note = case.note or note
@@ -209,24 +200,24 @@ def _judgement(cells: Mapping[str, str]) -> tuple[str, str, int]:
 
 
 def _grade(text: str) -> int:
-    msg = f"the grade must be a whole number, at most {MOST_GRADE}, and is {text[:40]!r}"
+    msg = f"the grade must be a whole number, at most {wire.MOST_GRADE}, and is {text[:40]!r}"
     try:
         grade = int(text or 1)
     except ValueError:
         raise ValueError(msg) from None
-    if grade > MOST_GRADE:
+    if grade > wire.MOST_GRADE:
         raise ValueError(msg)
     # Below 0 is irrelevant in such files, as 0 is.
     return max(grade, 0)
 
 
 def _check_bounds(found: Mapping[str, _Case]) -> Mapping[str, _Case]:
-    if len(found) > MOST_CASES:
-        msg = f"These are {len(found):,} queries, and a set has at most {MOST_CASES:,}. Leave some out."
+    if len(found) > wire.MOST_CASES:
+        msg = f"These are {len(found):,} queries, and a set has at most {wire.MOST_CASES:,}. Leave some out."
         raise JudgementsError(msg)
     for query, case in found.items():
-        if len(case.grades) > MOST_JUDGEMENTS:
-            raise JudgementsError(f"A query has at most {MOST_JUDGEMENTS} documents; “{query[:100]}” has more.")
-        if len(case.statements) > MOST_STATEMENTS:
-            raise JudgementsError(f"A query has at most {MOST_STATEMENTS} statements; “{query[:100]}” has more.")
+        if len(case.grades) > wire.MOST_JUDGEMENTS:
+            raise JudgementsError(f"A query has at most {wire.MOST_JUDGEMENTS} documents; “{query[:100]}” has more.")
+        if len(case.statements) > wire.MOST_STATEMENTS:
+            raise JudgementsError(f"A query has at most {wire.MOST_STATEMENTS} statements; “{query[:100]}” has more.")
     return found

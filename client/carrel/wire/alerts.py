@@ -8,18 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire import common
-from carrel.wire.fields import (
-    NO_NUL,
-    EmailAddress,
-    Instant,
-    Label,
-    RequestInstant,
-    StrictFlag,
-    must,
-    must_fit,
-    once_each,
-)
+from carrel.wire import common, fields
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
 from carrel.wire.sources import LedgerName, SourceText
 
@@ -74,19 +63,19 @@ class RunOutcome(StrEnum):
 Kinds = Annotated[
     list[AlertKind],
     Field(min_length=1, max_length=len(AlertKind), examples=[["RUN_FAILED", "SCHEDULE_MISSED"]]),
-    must(lambda kinds: len(set(kinds)) == len(kinds), "must be given once each"),
+    fields.must(lambda kinds: len(set(kinds)) == len(kinds), "must be given once each"),
 ]
 WebhookUrl = Annotated[
     str,
     Field(min_length=1, max_length=2048, examples=["https://hooks.example.com/carrel"]),
-    NO_NUL,
-    must(
+    fields.NO_NUL,
+    fields.must(
         lambda url: url.lower().startswith(("https://", "http://")),
         "must be an https address, such as https://hooks.example.com/carrel",
     ),
 ]
 Names = Annotated[list[SourceText], Field(max_length=100, examples=[["/srv/handbook"]])]
-Emails = Annotated[list[EmailAddress], Field(min_length=1, max_length=50)]
+Emails = Annotated[list[fields.EmailAddress], Field(min_length=1, max_length=50)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
@@ -95,15 +84,15 @@ class ReportRunRequest(common.RequestModel):
 
     run_id: UUID
     """Id of the run, made by the reporting program."""
-    subject: Label
+    subject: fields.Label
     """Identifies runs over the same source, for example by ledger name; the newest run counts."""
-    flow: Label
+    flow: fields.Label
     """Kind of run, such as `bulk-upload`."""
     source: SourceText
     """The run's source for people: a path, a pattern or an address, without credentials."""
     outcome: RunOutcome
     """Whether the run is in progress, or how it ended."""
-    code: Label | None = None
+    code: fields.Label | None = None
     """Stable code of the reason, for a failed run."""
     document_count: Count | None = None
     """Number of documents of the source, as far as it was read."""
@@ -111,11 +100,11 @@ class ReportRunRequest(common.RequestModel):
     """Number of items not loaded because of problems."""
     flow_run_id: UUID | None = None
     """Id of the run on the Prefect server, where the workbench shows it; absent: none."""
-    has_begun: StrictFlag | None = None
+    has_begun: fields.StrictFlag | None = None
     """False, not absent, until the run begins to read its source."""
     ledger: LedgerName | None = None
     """Name of the source's ledger, as in `sources/reportSource`; its quarantine decides the alert."""
-    is_partial: StrictFlag = False
+    is_partial: fields.StrictFlag = False
     """True for a run over a part of its source, such as a retry; it doesn't affect alerts about full runs."""
 
 
@@ -130,11 +119,11 @@ class ReportRunResponse(common.ResponseModel):
 class ReportedSchedule(common.RequestModel):
     """A schedule and its due time."""
 
-    subject: Label
+    subject: fields.Label
     """Id of the schedule."""
-    name: Label
+    name: fields.Label
     """Name of the schedule, for people."""
-    due_at: RequestInstant
+    due_at: fields.RequestInstant
     """When the schedule is due next, or since when it is overdue."""
 
 
@@ -144,7 +133,7 @@ class ReportSchedulesRequest(common.RequestModel):
     schedules: Annotated[list[ReportedSchedule], Field(max_length=MOST_SCHEDULES)]
     """Every schedule that isn't paused, at most 1000."""
 
-    _schedules_once = once_each("schedules", "schedules must be given once each", key="subject")
+    _schedules_once = fields.once_each("schedules", "schedules must be given once each", key="subject")
 
 
 class ReportSchedulesResponse(common.ResponseModel):
@@ -171,7 +160,7 @@ class AlertRule(common.Versioned):
     """The people who receive mail."""
     enabled: bool
     """Whether the rule is enabled."""
-    created_at: Instant
+    created_at: fields.Instant
     """When the rule was created."""
 
 
@@ -187,7 +176,7 @@ class AdminAlertRulesCreateRequest(common.RequestModel):
     names: Names = Field(default_factory=list[str])
     """Names of the sources, syncs or schedules, as in alerts; default: all."""
 
-    _has_one_target = must_fit(
+    _has_one_target = fields.must_fit(
         lambda rule: (rule.webhook_url is None) != (rule.emails is None), "give either webhookUrl or emails"
     )
 
@@ -220,7 +209,7 @@ class AdminAlertRulesUpdateRequest(common.VersionedRequest):
     """Kinds of alerts to send."""
     emails: Emails | None = None
     """Email addresses of people of the organization, for a mail rule."""
-    enabled: StrictFlag | None = None
+    enabled: fields.StrictFlag | None = None
     """Whether the rule is enabled."""
     names: Names | None = None
     """Names of the sources, syncs or schedules; an empty list: all."""
@@ -260,7 +249,7 @@ class AdminAlertRulesTestResponse(common.ResponseModel):
 class DeliveryAttempt(common.ResponseModel):
     """An attempt of a delivery."""
 
-    at: Instant
+    at: fields.Instant
     """When the attempt ended."""
     status_code: int | None = None
     """HTTP status of the receiver; absent without a response, and for mail."""
@@ -290,9 +279,9 @@ class AlertDelivery(common.ResponseModel):
     """The last ten attempts, oldest first."""
     message: dict[str, Any] | None = None
     """Body of the message; absent from an older service."""
-    created_at: Instant
+    created_at: fields.Instant
     """When the delivery was created."""
-    next_attempt_at: Instant | None = None
+    next_attempt_at: fields.Instant | None = None
     """When the next attempt is due."""
 
 
@@ -345,22 +334,22 @@ class Alert(common.ResponseModel):
     """Id of the sync, for an alert about a sync."""
     source_id: UUID | None = None
     """Id of the source, for an alert about its quarantine."""
-    began_at: Instant
+    began_at: fields.Instant
     """When the failure began."""
-    ended_at: Instant | None = None
+    ended_at: fields.Instant | None = None
     """When the failure ended; absent for an open alert."""
-    acknowledged_at: Instant | None = None
+    acknowledged_at: fields.Instant | None = None
     """When an admin acknowledged the alert; messages resume when its reason or number of items changes."""
     acknowledged_by: str | None = None
     """Name of the acknowledging admin."""
-    snoozed_until: Instant | None = None
+    snoozed_until: fields.Instant | None = None
     """End of the snooze: no messages until then, except about the alert's end."""
 
 
 class AdminAlertsListRequest(common.PagedRequest):
     """List alerts, newest first: open alerts and alerts of the last 30 days."""
 
-    only_open: StrictFlag = False
+    only_open: fields.StrictFlag = False
     """Only open alerts; default: false."""
 
 
@@ -385,9 +374,9 @@ class AdminAlertsUpdateRequest(common.RequestModel):
     """Acknowledge or snooze an open alert. Omitted values stay."""
 
     alert_id: UUID
-    acknowledged: StrictFlag | None = None
+    acknowledged: fields.StrictFlag | None = None
     """true: acknowledge the alert; false: undo the acknowledgement."""
-    snoozed_until: RequestInstant | None = None
+    snoozed_until: fields.RequestInstant | None = None
     """End of the snooze; a time in the past ends the snooze now."""
 
 

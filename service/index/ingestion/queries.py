@@ -15,19 +15,8 @@ from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import IndexEntry, is_pending, lacks_words
 from service.index.spaces.queries import SearchedSpace, is_older, is_searched, stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
+from service.platform import sql
 from service.platform.batches import Answer, Batch
-from service.platform.sql import (
-    ORGANIZATION,
-    as_arrays,
-    columns_of,
-    delete_rows,
-    find_row,
-    find_rows,
-    in_array,
-    matches,
-    param,
-    params,
-)
 from service.schema.catalog import caller_chunks, document_contents, document_versions, documents
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
@@ -92,22 +81,24 @@ def _is_pending_where_replaced() -> sa.ColumnElement[bool]:
     """Build the condition for an entry in a replacement of a space, pending in the replaced space."""
     replaced, entry = space_documents.alias("replaced_places"), space_documents.c
     same = replaced.c.document_id == entry.document_id, replaced.c.space_id == spaces.c.replaces_space_id
-    return sa.select(sa.true()).where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced)).exists()
+    return (
+        sa.select(sa.true()).where(replaced.c.organization_id == sql.ORGANIZATION, *same, is_pending(replaced)).exists()
+    )
 
 
 def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     entry = space_documents.c
-    version, own = param(entry.version), param(entry.document_id)
-    is_large = has_large_text(ORGANIZATION, own)
+    version, own = sql.param(entry.version), sql.param(entry.document_id)
+    is_large = has_large_text(sql.ORGANIZATION, own)
     is_begun: sa.ColumnElement[bool] = sa.bindparam("param_is_begun", type_=sa.Boolean())
-    is_catalog = sa.and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
+    is_catalog = sa.and_(spaces.c.organization_id == sql.ORGANIZATION, spaces.c.is_catalog)
     catalog_id = sa.select(spaces.c.space_id).where(is_catalog).scalar_subquery()
     # The catalog's space and the one that is built to replace it, as they are with the lock held: a swap of one for
     # the other waits for this, or this for the swap.
     homes = (
         sa.select(spaces)
         .where(
-            spaces.c.organization_id == ORGANIZATION,
+            spaces.c.organization_id == sql.ORGANIZATION,
             spaces.c.retired_at.is_(None),
             sa.or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id),
         )
@@ -118,7 +109,7 @@ def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     claim = _claim_until(sa.and_(homes.c.is_catalog, is_begun))
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", "version", "is_large", "claimed_until"],
-        sa.select(own, homes.c.space_id, ORGANIZATION, version, is_large, claim),
+        sa.select(own, homes.c.space_id, sql.ORGANIZATION, version, is_large, claim),
     )
     replaced = {
         "version": new.excluded.version,
@@ -131,7 +122,7 @@ def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     elsewhere = (
         sa.update(space_documents)
         .where(
-            entry.organization_id == ORGANIZATION,
+            entry.organization_id == sql.ORGANIZATION,
             entry.document_id == own,
             spaces.c.space_id == entry.space_id,
             ~spaces.c.is_catalog,
@@ -154,7 +145,9 @@ def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
         sa.select(spaces).join(elsewhere, elsewhere.c.space_id == spaces.c.space_id).where(is_searched()),
     ).subquery()
     return (
-        sa.select(*columns_of(both, SearchedSpace)).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
+        sa.select(*sql.columns_of(both, SearchedSpace))
+        .add_cte(catalog)
+        .order_by(both.c.is_catalog.desc(), both.c.space_id)
     )
 
 
@@ -170,7 +163,7 @@ def ask_indexing(
     work. A collection waiting for an older version waits for the new version, because the older text is gone. A
     caller's chunks stay. Returns the spaces to index now, the catalog first; spaces just replaced leave it to
     replacements."""
-    parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
+    parameters = sql.params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return batch.ask(_REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 
 
@@ -237,14 +230,14 @@ async def take_caller_chunks(
 ) -> bool:
     """Delete the stored chunks of a batch indexed in this transaction; False when replaced by a newer batch."""
     key = {"document_id": document_id, "space_id": space_id, "batch_id": batch_id}
-    return await delete_rows(connection, caller_chunks, organization_id, **key) == 1
+    return await sql.delete_rows(connection, caller_chunks, organization_id, **key) == 1
 
 
 async def lock_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
     """Lock the stored chunks of a batch until the transaction ends; False when replaced by a newer batch."""
-    this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
+    this = sql.matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
     statement = sa.select(caller_chunks.c.batch_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
@@ -252,14 +245,14 @@ async def lock_caller_chunks(
 def _build_work() -> sa.Select[*tuple[Any, ...]]:
     entry, contents = space_documents.c, document_contents.c
     successor = sa.func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
-    asked = spaces.c.organization_id == ORGANIZATION, spaces.c.space_id == param(spaces.c.space_id)
+    asked = spaces.c.organization_id == sql.ORGANIZATION, spaces.c.space_id == sql.param(spaces.c.space_id)
     others = space_documents.alias()
     before = sa.select(others.c.space_id).where(others.c.document_id == entry.document_id, others.c.chunk_count > 0)
     batch = sa.and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
     is_cut = sa.or_(lacks_words(), entry.version < contents.version, sa.bindparam("param_is_whole", type_=sa.Boolean()))
     return (
         sa.select(
-            *columns_of(
+            *sql.columns_of(
                 spaces,
                 IndexingWork,
                 entry.version.label("desired_version"),
@@ -284,8 +277,8 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
         .join(document_versions, _IS_OF_CONTENTS)
         .outerjoin(caller_chunks, batch)
         .where(
-            entry.organization_id == ORGANIZATION,
-            entry.document_id == param(entry.document_id),
+            entry.organization_id == sql.ORGANIZATION,
+            entry.document_id == sql.param(entry.document_id),
             entry.space_id == sa.select(successor).where(*asked).correlate(None).scalar_subquery(),
         )
     )
@@ -298,7 +291,7 @@ def ask_work(
     batch: Batch, organization_id: UUID, *, document_id: UUID, space_id: int, is_whole: bool
 ) -> Answer[IndexingWork]:
     """Read a document's work in a space or the replacement, if any; with text if words are missing or `is_whole`."""
-    given = params(organization_id, document_id=document_id, space_id=space_id, is_whole=is_whole)
+    given = sql.params(organization_id, document_id=document_id, space_id=space_id, is_whole=is_whole)
     return batch.ask(_WORK, IndexingWork, given)
 
 
@@ -309,7 +302,7 @@ async def request_newest_version(
     newest = sa.select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
         sa.update(space_documents)
-        .where(matches(space_documents, organization_id, document_id=document_id, space_id=space_id))
+        .where(sql.matches(space_documents, organization_id, document_id=document_id, space_id=space_id))
         .values(version=sa.func.greatest(space_documents.c.version, newest), is_large=select_is_large())
         .returning(space_documents.c.version)
     )
@@ -341,7 +334,7 @@ def is_old() -> sa.ColumnElement[bool]:
 def _select_old(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
     entry, key = space_documents.c, (space_documents.c.document_id, space_documents.c.space_id)
     return (
-        sa.select(*columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
+        sa.select(*sql.columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
         .join(space_documents, is_old())
         .join(documents, documents.c.document_id == entry.document_id)
         .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
@@ -356,13 +349,13 @@ async def list_old(
     """List documents of earlier rules by space and id; `after` is the last entry of the previous list."""
     key = space_documents.c.space_id, space_documents.c.document_id
     statement = _select_old(organization_id).where(sa.tuple_(*key) > after).order_by(*key).limit(limit)
-    return await find_rows(connection, statement, OldEntry)
+    return await sql.find_rows(connection, statement, OldEntry)
 
 
 async def find_old(connection: Connection, entry: IndexEntry) -> OldEntry | None:
     """Find a document in a space as listed by `list_old`; None when renewed or removed."""
     statement = _select_old(entry.organization_id).where(entry.matches(space_documents))
-    return await find_row(connection, statement, OldEntry)
+    return await sql.find_row(connection, statement, OldEntry)
 
 
 async def try_lock_renewal(connection: Connection) -> bool:
@@ -384,13 +377,13 @@ async def renew_chunks(
     }
     changed = [{"param_chunk_no": chunk_no, "param_terms": written} for chunk_no, written in terms.items()]
     names = vectors.c.keys()
-    inside = entry.matches(chunks), chunks.c.embedding.is_not(None), in_array(chunks.c.chunk_no, terms)
+    inside = entry.matches(chunks), chunks.c.embedding.is_not(None), sql.in_array(chunks.c.chunk_no, terms)
     moved = insert(vectors).from_select(names, sa.select(*(chunks.c[name] for name in names)).where(*inside))
     await connection.execute(moved.on_conflict_do_nothing())
     if changed:
         await connection.execute(sa.update(chunks).where(*this).values(**new), changed)
-    counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
-    await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
+    counted = sql.as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
+    await connection.execute(ADD_DELTAS, sql.params(entry.organization_id, space_id=entry.space_id, **counted))
     if is_last:
         renewed = sa.update(space_documents).where(entry.matches(space_documents))
         await connection.execute(renewed.values(forms=RULES))

@@ -16,18 +16,7 @@ from service.index.ingestion.backlog.queries import select_is_large
 from service.index.queries import is_pending, shown_version
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
-from service.platform.sql import (
-    as_member,
-    columns_of,
-    count_where,
-    delete_rows,
-    find_row,
-    find_rows,
-    get_row,
-    in_array,
-    matches,
-    rows_after,
-)
+from service.platform import sql
 from service.schema.catalog import caller_chunks, collections, documents
 from service.schema.identity import resources
 from service.schema.indexing import INDEX_TABLES, index_rebuilds, space_documents, spaces, term_deltas, term_statistics
@@ -110,10 +99,10 @@ _replaced = spaces.alias("replaced")
 
 def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]) -> sa.Select[*tuple[Any, ...]]:
     chosen: sa.Select[*tuple[Any, ...]] = sa.select(
-        *columns_of(
+        *sql.columns_of(
             index_rebuilds,
             kind,
-            as_member(index_rebuilds.c.status, IndexRebuildStatus),
+            sql.as_member(index_rebuilds.c.status, IndexRebuildStatus),
             spaces.c.replaces_space_id,
             _replaced.c.dimensions.label("replaced_dimensions"),
         )
@@ -135,23 +124,23 @@ async def find_newest_rebuild(
         .order_by((index_rebuilds.c.status == "RUNNING").desc(), index_rebuilds.c.started_at.desc())
         .limit(1)
     )
-    return await find_row(connection, statement, Rebuild)
+    return await sql.find_row(connection, statement, Rebuild)
 
 
 async def list_running(connection: Connection, organization_id: UUID) -> list[RunningRebuild]:
     statement = _select_rebuilds(organization_id, RunningRebuild).where(index_rebuilds.c.status == "RUNNING")
-    return await find_rows(connection, statement.order_by(index_rebuilds.c.rebuild_id), RunningRebuild)
+    return await sql.find_rows(connection, statement.order_by(index_rebuilds.c.rebuild_id), RunningRebuild)
 
 
 async def force_completion(connection: Connection, organization_id: UUID, *, rebuild_id: UUID) -> None:
-    this = matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
+    this = sql.matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
     await connection.execute(sa.update(index_rebuilds).where(this).values(forced=True))
 
 
 async def retry_failed(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Index failed documents of a space again at once, without earlier attempts."""
     is_unindexed = space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
-    of_space = matches(space_documents, organization_id, space_id=space_id)
+    of_space = sql.matches(space_documents, organization_id, space_id=space_id)
     failed = sa.update(space_documents).where(of_space, is_unindexed, space_documents.c.error.is_not(None))
     await connection.execute(failed.values(attempts=0, error=None, claimed_until=sa.func.now()))
 
@@ -167,13 +156,13 @@ async def copy_entries(
         sa.select(*(space_documents.c[name] for name in copied), select_is_large(), spaces.c.space_id, sa.func.now())
         .join(spaces, still)
         .where(
-            matches(space_documents, organization_id, space_id=old_id),
-            in_array(space_documents.c.document_id, document_ids),
+            sql.matches(space_documents, organization_id, space_id=old_id),
+            sql.in_array(space_documents.c.document_id, document_ids),
         )
     )
     new = insert(space_documents).from_select([*copied, "is_large", "space_id", "claimed_until"], wanted)
     statement = new.on_conflict_do_nothing().returning(space_documents.c.document_id, space_documents.c.caller_chunks)
-    return await find_rows(connection, statement, CopiedEntry)
+    return await sql.find_rows(connection, statement, CopiedEntry)
 
 
 async def copy_waiting_chunks(
@@ -181,7 +170,8 @@ async def copy_waiting_chunks(
 ) -> set[UUID]:
     kept = ("document_id", "organization_id", "batch_id", "chunks")
     waiting = sa.select(*(caller_chunks.c[name] for name in kept), sa.literal(new_id, sa.Integer())).where(
-        matches(caller_chunks, organization_id, space_id=old_id), in_array(caller_chunks.c.document_id, document_ids)
+        sql.matches(caller_chunks, organization_id, space_id=old_id),
+        sql.in_array(caller_chunks.c.document_id, document_ids),
     )
     new = insert(caller_chunks).from_select([*kept, "space_id"], waiting).on_conflict_do_nothing()
     return set((await connection.execute(new.returning(caller_chunks.c.document_id))).scalars())
@@ -210,20 +200,20 @@ async def swap(
     searched = {"is_catalog": old.is_catalog, "replaces_space_id": None}
     await connection.execute(sa.update(spaces).where(own, spaces.c.space_id == new_id).values(searched))
     if collection_id is not None:
-        of_collection = matches(collections, organization_id, collection_id=collection_id)
+        of_collection = sql.matches(collections, organization_id, collection_id=collection_id)
         await connection.execute(sa.update(collections).where(of_collection).values(space_id=new_id))
 
 
 async def finish_rebuild(
     connection: Connection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
-    ended = sa.update(index_rebuilds).where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
+    ended = sa.update(index_rebuilds).where(sql.matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
     await connection.execute(ended.values(status=status, left_count=left_count, finished_at=sa.func.now()))
 
 
 async def lock_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Lock a collection against additions; False if unknown."""
-    this = matches(collections, organization_id, collection_id=collection_id)
+    this = sql.matches(collections, organization_id, collection_id=collection_id)
     statement = sa.select(collections.c.collection_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
@@ -264,7 +254,7 @@ def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: A
     return (
         chosen.select_from(_old.outerjoin(_new, is_same))
         .join(resources, resources.c.object_id == _old.c.document_id)
-        .where(matches(_old, organization_id, space_id=old_id))
+        .where(sql.matches(_old, organization_id, space_id=old_id))
     )
 
 
@@ -297,15 +287,17 @@ async def count_unready(
     """Count the documents missing from the new space, over all entries, or with `only_pending` over entries pending in
     the new space. Failed documents block unless `forced`."""
     failed = sa.and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~sa.true()
-    counts = sa.func.count().label("documents"), count_where(~failed, "blocking")
+    counts = sa.func.count().label("documents"), sql.count_where(~failed, "blocking")
     statement = _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
     if only_pending:
         new = space_documents.alias("pending_places")
-        pending = sa.select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
+        pending = sa.select(new.c.document_id).where(
+            sql.matches(new, organization_id, space_id=new_id), is_pending(new)
+        )
         # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
         ids: Any = sa.func.array(pending.scalar_subquery())
         statement = statement.where(_old.c.document_id == sa.any_(ids))
-    return await get_row(connection, statement, Unready)
+    return await sql.get_row(connection, statement, Unready)
 
 
 def _is_visible(caller: Caller) -> sa.ColumnElement[bool]:
@@ -329,7 +321,7 @@ async def count_progress(
         sa.func.count().filter(known, ~ready, failed).label("failed"),
         sa.and_(left > 0, left == beyond_hope).label("held"),
     )
-    return await get_row(connection, statement, Progress)
+    return await sql.get_row(connection, statement, Progress)
 
 
 async def list_failures(
@@ -348,8 +340,8 @@ async def list_failures(
         .join(documents, documents.c.document_id == _old.c.document_id)
         .where(~_is_ready(), _new.c.error.is_not(None), _is_visible(caller))
     )
-    statement = rows_after(failed, _old.c.document_id, after=after, limit=limit)
-    return await find_rows(connection, statement, IndexRebuildFailure)
+    statement = sql.rows_after(failed, _old.c.document_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, IndexRebuildFailure)
 
 
 # A request that began before a swap may go on reading the old index for so long.
@@ -369,16 +361,18 @@ class RetiredSpace:
 
 async def list_retired(connection: Connection, organization_id: UUID) -> list[RetiredSpace]:
     done = sa.or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < sa.func.now() - LEADS_FOR)
-    statement = sa.select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
+    statement = sa.select(*sql.columns_of(spaces, RetiredSpace, done.label("done"))).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at < sa.func.now() - READ_FOR
     )
-    return await find_rows(connection, statement.order_by(spaces.c.space_id), RetiredSpace)
+    return await sql.find_rows(connection, statement.order_by(spaces.c.space_id), RetiredSpace)
 
 
 async def list_some_documents(
     connection: Connection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
-    left = sa.select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
+    left = sa.select(space_documents.c.document_id).where(
+        sql.matches(space_documents, organization_id, space_id=space_id)
+    )
     statement = left.order_by(space_documents.c.document_id).limit(limit)
     return (await connection.execute(statement)).scalars().all()
 
@@ -388,17 +382,17 @@ async def clear_entries(
 ) -> None:
     """Remove these locked documents from a retired space. The space's term statistics are deleted as a whole later."""
     for table in (*INDEX_TABLES[space.dimensions].all, caller_chunks, space_documents):
-        given = in_array(table.c.document_id, document_ids)
-        await delete_rows(connection, table, organization_id, given, space_id=space.space_id)
+        given = sql.in_array(table.c.document_id, document_ids)
+        await sql.delete_rows(connection, table, organization_id, given, space_id=space.space_id)
 
 
 async def delete_statistics(connection: Connection, organization_id: UUID, *, space_id: int) -> bool:
     """Delete a retired space's term statistics, locked against folding; False without any."""
     found = 0
     for table in (term_statistics, term_deltas):
-        found += await delete_rows(connection, table, organization_id, space_id=space_id)
+        found += await sql.delete_rows(connection, table, organization_id, space_id=space_id)
     return found > 0
 
 
 async def delete_row(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    await delete_rows(connection, spaces, organization_id, space_id=space_id)
+    await sql.delete_rows(connection, spaces, organization_id, space_id=space_id)

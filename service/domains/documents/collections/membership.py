@@ -12,12 +12,7 @@ from carrel.wire import collections as wire
 from service.audit.service import Change, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller, acting_for
-from service.domains.documents.collections.service import (
-    Placement,
-    check_placement,
-    refuse_caller_chunks,
-    require_document,
-)
+from service.domains.documents.collections import service
 from service.domains.documents.stored.queries import StoredDocument
 from service.index.ingestion.contained.queries import request_with_container
 from service.index.ingestion.indexing import pack_chunks
@@ -33,7 +28,7 @@ from service.runtime import Runtime
 class RecordedMembership:
     """A recorded membership of a document in a collection: whether it changed, and whether to index it."""
 
-    placement: Placement
+    placement: service.Placement
     version: int
     changed: bool = True
     to_index: bool = True
@@ -48,7 +43,7 @@ async def add_document(
     the collection, 403 below EDITOR, 400 for metadata, 409 for a caller's chunks, 503 `indexing_backlog`."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller, document, placement = await _lock(connection, caller, request)
-        refuse_caller_chunks(placement)
+        service.refuse_caller_chunks(placement)
         recorded = await place_document(connection, caller, placement, version=document.version)
         if recorded.changed and recorded.to_index:
             runtime.indexer.refuse_backlog(caller.organization_id)
@@ -93,7 +88,7 @@ async def reindex_document(
         caller, document, placement = await _lock(connection, caller, request)
         if placement.membership is None:
             raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
-        refuse_caller_chunks(placement)
+        service.refuse_caller_chunks(placement)
         runtime.indexer.refuse_backlog(caller.organization_id)
         if request.custom_metadata is None:
             placement = replace(placement, metadata=placement.membership.custom_metadata)
@@ -105,7 +100,7 @@ async def reindex_document(
 
 
 async def place_document(
-    connection: Connection, caller: Caller, placement: Placement, *, version: int, is_begun: bool = False
+    connection: Connection, caller: Caller, placement: service.Placement, *, version: int, is_begun: bool = False
 ) -> RecordedMembership:
     """Put a locked document's newest version into a collection; `is_begun` means index at once. Rights are checked."""
     there = placement.membership
@@ -165,11 +160,11 @@ async def _lock(
     request: wire.AddDocumentToCollectionRequest
     | wire.AddDocumentChunksToCollectionRequest
     | wire.ReindexDocumentInCollectionRequest,
-) -> tuple[Caller, StoredDocument, Placement]:
+) -> tuple[Caller, StoredDocument, service.Placement]:
     """Return the caller to act as, the document locked, and the document's place in the collection."""
     caller = await acting_for(connection, caller, request.user_email)
-    document = await require_document(connection, caller, document_id=request.document_id, lock=True)
-    placement = await check_placement(
+    document = await service.require_document(connection, caller, document_id=request.document_id, lock=True)
+    placement = await service.check_placement(
         connection,
         caller,
         document_id=request.document_id,
