@@ -116,8 +116,7 @@ async def insert_organization(connection: Connection, organization_id: UUID, *, 
 
 
 async def update_organization(connection: Connection, organization_id: UUID, *, values: Mapping[str, object]) -> None:
-    statement = sa.update(organizations).where(organizations.c.organization_id == organization_id)
-    await connection.execute(statement.values(values))
+    await sql.update_rows(connection, organizations, organization_id, values)
 
 
 async def find_principals(

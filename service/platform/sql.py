@@ -50,9 +50,21 @@ def matches(
 
 async def revoke(connection: Connection, table: sa.Table, organization_id: UUID, **key: UUID) -> bool:
     """Revoke the organization's row with this key; False if already revoked or unknown."""
-    living = sa.update(table).where(matches(table, organization_id, **key), table.c.revoked_at.is_(None))
-    revoked = await connection.execute(living.values(revoked_at=sa.func.now()).returning(table.c.organization_id))
-    return revoked.one_or_none() is not None
+    now = {"revoked_at": sa.func.now()}
+    return await update_rows(connection, table, organization_id, now, table.c.revoked_at.is_(None), **key) > 0
+
+
+async def update_rows(
+    connection: Connection,
+    table: sa.Table,
+    organization_id: UUID,
+    values: Mapping[str, object],
+    *conditions: sa.ColumnElement[bool],
+    **key: object,
+) -> int:
+    """Set columns of the organization's rows with this key that meet the conditions; return their number."""
+    chosen = sa.update(table).where(matches(table, organization_id, **key), *conditions)
+    return (await connection.execute(chosen.values(values))).rowcount
 
 
 async def delete_rows(

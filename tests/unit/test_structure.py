@@ -14,7 +14,7 @@ from tests.harness.cases import cases
 from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
-SQL_BUILDERS = {"select", "insert", "update", "delete", "text", "exists", "count_rows", "insert_new"}
+SQL_BUILDERS = {"select", "insert", "update", "delete", "text", "exists", "count_rows", "insert_new", "update_rows"}
 BUILDING = {"queries.py", "sql.py", "database.py"}
 
 # Parameters that carry the organization: itself or its caller, or a value that has one of them as a field

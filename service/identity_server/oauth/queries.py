@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Table, and_, any_, case, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, any_, case, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -64,8 +64,7 @@ async def update_client(
     connection: Connection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
     """Change columns of a client; False if the client is unknown."""
-    statement = update(oauth_clients).where(sql.matches(oauth_clients, organization_id, client_id=client_id))
-    return (await connection.execute(statement.values(values))).rowcount > 0
+    return await sql.update_rows(connection, oauth_clients, organization_id, values, client_id=client_id) > 0
 
 
 async def delete_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
@@ -146,10 +145,8 @@ async def use_code(
     connection: Connection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
 ) -> bool:
     """Mark a code as used by a new family of tokens; False if it was already used."""
-    statement = update(oauth_codes).where(
-        sql.matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None)
-    )
-    return (await connection.execute(statement.values(used_at=now, family_id=family_id))).rowcount > 0
+    used, is_new = {"used_at": now, "family_id": family_id}, oauth_codes.c.used_at.is_(None)
+    return await sql.update_rows(connection, oauth_codes, organization_id, used, is_new, code_id=code_id) > 0
 
 
 async def insert_family(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -186,10 +183,9 @@ async def lock_refresh_token(
 
 async def use_refresh_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> bool:
     """Mark a refresh token as used; False if it was already used."""
-    statement = update(oauth_refresh_tokens).where(
-        sql.matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
-    )
-    return (await connection.execute(statement.values(used_at=now))).rowcount > 0
+    table, used = oauth_refresh_tokens, {"used_at": now}
+    is_new = table.c.used_at.is_(None)
+    return await sql.update_rows(connection, table, organization_id, used, is_new, token_id=token_id) > 0
 
 
 async def find_access_token(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> StoredToken | None:
@@ -200,10 +196,8 @@ async def find_access_token(connection: Connection, organization_id: UUID, *, se
 
 
 async def revoke_access_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> None:
-    statement = update(oauth_access_tokens).where(
-        sql.matches(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
-    )
-    await connection.execute(statement.values(revoked_at=now))
+    table, is_living = oauth_access_tokens, oauth_access_tokens.c.revoked_at.is_(None)
+    await sql.update_rows(connection, table, organization_id, {"revoked_at": now}, is_living, token_id=token_id)
 
 
 async def families_of(
@@ -237,22 +231,16 @@ async def revoke_tokens(
     """Revoke families first, because a refresh locks its family, then access tokens; return the number of families."""
     revoked: list[int] = []
     for table in (oauth_token_families, oauth_access_tokens):
-        living = update(table).where(
-            table.c.organization_id == organization_id, sql.in_array(table.c[key], ids), table.c.revoked_at.is_(None)
-        )
-        revoked.append((await connection.execute(living.values(revoked_at=at))).rowcount)
+        living = sql.in_array(table.c[key], ids), table.c.revoked_at.is_(None)
+        revoked.append(await sql.update_rows(connection, table, organization_id, {"revoked_at": at}, *living))
     return revoked[0]
 
 
 async def delete_unused_codes_of(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> None:
-    statement = delete(oauth_codes).where(
-        oauth_codes.c.organization_id == organization_id,
-        sql.in_array(oauth_codes.c.principal_id, principal_ids),
-        oauth_codes.c.used_at.is_(None),
-    )
-    await connection.execute(statement)
+    unused = sql.in_array(oauth_codes.c.principal_id, principal_ids), oauth_codes.c.used_at.is_(None)
+    await sql.delete_rows(connection, oauth_codes, organization_id, *unused)
 
 
 async def delete_sign_ins(
@@ -294,21 +282,16 @@ async def delete_expired(connection: Connection, organization_id: UUID, *, now: 
         (oauth_token_families, ended),
         (oauth_access_tokens, oauth_access_tokens.c.expires_at < before),
     ):
-        await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
+        await sql.delete_rows(connection, table, organization_id, gone)
 
 
 async def _keep_last_uses(connection: Connection, organization_id: UUID, gone: ColumnElement[bool]) -> None:
     same = oauth_token_families.c.principal_id, oauth_token_families.c.client_id
     used = select(*same, func.max(oauth_token_families.c.last_used_at).label("at")).where(gone).group_by(*same)
     last = used.subquery("used")
-    await connection.execute(
-        update(oauth_consents)
-        .where(
-            sql.matches(oauth_consents, organization_id, principal_id=last.c.principal_id, client_id=last.c.client_id),
-            last.c.at.is_not(None),
-        )
-        .values(last_used_at=func.greatest(oauth_consents.c.last_used_at, last.c.at))
-    )
+    values = {"last_used_at": func.greatest(oauth_consents.c.last_used_at, last.c.at)}
+    key = {"principal_id": last.c.principal_id, "client_id": last.c.client_id}
+    await sql.update_rows(connection, oauth_consents, organization_id, values, last.c.at.is_not(None), **key)
 
 
 async def list_allowing(connection: Connection, *, host: str) -> Sequence[UUID]:

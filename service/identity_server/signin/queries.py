@@ -13,7 +13,7 @@ from carrel.wire.fields import normal_email
 from service.auth.callers import Caller, unknown_user
 from service.identity.queries import select_to_enter
 from service.platform.errors import require
-from service.platform.sql import columns_of, delete_rows, find_row, in_array, insert_new, matches
+from service.platform.sql import columns_of, delete_rows, find_row, in_array, insert_new, matches, update_rows
 from service.schema.identity import organizations, principals
 from service.schema.signin import (
     answered_challenges,
@@ -198,10 +198,9 @@ async def remember_once(
 
 
 async def take_back_attempt(connection: Connection, organization_id: UUID, *, subject: bytes, now: datetime) -> None:
-    statement = update(sign_in_attempts).where(
-        matches(sign_in_attempts, organization_id, subject=subject), sign_in_attempts.c.failures > 0
-    )
-    await connection.execute(statement.values(failures=sign_in_attempts.c.failures - 1, blocked_until=now))
+    failures = sign_in_attempts.c.failures
+    values = {"failures": failures - 1, "blocked_until": now}
+    await update_rows(connection, sign_in_attempts, organization_id, values, failures > 0, subject=subject)
 
 
 async def delete_attempts(connection: Connection, organization_id: UUID, *, subject: bytes) -> None:
@@ -232,20 +231,16 @@ async def count_refused_sign_in(
         .order_by((kept.network == network).desc(), kept.began_at.desc())
         .limit(1)
     )
-    statement = update(failed_sign_ins).where(
-        kept.organization_id == organization_id, kept.audit_log_id == newest.scalar_subquery()
-    )
-    await connection.execute(statement.values(attempts=kept.attempts + 1, last_at=now))
+    counted, key = {"attempts": kept.attempts + 1, "last_at": now}, {"audit_log_id": newest.scalar_subquery()}
+    await update_rows(connection, failed_sign_ins, organization_id, counted, **key)
 
 
 async def confirm_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes, now: datetime) -> None:
-    statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
-    await connection.execute(statement.values(confirmed_at=now))
+    await update_rows(connection, browser_sessions, organization_id, {"confirmed_at": now}, secret_hash=secret_hash)
 
 
 async def touch_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes, now: datetime) -> None:
-    statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
-    await connection.execute(statement.values(last_used_at=now))
+    await update_rows(connection, browser_sessions, organization_id, {"last_used_at": now}, secret_hash=secret_hash)
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -133,8 +134,7 @@ async def list_running(connection: Connection, organization_id: UUID) -> list[Ru
 
 
 async def force_completion(connection: Connection, organization_id: UUID, *, rebuild_id: UUID) -> None:
-    this = sql.matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
-    await connection.execute(sa.update(index_rebuilds).where(this).values(forced=True))
+    await sql.update_rows(connection, index_rebuilds, organization_id, {"forced": True}, rebuild_id=rebuild_id)
 
 
 async def retry_failed(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
@@ -191,24 +191,23 @@ async def swap(
     connection: Connection, organization_id: UUID, *, old: SearchedSpace, new_id: int, collection_id: UUID | None
 ) -> None:
     """Replace the old space (locked with its collection) by the new space, and retire the old space."""
-    own = spaces.c.organization_id == organization_id
-    retired = {"is_catalog": False, "retired_at": sa.func.now(), "replaced_by_space_id": new_id}
-    await connection.execute(sa.update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))
+    update = partial(sql.update_rows, connection, spaces, organization_id)
+    await update(
+        {"is_catalog": False, "retired_at": sa.func.now(), "replaced_by_space_id": new_id}, space_id=old.space_id
+    )
     # One hop from whichever space a request still knows.
-    before = sa.update(spaces).where(own, spaces.c.replaced_by_space_id == old.space_id)
-    await connection.execute(before.values(replaced_by_space_id=new_id))
-    searched = {"is_catalog": old.is_catalog, "replaces_space_id": None}
-    await connection.execute(sa.update(spaces).where(own, spaces.c.space_id == new_id).values(searched))
+    await update({"replaced_by_space_id": new_id}, replaced_by_space_id=old.space_id)
+    await update({"is_catalog": old.is_catalog, "replaces_space_id": None}, space_id=new_id)
     if collection_id is not None:
-        of_collection = sql.matches(collections, organization_id, collection_id=collection_id)
-        await connection.execute(sa.update(collections).where(of_collection).values(space_id=new_id))
+        values = {"space_id": new_id}
+        await sql.update_rows(connection, collections, organization_id, values, collection_id=collection_id)
 
 
 async def finish_rebuild(
     connection: Connection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
-    ended = sa.update(index_rebuilds).where(sql.matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
-    await connection.execute(ended.values(status=status, left_count=left_count, finished_at=sa.func.now()))
+    ended = {"status": status, "left_count": left_count, "finished_at": sa.func.now()}
+    await sql.update_rows(connection, index_rebuilds, organization_id, ended, rebuild_id=rebuild_id)
 
 
 async def lock_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:

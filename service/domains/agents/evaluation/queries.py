@@ -265,12 +265,8 @@ async def insert_results(
 
 async def lower_planned_count(connection: Connection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
     """Subtract cases removed from the set during a run from the run's planned number."""
-    statement = (
-        sa.update(evaluation_runs)
-        .where(sql.matches(evaluation_runs, organization_id, evaluation_run_id=run_id))
-        .values(planned_count=evaluation_runs.c.planned_count - by)
-    )
-    await connection.execute(statement)
+    lower = {"planned_count": evaluation_runs.c.planned_count - by}
+    await sql.update_rows(connection, evaluation_runs, organization_id, lower, evaluation_run_id=run_id)
 
 
 async def update_means(connection: Connection, organization_id: UUID, *, run_id: UUID) -> None:
@@ -287,12 +283,9 @@ async def update_means(connection: Connection, organization_id: UUID, *, run_id:
         .group_by(of_it.evaluation_run_id)
         .subquery()
     )
-    statement = (
-        sa.update(evaluation_runs)
-        .where(sql.matches(evaluation_runs, organization_id, evaluation_run_id=measured.c.evaluation_run_id))
-        .values({"at": sa.func.now(), **{name: measured.c[name] for name in means}})
-    )
-    await connection.execute(statement)
+    values = {"at": sa.func.now(), **{name: measured.c[name] for name in means}}
+    key = {"evaluation_run_id": measured.c.evaluation_run_id}
+    await sql.update_rows(connection, evaluation_runs, organization_id, values, **key)
 
 
 def _number(name: str) -> sa.ColumnElement[float]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Text, case, delete, func, literal, select, true, tuple_, update
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, case, delete, func, literal, select, true, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -170,14 +170,10 @@ async def rename_collection(connection: Connection, organization_id: UUID, *, co
     """Rename a locked collection, recording earlier names; return False when another collection has the name."""
     others = func.array_remove(collections.c.former_names, name, type_=ARRAY(Text()))
     former = func.array_prepend(collections.c.name, others, type_=ARRAY(Text()))
-    statement = (
-        update(collections)
-        .where(sql.matches(collections, organization_id, collection_id=collection_id))
-        .values(name=name, former_names=former[1:MOST_FORMER_NAMES])
-    )
+    values = {"name": name, "former_names": former[1:MOST_FORMER_NAMES]}
     try:
         async with connection.begin_nested():
-            await connection.execute(statement)
+            await sql.update_rows(connection, collections, organization_id, values, collection_id=collection_id)
     except IntegrityError:
         return False
     return True
@@ -186,8 +182,8 @@ async def rename_collection(connection: Connection, organization_id: UUID, *, co
 async def write_fields(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, fields: Sequence[Mapping[str, Any]]
 ) -> None:
-    own = sql.matches(collections, organization_id, collection_id=collection_id)
-    await connection.execute(update(collections).where(own).values(schema_fields=fields))
+    values = {"schema_fields": fields}
+    await sql.update_rows(connection, collections, organization_id, values, collection_id=collection_id)
 
 
 async def delete_collection(
@@ -391,16 +387,14 @@ async def write_values(
     rows = [{"document_id": one, "custom_metadata": dict(held)} for one, held in values.items()]
     given = sql.rows_of([space_documents.c.document_id, space_documents.c.custom_metadata], rows)
     there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
-    statement = (
-        update(space_documents)
-        .where(
-            space_documents.c.organization_id == organization_id,
-            space_documents.c.space_id.in_(there),
-            space_documents.c.document_id == given.c.document_id,
-        )
-        .values(custom_metadata=given.c.custom_metadata)
+    await sql.update_rows(
+        connection,
+        space_documents,
+        organization_id,
+        {"custom_metadata": given.c.custom_metadata},
+        space_documents.c.space_id.in_(there),
+        document_id=given.c.document_id,
     )
-    await connection.execute(statement)
 
 
 async def has_more_members(connection: Connection, caller: Caller, *, space_id: int, than: int) -> bool:

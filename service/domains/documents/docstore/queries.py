@@ -187,19 +187,15 @@ async def set_syncs_owner(
 ) -> None:
     """Let locked syncs act as another principal from the next run on; a run in progress can no longer write."""
     is_running = docstore_syncs.c.status == "RUNNING"
-    own = docstore_syncs.c.organization_id == caller.organization_id
-    statement = (
-        update(docstore_syncs)
-        .where(own, sql.in_array(docstore_syncs.c.sync_id, sync_ids))
-        .values(
-            principal_id=principal_id,
-            credential_id=caller.credential_id,
-            acting_through_id=null(),
-            status=case((is_running, "PENDING"), else_=docstore_syncs.c.status),
-            attempt=docstore_syncs.c.attempt + case((is_running, 1), else_=0),
-        )
-    )
-    await connection.execute(statement)
+    values = {
+        "principal_id": principal_id,
+        "credential_id": caller.credential_id,
+        "acting_through_id": null(),
+        "status": case((is_running, "PENDING"), else_=docstore_syncs.c.status),
+        "attempt": docstore_syncs.c.attempt + case((is_running, 1), else_=0),
+    }
+    chosen = sql.in_array(docstore_syncs.c.sync_id, sync_ids)
+    await sql.update_rows(connection, docstore_syncs, caller.organization_id, values, chosen)
 
 
 async def request_run(connection: Connection, key: SyncKey) -> bool:

@@ -14,7 +14,7 @@ from carrel.wire.formats import BY_NAME
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.platform.batches import Batch
-from service.platform.sql import count_where, find_row, find_rows, get_row, matches, rows_after
+from service.platform.sql import count_where, find_row, find_rows, get_row, matches, rows_after, update_rows
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.indexing import space_documents
 from service.text.reading import FoundPicture
@@ -173,9 +173,8 @@ async def save_page(
     """Save a page's result, or its number of interruptions, unless the document has another file by now."""
     state = WAITING if interruptions else READ if error is None else FAILED
     key = {"document_id": document_id, "page": page.number, "file_sha256": page.sha256}
-    statement = update(scanned_pages).where(matches(scanned_pages, organization_id, **key))
-    error_or_count = str(interruptions) if interruptions else error
-    await connection.execute(statement.values(state=state, blocks=blocks, error=error_or_count))
+    values = {"state": state, "blocks": blocks, "error": str(interruptions) if interruptions else error}
+    await update_rows(connection, scanned_pages, organization_id, values, **key)
 
 
 async def read_contents(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
@@ -221,11 +220,10 @@ async def save_contents(
 ) -> None:
     """Replace the contents of a document's version (None: unchanged), and the unread parts of the file."""
     if blocks is not None:
-        is_own = matches(document_contents, organization_id, document_id=document_id)
-        await connection.execute(update(document_contents).where(is_own).values(blocks=blocks))
-    is_version = matches(document_versions, organization_id, document_id=document_id, version=version)
-    listed = None if not_read is None else [dict(each) for each in not_read]
-    await connection.execute(update(document_versions).where(is_version).values(not_read=listed))
+        await update_rows(connection, document_contents, organization_id, {"blocks": blocks}, document_id=document_id)
+    listed = {"not_read": None if not_read is None else [dict(each) for each in not_read]}
+    key = {"document_id": document_id, "version": version}
+    await update_rows(connection, document_versions, organization_id, listed, **key)
 
 
 async def list_forgotten(

@@ -120,7 +120,7 @@ async def list_sources(
 
 
 async def delete_source(connection: Connection, organization_id: UUID, *, source_id: UUID) -> None:
-    await connection.execute(delete(sources).where(sql.matches(sources, organization_id, source_id=source_id)))
+    await sql.delete_rows(connection, sources, organization_id, source_id=source_id)
 
 
 async def delete_unreported(connection: Connection, organization_id: UUID) -> None:
@@ -134,8 +134,7 @@ async def update_source(
     connection: Connection, organization_id: UUID, source_id: UUID, *, reported: bool = False, **values: Any
 ) -> None:
     told = {"reported_at": func.now()} if reported else {}
-    own = sql.matches(sources, organization_id, source_id=source_id)
-    await connection.execute(update(sources).where(own).values(**values, **told))
+    await sql.update_rows(connection, sources, organization_id, values | told, source_id=source_id)
 
 
 async def find_report(connection: Connection, key: ReportKey) -> Report | None:

@@ -336,8 +336,7 @@ async def save_left_out(
 
 
 async def forget_left_out(connection: Connection, organization_id: UUID, *, document_id: UUID) -> None:
-    own = sql.matches(left_out_files, organization_id, document_id=document_id)
-    await connection.execute(delete(left_out_files).where(own))
+    await sql.delete_rows(connection, left_out_files, organization_id, document_id=document_id)
 
 
 async def list_containers(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
@@ -398,8 +397,5 @@ async def save_files_done(
         sql.matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
     )
     values: dict[str, Any] = {"files_done": files_done} | ({} if not_read is None else {"not_read": not_read})
-    statement = update(document_versions).where(
-        sql.matches(document_versions, organization_id, document_id=document_id, file_sha256=sha256),
-        document_versions.c.version == newest.scalar_subquery(),
-    )
-    return (await connection.execute(statement.values(**values))).rowcount == 1
+    key = {"document_id": document_id, "file_sha256": sha256, "version": newest.scalar_subquery()}
+    return await sql.update_rows(connection, document_versions, organization_id, values, **key) == 1

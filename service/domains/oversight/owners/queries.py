@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select, union, update
+from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select, union
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.access import ResourceCount
@@ -12,7 +12,7 @@ from carrel.wire.common import ResourceType
 from service.domains.documents.docstore.queries import StoredSync
 from service.identity.queries import PrincipalSummary
 from service.permissions.queries import Reader, owned_classes, readable_classes
-from service.platform.sql import columns_of, count_of, find_rows, in_array, matches, optional, optional_in
+from service.platform.sql import columns_of, count_of, find_rows, in_array, matches, optional, optional_in, update_rows
 from service.schema.catalog import docstore_syncs, documents, trashed_documents
 from service.schema.identity import class_readers, group_members, principals, resources
 from service.schema.signin import browser_sessions, oauth_consents, oauth_token_families
@@ -21,10 +21,8 @@ from service.schema.signin import browser_sessions, oauth_consents, oauth_token_
 async def set_document_owner(
     connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], owner_id: UUID
 ) -> None:
-    statement = update(documents).where(
-        documents.c.organization_id == organization_id, in_array(documents.c.document_id, document_ids)
-    )
-    await connection.execute(statement.values(owner_id=owner_id))
+    chosen = in_array(documents.c.document_id, document_ids)
+    await update_rows(connection, documents, organization_id, {"owner_id": owner_id}, chosen)
 
 
 async def lock_syncs(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, true
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -117,8 +117,7 @@ async def search_users(
 async def change_user(
     connection: Connection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
 ) -> None:
-    statement = update(principals).where(sql.matches(principals, organization_id, kind="user", principal_id=user_id))
-    await connection.execute(statement.values(values))
+    await sql.update_rows(connection, principals, organization_id, values, kind="user", principal_id=user_id)
 
 
 async def release_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> None:

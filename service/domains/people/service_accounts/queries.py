@@ -87,16 +87,9 @@ async def lock_account(connection: Connection, organization_id: UUID, *, account
 
 async def mark_deleted(connection: Connection, organization_id: UUID, *, account_id: UUID) -> bool:
     """Delete a service account, after waiting for transactions that lock it; False if unknown or already deleted."""
-    statement = (
-        update(principals)
-        .where(
-            sql.matches(principals, organization_id, principal_id=account_id, kind="serviceAccount"),
-            principals.c.deleted_at.is_(None),
-        )
-        .values(active=False, deleted_at=func.now())
-        .returning(principals.c.principal_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    values, exists = {"active": False, "deleted_at": func.now()}, principals.c.deleted_at.is_(None)
+    key = {"principal_id": account_id, "kind": "serviceAccount"}
+    return await sql.update_rows(connection, principals, organization_id, values, exists, **key) > 0
 
 
 def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:

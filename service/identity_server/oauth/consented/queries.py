@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.oauth_clients import OAuthConsent
 from service.permissions.queries import Reader, classes_of
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, in_array, matches
+from service.platform.sql import columns_of, delete_rows, find_rows, in_array, matches
 from service.schema.catalog import collections
 from service.schema.identity import principals, resources
 from service.schema.search import audit_entries
@@ -178,11 +178,6 @@ async def delete_consents(
         .returning(oauth_consents.c.principal_id)
     )
     found = list((await connection.execute(statement)).scalars())
-    unused = delete(oauth_codes).where(
-        oauth_codes.c.organization_id == organization_id,
-        in_array(oauth_codes.c.principal_id, found),
-        oauth_codes.c.client_id == client_id,
-        oauth_codes.c.used_at.is_(None),
-    )
-    await connection.execute(unused)
+    unused = in_array(oauth_codes.c.principal_id, found), oauth_codes.c.used_at.is_(None)
+    await delete_rows(connection, oauth_codes, organization_id, *unused, client_id=client_id)
     return found

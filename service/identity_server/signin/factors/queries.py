@@ -5,12 +5,12 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, literal, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, literal, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import select_to_enter
-from service.platform.sql import columns_of, count_rows, delete_rows, find_row, find_rows, insert_new, matches, optional
+from service.platform import sql
 from service.schema.signin import answered_challenges, passkeys, pending_sign_ins, recovery_codes, second_factors
 
 
@@ -63,7 +63,7 @@ _PASSKEY_OF_ID = select_to_enter(passkeys.c.credential_id, Passkey)
 
 async def enter_by_passkey(connection: Connection, *, credential_id: bytes) -> Passkey | None:
     """Find a passkey by authenticator id, and enter the passkey's organization; None within another organization."""
-    return await find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
+    return await sql.find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
 
 
 async def insert_passkey(
@@ -73,9 +73,9 @@ async def insert_passkey(
     whole = {**factor, "kind": "passkey", "organization_id": organization_id}
     await connection.execute(insert(second_factors).values(whole))
     of_it = {"organization_id": organization_id, **{name: factor[name] for name in ("factor_id", "principal_id")}}
-    if await insert_new(connection, passkeys, {**passkey, **of_it}):
+    if await sql.insert_new(connection, passkeys, {**passkey, **of_it}):
         return True
-    await delete_rows(connection, second_factors, organization_id, factor_id=factor["factor_id"])
+    await sql.delete_rows(connection, second_factors, organization_id, factor_id=factor["factor_id"])
     return False
 
 
@@ -83,14 +83,12 @@ async def count_use(
     connection: Connection, organization_id: UUID, *, factor_id: UUID, use: PasskeyUse, now: datetime
 ) -> bool:
     """Record a use of a passkey; False if its use count has not grown, unless the authenticator doesn't count."""
-    counted = update(passkeys).where(
-        matches(passkeys, organization_id, factor_id=factor_id),
-        or_(passkeys.c.sign_count < use.sign_count, and_(passkeys.c.sign_count == 0, literal(use.sign_count) == 0)),
-    )
-    if not (await connection.execute(counted.values(sign_count=use.sign_count, synced=use.synced))).rowcount:
+    count = passkeys.c.sign_count
+    has_grown = or_(count < use.sign_count, and_(count == 0, literal(use.sign_count) == 0))
+    counted = {"sign_count": use.sign_count, "synced": use.synced}
+    if not await sql.update_rows(connection, passkeys, organization_id, counted, has_grown, factor_id=factor_id):
         return False
-    used = update(second_factors).where(matches(second_factors, organization_id, factor_id=factor_id))
-    await connection.execute(used.values(last_used_at=now))
+    await sql.update_rows(connection, second_factors, organization_id, {"last_used_at": now}, factor_id=factor_id)
     return True
 
 
@@ -99,12 +97,12 @@ async def use_challenge(
 ) -> bool:
     """Record an answered challenge; False if it was already answered."""
     row = {"challenge_hash": challenge_hash, "organization_id": organization_id, "expires_at": expires_at}
-    return await insert_new(connection, answered_challenges, row)
+    return await sql.insert_new(connection, answered_challenges, row)
 
 
 async def enter_by_pending(connection: Connection, *, secret_hash: bytes) -> Pending | None:
     """Find a pending sign-in by hash, and set the transaction to its organization."""
-    return await find_row(connection, _PENDING_OF_HASH, Pending, {"param_secret_hash": secret_hash})
+    return await sql.find_row(connection, _PENDING_OF_HASH, Pending, {"param_secret_hash": secret_hash})
 
 
 async def insert_pending(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -112,39 +110,37 @@ async def insert_pending(connection: Connection, organization_id: UUID, *, row: 
 
 
 async def delete_pending(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> bool:
-    return await delete_rows(connection, pending_sign_ins, organization_id, secret_hash=secret_hash) > 0
+    return await sql.delete_rows(connection, pending_sign_ins, organization_id, secret_hash=secret_hash) > 0
 
 
 async def list_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
     """List the second factors of a person, oldest first."""
     theirs = (passkeys.c.name, passkeys.c.synced, passkeys.c.credential_id)
     statement = (
-        select(*columns_of(second_factors, Factor, *theirs))
-        .outerjoin(passkeys, matches(passkeys, organization_id, factor_id=second_factors.c.factor_id))
-        .where(matches(second_factors, organization_id, principal_id=principal_id))
+        select(*sql.columns_of(second_factors, Factor, *theirs))
+        .outerjoin(passkeys, sql.matches(passkeys, organization_id, factor_id=second_factors.c.factor_id))
+        .where(sql.matches(second_factors, organization_id, principal_id=principal_id))
     )
-    return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
+    return await sql.find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
 
 
 async def insert_totp(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
     """Add a person's authenticator app; False if the person has an app."""
-    return await insert_new(connection, second_factors, {**row, "kind": "totp", "organization_id": organization_id})
+    return await sql.insert_new(connection, second_factors, {**row, "kind": "totp", "organization_id": organization_id})
 
 
 async def use_step(connection: Connection, organization_id: UUID, *, factor_id: UUID, step: int, now: datetime) -> bool:
     """Record the use of a step's code; False if this or a later step was already used."""
-    statement = update(second_factors).where(
-        matches(second_factors, organization_id, factor_id=factor_id),
-        or_(second_factors.c.last_step.is_(None), second_factors.c.last_step < step),
-    )
-    return (await connection.execute(statement.values(last_step=step, last_used_at=now))).rowcount > 0
+    used = {"last_step": step, "last_used_at": now}
+    is_later = or_(second_factors.c.last_step.is_(None), second_factors.c.last_step < step)
+    return await sql.update_rows(connection, second_factors, organization_id, used, is_later, factor_id=factor_id) > 0
 
 
 async def delete_factors(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID | None = None
 ) -> int:
-    this = optional(second_factors.c.factor_id, factor_id)
-    return await delete_rows(connection, second_factors, organization_id, this, principal_id=principal_id)
+    this = sql.optional(second_factors.c.factor_id, factor_id)
+    return await sql.delete_rows(connection, second_factors, organization_id, this, principal_id=principal_id)
 
 
 async def replace_recovery_codes(
@@ -161,15 +157,13 @@ async def replace_recovery_codes(
 async def use_recovery_code(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, code_hash: bytes
 ) -> bool:
-    statement = delete(recovery_codes).where(
-        _codes_of(organization_id, principal_id), recovery_codes.c.code_hash == code_hash
-    )
-    return (await connection.execute(statement)).rowcount > 0
+    key = {"principal_id": principal_id, "code_hash": code_hash}
+    return await sql.delete_rows(connection, recovery_codes, organization_id, **key) > 0
 
 
 async def count_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    return await count_rows(connection, _codes_of(organization_id, principal_id))
+    return await sql.count_rows(connection, _codes_of(organization_id, principal_id))
 
 
 def _codes_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return matches(recovery_codes, organization_id, principal_id=principal_id)
+    return sql.matches(recovery_codes, organization_id, principal_id=principal_id)

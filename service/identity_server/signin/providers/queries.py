@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Text, delete, exists, func, select, update
+from sqlalchemy import ARRAY, ColumnElement, Text, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -142,8 +142,7 @@ async def insert_provider(connection: Connection, organization_id: UUID, *, valu
 async def update_provider(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
 ) -> None:
-    own = sql.matches(sign_in_providers, organization_id, provider_id=provider_id)
-    await connection.execute(update(sign_in_providers).where(own).values(values))
+    await sql.update_rows(connection, sign_in_providers, organization_id, values, provider_id=provider_id)
 
 
 async def replace_domains(
@@ -155,12 +154,8 @@ async def replace_domains(
     confirmed_at: datetime | None,
 ) -> set[str]:
     """Replace the domains of a provider, keeping existing rows; return the domains that belong to another provider."""
-    await connection.execute(
-        delete(sign_in_domains).where(
-            sql.matches(sign_in_domains, organization_id, provider_id=provider_id),
-            ~sql.in_array(sign_in_domains.c.domain, domains),
-        )
-    )
+    others = ~sql.in_array(sign_in_domains.c.domain, domains)
+    await sql.delete_rows(connection, sign_in_domains, organization_id, others, provider_id=provider_id)
     same = {"provider_id": provider_id, "organization_id": organization_id, "confirmed_at": confirmed_at}
     rows = [{**same, "domain": one} for one in domains]
     await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
