@@ -9,17 +9,17 @@ from carrel.wire.fields import normal_email
 from service.identity.queries import Organization, list_organizations
 from service.identity_server.oauth.invitation import FORGOTTEN, answer_forgotten
 from service.identity_server.oauth.second_factor import ACTIONS, STALE, Step, form_page
+from service.identity_server.oauth.visits import VisitorDep
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.pending import GONE, find_pending
 from service.identity_server.signin.providers.queries import any_domain
 from service.identity_server.signin.providers.registrations import list_ways, way_of_settings
-from service.identity_server.signin.sessions import Browser, find_session, find_signed_in
+from service.identity_server.signin.sessions import Visitor, find_session, find_signed_in
 from service.identity_server.signin.signing_in import PasskeySignIn, sign_in
 from service.platform.errors import NotFound
 from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
-from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, cookieless, lead_to
 
 PATH = "/account/sign-in"
@@ -29,63 +29,57 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(PATH)
-async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
-    browser = Browser.of(request, runtime)
-    async with runtime.database.transaction(None) as connection:
-        now = await runtime.clock.now(connection)
-        if await find_session(connection, browser, now=now):
-            return lead_to(_next_address(request))
-        pending = await find_pending(connection, browser, now=now)
-    if pending is not None:
-        return await _second_step(request, runtime, browser).show(pending)
-    return await _page(request, runtime, browser)
+async def show_sign_in(visitor: VisitorDep) -> Response:
+    async with visitor.runtime.database.transaction(None) as connection:
+        now = await visitor.runtime.clock.now(connection)
+        if await find_session(connection, visitor.browser, now=now):
+            return lead_to(_next_address(visitor.request))
+        pending = await find_pending(connection, visitor.browser, now=now)
+    return await _page(visitor) if pending is None else await _second_step(visitor).show(pending)
 
 
 @router.post(PATH)
-async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
-    form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
+async def take_sign_in(visitor: VisitorDep) -> Response:
+    request, runtime, form = visitor.request, visitor.runtime, first_of(await form_of(visitor.request))
     called, email = form.get("organization", ""), form.get("email", "")
-    if not browser.known:
+    if not visitor.browser.known:
         return cookieless(request, again=_action(request))
     if form.get("action") in ACTIONS:
-        taken = await _second_step(request, runtime, browser).take(form)
-        return taken or await _show_ended(request, runtime, browser)
-    if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
-        return await _page(request, runtime, browser, STALE)
+        return await _second_step(visitor).take(form) or await _show_ended(visitor)
+    if not visitor.is_own_form(form, PURPOSE):
+        return await _page(visitor, STALE)
     if form.get("action") == "passkeySignIn":
-        return await _take_passkey(request, runtime, browser, form.get("credential", ""))
+        return await _take_passkey(visitor, form.get("credential", ""))
     found = await find_organization(runtime, called)
     attempt = Attempt(
         organization_id=found or await _any_organization(runtime, called),
         # Nobody has such an address, so it is counted and refused like any other that is unknown, however it is typed.
         email=email if found else f"{normal_email(email)}\n{_plain(called)}\nunknown",
         password=SecretStr(form.get("password", "")),
-        address=request.client.host if request.client else "unknown",
+        address=visitor.sender,
     )
     is_forgotten = form.get("action") == FORGOTTEN
-    outcome = await (
-        answer_forgotten(request, runtime, attempt) if is_forgotten else sign_in(runtime, browser, attempt)
-    )
+    outcome = await (answer_forgotten(visitor, attempt) if is_forgotten else sign_in(visitor, attempt))
     if isinstance(outcome, Refused):
-        return await _page(request, runtime, browser, outcome, called=called, email=email)
+        return await _page(visitor, outcome, called=called, email=email)
     return outcome if isinstance(outcome, Response) else outcome.keep(lead_to(_next_address(request)))
 
 
-async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, answer: str) -> Response:
-    outcome = await PasskeySignIn(runtime, browser, _action(request)).take(request, answer, organization_id=None)
+async def _take_passkey(visitor: Visitor, answer: str) -> Response:
+    outcome = await PasskeySignIn(visitor, _action(visitor.request)).take(answer, organization_id=None)
     if isinstance(outcome, Refused):
-        return await _page(request, runtime, browser, outcome)
-    return outcome.keep(lead_to(_next_address(request)))
+        return await _page(visitor, outcome)
+    return outcome.keep(lead_to(_next_address(visitor.request)))
 
 
-async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
-    if await find_signed_in(runtime, browser):
-        return lead_to(_next_address(request))
-    return await _page(request, runtime, browser, Refused(GONE, 403))
+async def _show_ended(visitor: Visitor) -> Response:
+    if await find_signed_in(visitor):
+        return lead_to(_next_address(visitor.request))
+    return await _page(visitor, Refused(GONE, 403))
 
 
-def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:
-    return Step(request, runtime, browser, action=_action(request), done=_next_address(request))
+def _second_step(visitor: Visitor) -> Step:
+    return Step(visitor, action=_action(visitor.request), done=_next_address(visitor.request))
 
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
@@ -116,21 +110,16 @@ async def _any_organization(runtime: Runtime, name: str) -> UUID:
 
 
 async def _page(
-    request: Request,
-    runtime: Runtime,
-    browser: Browser,
-    refused: Refused | None = None,
-    *,
-    called: str | None = None,
-    email: str = "",
+    visitor: Visitor, refused: Refused | None = None, *, called: str | None = None, email: str = ""
 ) -> Response:
+    request, runtime = visitor.request, visitor.runtime
     organizations = await _organizations(runtime)
     only = organizations[0] if len(organizations) == 1 else None
     session_id = _confirmed_session(request)
     address = "upstream" if session_id is None else f"upstream?confirm={session_id}"
     way = way_of_settings(runtime.settings, address="upstream")
     async with runtime.database.transaction(only and only.organization_id, read_only=True) as connection:
-        asked = await PasskeySignIn(runtime, browser, _action(request)).ask(connection)
+        asked = await PasskeySignIn(visitor, _action(request)).ask(connection)
         ways = only and await list_ways(connection, only.organization_id, runtime.settings, address=address)
         has_providers = only is None and await any_domain(connection)
     response = form_page(
@@ -144,7 +133,7 @@ async def _page(
         client=None,
         asked=asked,
         action=_action(request),
-        csrf=browser.form_token(runtime, PURPOSE),
+        csrf=visitor.form_token(PURPOSE),
         email=email,
         asks_organization=only is None,
         called=called or "",
@@ -155,7 +144,7 @@ async def _page(
         has_providers=has_providers,
         ways=ways or [],
     )
-    return browser.keep_new(response)
+    return visitor.browser.keep_new(response)
 
 
 def _confirmed_session(request: Request) -> UUID | None:

@@ -1,9 +1,10 @@
 """GET and POST /account/second-factor. Changes need a passkey, or password and factor: a session isn't enough."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from service.identity_server.oauth.proving import Proof, prove
 from service.identity_server.oauth.second_factor import STALE, Step, form_page, name_of, show_recovery_codes
+from service.identity_server.oauth.visits import VisitorDep
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors import service
@@ -14,7 +15,6 @@ from service.identity_server.signin.queries import Person, get_person
 from service.identity_server.signin.sessions import OwnPage, SignedIn
 from service.platform.errors import BadRequest
 from service.platform.identifiers import to_uuid
-from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, lead_to
 
 PATH = "/account/second-factor"
@@ -24,19 +24,19 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(PATH)
-async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
-    page = await OwnPage.open(request, runtime)
+async def show_factors(visitor: VisitorDep) -> Response:
+    page = await OwnPage.open(visitor)
     return lead_to("sign-in") if page is None else await _show(page)
 
 
 @router.post(PATH)
-async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
-    form, page = first_of(await form_of(request)), await OwnPage.open(request, runtime)
+async def change_factors(visitor: VisitorDep) -> Response:
+    form, page = first_of(await form_of(visitor.request)), await OwnPage.open(visitor)
     if page is None:
         return lead_to("sign-in")
     if form.get("action") == "addApp":
         return await _add_app(page, form)
-    if not page.browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(page.person)):
+    if not page.is_own_form(form, _purpose(page.person)):
         return await _show(page, STALE)
     if form.get("action") == "addPasskey":
         return await _add_passkey(page, form)
@@ -67,7 +67,7 @@ async def _change(page: OwnPage, proven: Person, *, action: str) -> Response:
         if action == "showApp" and had.app is None:
             return step.show_new_app(proven, Enrolment.begin(now=now), None, organization_name=name)
         if action == "showPasskey":
-            csrf = page.browser.form_token(page.runtime, _purpose(page.person))
+            csrf = page.form_token(_purpose(page.person))
             return step.show_new_passkey(proven, had.factors, organization_name=name, csrf=csrf, now=now)
         if action == "makeCodes" and had.factors:
             made = await service.make_recovery_codes(connection, **page.whose)
@@ -83,7 +83,7 @@ async def _add_passkey(page: OwnPage, form: dict[str, str]) -> Response:
     async with page.transaction() as connection:
         made = await service.add_passkey(
             connection,
-            Ceremony(page.runtime, page.browser, new_passkey_purpose(page.person.principal_id)),
+            Ceremony(page, new_passkey_purpose(page.person.principal_id)),
             **page.whose,
             answer=form.get("credential", ""),
             name=name_of(form),
@@ -95,15 +95,15 @@ async def _add_passkey(page: OwnPage, form: dict[str, str]) -> Response:
 
 
 async def _add_app(page: OwnPage, form: dict[str, str]) -> Response:
-    runtime, browser, person = page.runtime, page.browser, page.person
+    runtime, person = page.runtime, page.person
     enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
     async with page.transaction() as connection:
         now = await runtime.clock.now(connection)
-        own = enrolment.is_own(runtime, browser, form, principal_id=person.principal_id, now=now)
+        own = enrolment.is_own(page, form, principal_id=person.principal_id, now=now)
         proven = await get_person(connection, **page.whose)
         has_app = (await service.read_factors(connection, **page.whose)).app is not None
         if own and proven is not None and not has_app:
-            secret, code = enrolment.secret(runtime, browser), form.get("code", "")
+            secret, code = enrolment.secret(page), form.get("code", "")
             made = await service.add_app(connection, runtime.keys, **page.whose, secret=secret, code=code, now=now)
             if made is not None:
                 return show_recovery_codes(page.request, made, following=HERE)
@@ -114,13 +114,13 @@ async def _add_app(page: OwnPage, form: dict[str, str]) -> Response:
 
 
 def _step(page: OwnPage) -> Step:
-    return Step(page.request, page.runtime, page.browser, action=HERE, done=HERE)
+    return Step(page, action=HERE, done=HERE)
 
 
 async def _show(page: OwnPage, refused: Refused | None = None, *, is_proven: bool = False) -> Response:
-    runtime, browser, person = page.runtime, page.browser, page.person
+    person = page.person
     async with page.transaction() as connection:
-        now = await runtime.clock.now(connection)
+        now = await page.runtime.clock.now(connection)
         factors = await service.read_factors(connection, **page.whose)
         is_demanded = await service.must_have_factor(connection, person.organization_id, is_admin=person.is_admin)
         found = await get_person(connection, **page.whose)
@@ -135,14 +135,14 @@ async def _show(page: OwnPage, refused: Refused | None = None, *, is_proven: boo
         email=person.email,
         app=factors.app,
         factors=factors.factors,
-        takes_passkeys=RelyingParty.of(runtime.settings) is not None,
-        asked=Ceremony(runtime, browser, _purpose(person)).ask(now=now, factors=factors.passkeys) if asks else None,
+        takes_passkeys=RelyingParty.of(page.runtime.settings) is not None,
+        asked=Ceremony(page, _purpose(person)).ask(now=now, factors=factors.passkeys) if asks else None,
         proof=proof and proof.token,
         until=proof and proof.until,
         recovery_codes=factors.recovery_codes,
         has_password=found is not None and found.password_hash is not None,
         is_demanded=is_demanded,
-        csrf=browser.form_token(runtime, _purpose(person)),
+        csrf=page.form_token(_purpose(person)),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
@@ -19,7 +19,7 @@ from service.identity_server.oauth.consents import meanings_to
 from service.identity_server.oauth.describing import describe_client
 from service.identity_server.oauth.second_factor import ACTIONS
 from service.identity_server.oauth.server import Answer
-from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, AuthorizationRequest, Visit
+from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, AuthorizationRequest, Visit, VisitorDep
 from service.identity_server.requests import all_of, first_of, form_of
 from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors.pending import find_pending
@@ -27,7 +27,6 @@ from service.identity_server.signin.factors.service import STALE
 from service.identity_server.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest
 from service.platform.identifiers import to_uuid
-from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, lead_to
 
@@ -63,13 +62,13 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/api/oauth/authorize")
-async def authorize(request: Request, runtime: RuntimeDep) -> Response:
+async def authorize(visitor: VisitorDep) -> Response:
     """Ask the person to sign in and to consent. Scopes allowed earlier are not asked for again."""
-    visit = Visit.of(request, runtime)
-    if not await describe_client(runtime, visit.browser, visit.parameters):
+    visit = Visit.of(visitor)
+    if not await describe_client(visit.runtime, visit.browser, visit.parameters):
         # Of several organizations, one is asked: that of who signs in. Then the client sends them again.
         return lead_to("../../account/sign-in")
-    async with runtime.database.transaction(None) as connection:
+    async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):
             return visit.redirect(asked)
@@ -77,15 +76,14 @@ async def authorize(request: Request, runtime: RuntimeDep) -> Response:
 
 
 @router.post("/api/oauth/authorize")
-async def decide(request: Request, runtime: RuntimeDep) -> Response:
-    visit = Visit.of(request, runtime)
-    sent = await form_of(request)
+async def decide(visitor: VisitorDep) -> Response:
+    visit, sent = Visit.of(visitor), await form_of(visitor.request)
     form = first_of(sent)
     if form.get("action") in signing_in.SIGN_INS:
         return await signing_in.submit_sign_in(visit, form)
     if form.get("action") in ACTIONS:
         return await signing_in.submit_second_factor(visit, form)
-    async with runtime.database.transaction(None) as connection:
+    async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):
             return visit.redirect(asked)
@@ -262,6 +260,6 @@ async def _consent_page(
         choice=choice,
         returns_to=urlsplit(asked.redirect_uri).netloc,
         action=visit.address,
-        csrf=visit.browser.form_token(visit.runtime, visit.consent_purpose(person)),
+        csrf=visit.form_token(visit.consent_purpose(person)),
         notice=notice,
     )

@@ -10,6 +10,7 @@ from service.auth.authorization import CONFIRMATION_PATH, is_fresh
 from service.identity_server.oauth import queries
 from service.identity_server.oauth.proving import prove
 from service.identity_server.oauth.second_factor import NO_STORE, STALE, form_page
+from service.identity_server.oauth.visits import VisitorDep
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin import queries as sign_in_queries
 from service.identity_server.signin.attempts import Refused
@@ -18,7 +19,6 @@ from service.identity_server.signin.factors.passkeys import Ceremony
 from service.identity_server.signin.sessions import OwnPage, SignedIn, end_session
 from service.platform.errors import NotFound, require
 from service.platform.identifiers import to_uuid
-from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, lead_to, message
 
 NO_FACTOR = Refused("Your organization requires a second factor. Set up a second factor first, then confirm.", 403)
@@ -27,19 +27,19 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(CONFIRMATION_PATH)
-async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
-    family_id, page = _family_id(request), await OwnPage.open(request, runtime)
+async def show_confirmation(visitor: VisitorDep) -> Response:
+    family_id, page = _family_id(visitor.request), await OwnPage.open(visitor)
     return _to_sign_in(family_id) if page is None else await _show(page, family_id)
 
 
 @router.post(CONFIRMATION_PATH)
-async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
-    form, family_id = first_of(await form_of(request)), _family_id(request)
-    page = await OwnPage.open(request, runtime)
+async def take_confirmation(visitor: VisitorDep) -> Response:
+    form, family_id = first_of(await form_of(visitor.request)), _family_id(visitor.request)
+    page = await OwnPage.open(visitor)
     if page is None:
         return _to_sign_in(family_id)
     purpose = _purpose(page.person, family_id)
-    if not page.browser.is_own_form(runtime, form.get("csrf", ""), purpose=purpose):
+    if not page.is_own_form(form, purpose):
         return await _show(page, family_id, STALE)
     if form.get("action") == "signOut":
         async with page.transaction() as connection:
@@ -89,7 +89,7 @@ async def _show(page: OwnPage, family_id: UUID, refused: Refused | None = None) 
     async with page.transaction() as connection:
         now = await page.runtime.clock.now(connection)
         factors = await service.read_factors(connection, **page.whose)
-    ceremony, fresh = Ceremony(page.runtime, page.browser, purpose), is_fresh(person.confirmed_at, now=now)
+    ceremony, fresh = Ceremony(page, purpose), is_fresh(person.confirmed_at, now=now)
     asks = factors.passkeys and not fresh
     return form_page(
         "confirm.html",
@@ -104,7 +104,7 @@ async def _show(page: OwnPage, family_id: UUID, refused: Refused | None = None) 
         has_app=factors.app is not None,
         asked=ceremony.ask(now=now, factors=factors.passkeys) if asks else None,
         action=f"confirm?session={family_id}",
-        csrf=page.browser.form_token(page.runtime, purpose),
+        csrf=page.form_token(purpose),
     )
 
 

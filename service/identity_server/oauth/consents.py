@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthAudience
@@ -11,19 +11,19 @@ from service.audit.service import Change, record_for
 from service.auth.scopes import agent_of, meaning
 from service.identity_server.oauth.consented.queries import find_reuses, list_consents
 from service.identity_server.oauth.consented.service import withdraw_for
+from service.identity_server.oauth.visits import VisitorDep
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.factors.service import STALE
 from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries as providers
 from service.identity_server.signin.providers.queries import ChosenProvider, LeftSession
 from service.identity_server.signin.providers.registrations import open_registration
-from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
+from service.identity_server.signin.sessions import Browser, SignedIn, Visitor, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest, ServiceError, require
 from service.platform.identifiers import to_uuid
 from service.platform.secrets import SealError, unseal
 from service.runtime import Runtime
-from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, lead_to
 
@@ -34,27 +34,26 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(PATH)
-async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
-    browser = Browser.of(request, runtime)
+async def show_consents(visitor: VisitorDep) -> Response:
+    runtime = visitor.runtime
     async with runtime.database.transaction(None) as connection:
-        person = await find_session(connection, browser, now=await runtime.clock.now(connection))
+        person = await find_session(connection, visitor.browser, now=await runtime.clock.now(connection))
         if person is None:
             return lead_to("sign-in")
-        done = TAKEN_BACK if "takenBack" in request.query_params else None
-        return await _consents_page(request, runtime, connection, person=person, browser=browser, done=done)
+        done = TAKEN_BACK if "takenBack" in visitor.request.query_params else None
+        return await _consents_page(visitor, connection, person, done=done)
 
 
 @router.post(PATH)
-async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
-    form = first_of(await form_of(request))
-    browser = Browser.of(request, runtime)
-    left = None
+async def change_consents(visitor: VisitorDep) -> Response:
+    form = first_of(await form_of(visitor.request))
+    runtime, browser, left = visitor.runtime, visitor.browser, None
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
             return lead_to("sign-in")
-        if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
-            return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
+        if not visitor.is_own_form(form, _purpose(person)):
+            return await _consents_page(visitor, connection, person, notice=STALE)
         if form.get("action") == "signOut":
             left = await _find_session_there(connection, browser, person)
             await end_session(connection, browser, organization_id=person.organization_id)
@@ -78,25 +77,19 @@ async def withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn
 
 
 async def _consents_page(
-    request: Request,
-    runtime: Runtime,
-    connection: Connection,
-    *,
-    person: SignedIn,
-    browser: Browser,
-    notice: str | None = None,
-    done: str | None = None,
+    visitor: Visitor, connection: Connection, person: SignedIn, *, notice: str | None = None, done: str | None = None
 ) -> Response:
-    left = await _find_session_there(connection, browser, person)
+    settings = visitor.runtime.settings
+    left = await _find_session_there(connection, visitor.browser, person)
     rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
     reuses = await find_reuses(connection, person.organization_id, principal_id=person.principal_id)
     scopes = sorted({(scope, row.audience) for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
         "consents.html",
-        depth=depth_of(request),
+        depth=depth_of(visitor.request),
         status=403 if notice else 200,
-        leads_to=[] if left is None else [left.issuer, runtime.settings.issuer],
+        leads_to=[] if left is None else [left.issuer, settings.issuer],
         organization=person.organization_name,
         person=person.name,
         email=person.email,
@@ -113,10 +106,10 @@ async def _consents_page(
             }
             for row in sorted(rows, key=lambda row: (row.application_name, row.client_id))
         ],
-        csrf=browser.form_token(runtime, _purpose(person)),
+        csrf=visitor.form_token(_purpose(person)),
         notice=notice,
         done=done,
-        workbench=runtime.settings.workbench_url,
+        workbench=settings.workbench_url,
     )
 
 

@@ -6,20 +6,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import Password
 from service.identity_server.oauth.queries import delete_sign_ins
 from service.identity_server.oauth.second_factor import NO_STORE
+from service.identity_server.oauth.visits import VisitorDep
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.service import STALE
 from service.identity_server.signin.invitations import PATH, Invited, accept_invitation, ask_link, find_invited
-from service.identity_server.signin.sessions import Browser
+from service.identity_server.signin.sessions import Visitor
 from service.platform.errors import NotFound
-from service.runtime import Runtime
-from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, cookieless, depth_of, link_to_account, message
 
@@ -34,30 +33,31 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(PATH)
-async def show_invitation(request: Request, runtime: RuntimeDep) -> Response:
-    token = SecretStr(first_of(query_of(request)).get("token", ""))
-    async with _count_failures(request, runtime):
-        invited = await find_invited(runtime, token)
-    return _page(request, runtime, token, invited)
+async def show_invitation(visitor: VisitorDep) -> Response:
+    token = SecretStr(first_of(query_of(visitor.request)).get("token", ""))
+    async with _count_failures(visitor):
+        invited = await find_invited(visitor.runtime, token)
+    return _page(visitor, token, invited)
 
 
 @router.post(PATH)
-async def take_password(request: Request, runtime: RuntimeDep) -> Response:
-    form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
+async def take_password(visitor: VisitorDep) -> Response:
+    request, runtime, browser = visitor.request, visitor.runtime, visitor.browser
+    form = first_of(await form_of(request))
     token, given = SecretStr(form.get("token", "")), form.get("password", "")
-    async with _count_failures(request, runtime):
+    async with _count_failures(visitor):
         invited = await find_invited(runtime, token)
         if not browser.known:
             return cookieless(request, again=f"invitation?{urlencode({'token': token.get_secret_value()})}")
-        if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(token)):
-            return _page(request, runtime, token, invited, notice=STALE)
+        if not visitor.is_own_form(form, _purpose(token)):
+            return _page(visitor, token, invited, notice=STALE)
         if given != form.get("again", ""):
             notice = "The passwords are different. Type the same password twice."
-            return _page(request, runtime, token, invited, notice=notice)
+            return _page(visitor, token, invited, notice=notice)
         try:
             password = _PASSWORD.validate_python(given)
         except ValidationError:
-            return _page(request, runtime, token, invited, notice=UNFIT)
+            return _page(visitor, token, invited, notice=UNFIT)
         invited, browser = await accept_invitation(
             runtime, token, password=password, browser=browser, end_sign_ins=delete_sign_ins
         )
@@ -76,13 +76,13 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
     return browser.keep(response)
 
 
-async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt) -> Response | Refused:
+async def answer_forgotten(visitor: Visitor, attempt: Attempt) -> Response | Refused:
     """Answer a "forgot password" request with the same words for every address."""
-    mailing = await ask_link(runtime, replace(attempt, step="forgotten"))
+    mailing = await ask_link(visitor.runtime, replace(attempt, step="forgotten"))
     if isinstance(mailing, Refused):
         return mailing
     response = message(
-        request,
+        visitor.request,
         headers=NO_STORE,
         title="Check your mail",
         text="If an account with this address has a password, we sent a link to it. The link works once, within an "
@@ -90,18 +90,19 @@ async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt)
         hint="No mail after a few minutes? If an admin has sent you a link before, use that link: we don't send "
         "another while it works. Otherwise ask an admin of your organization for a link. If you sign in with a "
         "provider, reset your password there.",
-        links=[link_to_account(request)],
+        links=[link_to_account(visitor.request)],
     )
     response.background = mailing
     return response
 
 
 @asynccontextmanager
-async def _count_failures(request: Request, runtime: Runtime) -> AsyncGenerator[None]:
+async def _count_failures(visitor: Visitor) -> AsyncGenerator[None]:
     try:
         yield
     except NotFound:
-        await runtime.rate_limits.count_failure(request.client.host if request.client else None)
+        client = visitor.request.client
+        await visitor.runtime.rate_limits.count_failure(client.host if client else None)
         raise
 
 
@@ -109,21 +110,19 @@ def _purpose(token: SecretStr) -> str:
     return f"invitation\n{token.get_secret_value()}"
 
 
-def _page(
-    request: Request, runtime: Runtime, token: SecretStr, invited: Invited, *, notice: str | None = None
-) -> Response:
-    browser, workbench = Browser.of(request, runtime), runtime.settings.workbench_url
+def _page(visitor: Visitor, token: SecretStr, invited: Invited, *, notice: str | None = None) -> Response:
+    workbench = visitor.runtime.settings.workbench_url
     response = page(
         "invitation.html",
-        depth=depth_of(request),
+        depth=depth_of(visitor.request),
         status=200 if notice is None else 400,
-        leads_to=[workbench, runtime.settings.issuer] if workbench else (),
+        leads_to=[workbench, visitor.runtime.settings.issuer] if workbench else (),
         headers=NO_STORE,
         token=token.get_secret_value(),
-        csrf=browser.form_token(runtime, _purpose(token)),
+        csrf=visitor.form_token(_purpose(token)),
         notice=notice,
         name=invited.person.name,
         email=invited.person.email,
         organization=invited.organization_name,
     )
-    return browser.keep_new(response)
+    return visitor.browser.keep_new(response)

@@ -26,10 +26,10 @@ class Proof:
     @classmethod
     def make(cls, page: OwnPage, *, now: datetime) -> "Proof":
         until = str(int((now + LIFETIME).timestamp()))
-        return cls(page.browser.form_token(page.runtime, _purpose(page.person, until)), until)
+        return cls(page.form_token(_purpose(page.person, until)), until)
 
     def counts(self, page: OwnPage, *, now: datetime) -> bool:
-        own = page.browser.is_own_form(page.runtime, self.token, purpose=_purpose(page.person, self.until))
+        own = page.is_own_form({"csrf": self.token}, _purpose(page.person, self.until))
         return own and int(self.until) >= now.timestamp()
 
 
@@ -39,19 +39,18 @@ def _purpose(person: SignedIn, until: str) -> str:
 
 async def prove(page: OwnPage, form: dict[str, str], *, purpose: str) -> Person | Refused:
     """Check a passkey for the purpose, or the password, plus the second factor if the person has a factor."""
-    request, runtime, person = page.request, page.runtime, page.person
-    address = request.client.host if request.client else "unknown"
+    runtime, person = page.runtime, page.person
     if form.get("action") == "passkey":
-        return await _prove_by_passkey(page, form.get("credential", ""), purpose=purpose, address=address)
+        return await _prove_by_passkey(page, form.get("credential", ""), purpose=purpose)
     password = SecretStr(form.get("password", ""))
-    attempt = Attempt(person.organization_id, person.email, password, address, in_session=True)
+    attempt = Attempt(person.organization_id, person.email, password, page.sender, in_session=True)
     proven = await check_password(runtime, attempt, wrong="The password is wrong.")
     if isinstance(proven, Refused):
         return proven
     async with page.transaction() as connection:
         if not (await service.read_factors(connection, **page.whose)).factors:
             return proven
-    second = attempt_of(proven, address=address, in_session=True)
+    second = attempt_of(proven, page, in_session=True)
     if (refused := await count_or_refuse(runtime, second)) is not None:
         return refused
     async with page.transaction() as connection:
@@ -62,8 +61,8 @@ async def prove(page: OwnPage, form: dict[str, str], *, purpose: str) -> Person 
     return refuse_code(runtime, second)
 
 
-async def _prove_by_passkey(page: OwnPage, answer: str, *, purpose: str, address: str) -> Person | Refused:
-    ceremony = Ceremony(page.runtime, page.browser, purpose)
+async def _prove_by_passkey(page: OwnPage, answer: str, *, purpose: str) -> Person | Refused:
+    ceremony = Ceremony(page, purpose)
     async with page.transaction() as connection:
         now = await page.runtime.clock.now(connection)
         used = await service.use_passkey(
@@ -73,5 +72,5 @@ async def _prove_by_passkey(page: OwnPage, answer: str, *, purpose: str, address
     if proven is None:
         return Refused(service.STALE, 403)
     if isinstance(used, service.Rejected):
-        return refuse_passkey(page.runtime, used, attempt_of(proven, address=address, in_session=True))
+        return refuse_passkey(page.runtime, used, attempt_of(proven, page, in_session=True))
     return proven

@@ -15,8 +15,7 @@ from service.identity_server.signin.factors.passkeys import Ceremony, RelyingPar
 from service.identity_server.signin.factors.pending import Pending, find_pending
 from service.identity_server.signin.factors.queries import Factor
 from service.identity_server.signin.queries import Person
-from service.identity_server.signin.sessions import Browser
-from service.runtime import Runtime
+from service.identity_server.signin.sessions import Browser, Visitor
 from service.web.pages import page
 from service.web.pages.routing import depth_of, lead_to
 
@@ -30,9 +29,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 class Step:
     """A sign-in's second step: the forms' relative `action`, next page `done`, and external redirects (`leads_to`)."""
 
-    request: Request
-    runtime: Runtime
-    browser: Browser
+    visitor: Visitor
     action: str
     done: str
     leads_to: Collection[str] = ()
@@ -40,8 +37,8 @@ class Step:
     async def show(self, pending: Pending, refused: Refused | None = None, *, now: datetime | None = None) -> Response:
         """Ask for the second factor, or show how to set up a factor. Pass `now` from within a transaction."""
         if now is None:
-            async with self.runtime.database.transaction(pending.organization_id) as connection:
-                now = await self.runtime.clock.now(connection)
+            async with self.visitor.runtime.database.transaction(pending.organization_id) as connection:
+                now = await self.visitor.runtime.clock.now(connection)
         if not pending.factors.factors:
             return self.show_new_app(
                 pending.person,
@@ -50,10 +47,10 @@ class Step:
                 organization_name=pending.organization_name,
                 pending=pending,
             )
-        ceremony = Ceremony(self.runtime, self.browser, pending.purpose)
+        ceremony = Ceremony(self.visitor, pending.purpose)
         return form_page(
             "second_factor.html",
-            self.request,
+            self.visitor.request,
             refused,
             leads_to=self.leads_to,
             organization=pending.organization_name,
@@ -61,7 +58,7 @@ class Step:
             has_app=pending.factors.app is not None,
             asked=ceremony.ask(now=now, factors=passkeys) if (passkeys := pending.factors.passkeys) else None,
             action=self.action,
-            csrf=self.browser.form_token(self.runtime, pending.purpose),
+            csrf=self.visitor.form_token(pending.purpose),
         )
 
     def show_new_app(
@@ -74,23 +71,23 @@ class Step:
         pending: Pending | None = None,
     ) -> Response:
         """Show how to set up an app; `pending` is set if the organization demands it."""
-        secret = enrolment.secret(self.runtime, self.browser)
+        secret = enrolment.secret(self.visitor)
         # Made here of characters that the library escapes itself.
         picture = Markup(draw_picture(secret, email=person.email, organization_name=organization_name))  # noqa: S704
         value = secret.get_secret_value()
         return form_page(
             "new_factor.html",
-            self.request,
+            self.visitor.request,
             refused,
             leads_to=self.leads_to,
             organization=organization_name,
             is_demanded=pending is not None,
-            takes_passkeys=RelyingParty.of(self.runtime.settings) is not None,
+            takes_passkeys=RelyingParty.of(self.visitor.runtime.settings) is not None,
             picture=picture,
             secret=" ".join(value[place : place + 4] for place in range(0, len(value), 4)),
             action=self.action,
-            csrf=self.browser.form_token(self.runtime, enrolment.purpose(person.principal_id)),
-            abandon_csrf=self.browser.form_token(self.runtime, pending.purpose) if pending else "",
+            csrf=self.visitor.form_token(enrolment.purpose(person.principal_id)),
+            abandon_csrf=self.visitor.form_token(pending.purpose) if pending else "",
             nonce=enrolment.nonce,
             until=enrolment.until,
         )
@@ -106,11 +103,11 @@ class Step:
         now: datetime,
         is_demanded: bool = False,
     ) -> Response:
-        ceremony = Ceremony(self.runtime, self.browser, new_passkey_purpose(person.principal_id))
+        ceremony = Ceremony(self.visitor, new_passkey_purpose(person.principal_id))
         party = ceremony.party
         return form_page(
             "new_passkey.html",
-            self.request,
+            self.visitor.request,
             refused,
             leads_to=self.leads_to,
             organization=organization_name,
@@ -124,18 +121,18 @@ class Step:
 
     async def take(self, form: dict[str, str]) -> Response | None:
         """Handle a form of any page of the step: continue or ask again; None if no sign-in is pending."""
-        async with self.runtime.database.transaction(None) as connection:
-            now = await self.runtime.clock.now(connection)
-            pending = await find_pending(connection, self.browser, now=now)
+        async with self.visitor.runtime.database.transaction(None) as connection:
+            now = await self.visitor.runtime.clock.now(connection)
+            pending = await find_pending(connection, self.visitor.browser, now=now)
         if pending is None:
             return None
         if form.get("action") == "addApp":
             return await self._take_app(pending, form, now=now)
-        if not self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=pending.purpose):
+        if not self.visitor.is_own_form(form, pending.purpose):
             return await self.show(pending, STALE)
         match form.get("action"):
             case "abandon":
-                await rules.abandon(self.runtime, self.browser)
+                await rules.abandon(self.visitor)
                 return lead_to(self.done)
             case "showPasskey" | "addPasskey":
                 return await self._take_passkey(pending, form, now=now)
@@ -143,12 +140,10 @@ class Step:
                 return await self._take_proof(pending, form)
 
     async def _take_proof(self, pending: Pending, form: dict[str, str]) -> Response:
-        address = self.request.client.host if self.request.client else "unknown"
         if form.get("action") == "passkey":
-            answer = form.get("credential", "")
-            outcome = await rules.give_passkey(self.runtime, self.browser, answer=answer, address=address)
+            outcome = await rules.give_passkey(self.visitor, answer=form.get("credential", ""))
         else:
-            outcome = await rules.give_code(self.runtime, self.browser, code=form.get("code", ""), address=address)
+            outcome = await rules.give_code(self.visitor, code=form.get("code", ""))
         if isinstance(outcome, Refused):
             return await self.show(pending, outcome)
         return outcome.keep(lead_to(self.done))
@@ -156,10 +151,10 @@ class Step:
     async def _take_app(self, pending: Pending, form: dict[str, str], *, now: datetime) -> Response:
         enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
         principal_id = pending.person.principal_id
-        if not enrolment.is_own(self.runtime, self.browser, form, principal_id=principal_id, now=now):
+        if not enrolment.is_own(self.visitor, form, principal_id=principal_id, now=now):
             return await self.show(pending, STALE)
-        secret = enrolment.secret(self.runtime, self.browser)
-        outcome = await rules.set_up_app(self.runtime, self.browser, secret=secret, code=form.get("code", ""))
+        secret = enrolment.secret(self.visitor)
+        outcome = await rules.set_up_app(self.visitor, secret=secret, code=form.get("code", ""))
         if isinstance(outcome, Refused):
             # The same secret again: the app has it already.
             name = pending.organization_name
@@ -171,9 +166,8 @@ class Step:
         if pending.factors.factors:
             return await self.show(pending, STALE)
         if form.get("action") == "addPasskey":
-            outcome = await rules.set_up_passkey(
-                self.runtime, self.browser, answer=form.get("credential", ""), name=name_of(form)
-            )
+            answer = form.get("credential", "")
+            outcome = await rules.set_up_passkey(self.visitor, answer=answer, name=name_of(form))
             if not isinstance(outcome, Refused):
                 return self._signed_in(*outcome)
             refused = outcome
@@ -182,13 +176,13 @@ class Step:
             pending.factors.factors,
             refused,
             organization_name=pending.organization_name,
-            csrf=self.browser.form_token(self.runtime, pending.purpose),
+            csrf=self.visitor.form_token(pending.purpose),
             now=now,
             is_demanded=True,
         )
 
     def _signed_in(self, browser: Browser, recovery_codes: Collection[str]) -> Response:
-        return browser.keep(show_recovery_codes(self.request, recovery_codes, following=self.done))
+        return browser.keep(show_recovery_codes(self.visitor.request, recovery_codes, following=self.done))
 
 
 def form_page(

@@ -33,14 +33,11 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     email, organization_id = form.get("email", ""), asked.client.organization_id
     if form.get("action") == "passkeySignIn":
         answer = form.get("credential", "")
-        outcome = await _with_passkey(visit).take(visit.request, answer, organization_id=organization_id)
+        outcome = await PasskeySignIn(visit, visit.address).take(answer, organization_id=organization_id)
     else:
-        address = visit.request.client.host if visit.request.client else "unknown"
-        attempt = Attempt(organization_id, email, SecretStr(form.get("password", "")), address)
-        if form.get("action") == FORGOTTEN:
-            outcome = await answer_forgotten(visit.request, visit.runtime, attempt)
-        else:
-            outcome = await sign_in(visit.runtime, visit.browser, attempt)
+        attempt = Attempt(organization_id, email, SecretStr(form.get("password", "")), visit.sender)
+        is_forgotten = form.get("action") == FORGOTTEN
+        outcome = await (answer_forgotten(visit, attempt) if is_forgotten else sign_in(visit, attempt))
     if isinstance(outcome, Refused):
         return await _show_again(visit, asked, outcome, email=email)
     return outcome if isinstance(outcome, Response) else outcome.keep(visit.show_next())
@@ -61,13 +58,7 @@ async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
 
 
 def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
-    return Step(
-        visit.request, visit.runtime, visit.browser, action=visit.address, done=visit.next_address(), leads_to=leads_to
-    )
-
-
-def _with_passkey(visit: Visit) -> PasskeySignIn:
-    return PasskeySignIn(visit.runtime, visit.browser, visit.address)
+    return Step(visit, action=visit.address, done=visit.next_address(), leads_to=leads_to)
 
 
 async def _show_again(visit: Visit, asked: AuthorizationRequest, refused: Refused, *, email: str = "") -> Response:
@@ -87,7 +78,7 @@ async def sign_in_page(
     address = visit.address.replace("authorize?", "upstream?", 1)
     ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
     by_password = (await get_organization(connection, asked.client.organization_id)).passwords_enabled
-    passkeys = await _with_passkey(visit).ask(connection) if by_password else None
+    passkeys = await PasskeySignIn(visit, visit.address).ask(connection) if by_password else None
     response = form_page(
         "sign_in.html",
         visit.request,
@@ -98,7 +89,7 @@ async def sign_in_page(
         client=asked.client.name,
         asked=passkeys,
         action=visit.address,
-        csrf=visit.browser.form_token(visit.runtime, "signIn"),
+        csrf=visit.form_token("signIn"),
         email=email,
         asks_organization=False,
         confirms=None,

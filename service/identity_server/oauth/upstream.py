@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.fields import normal_email
 from service.identity_server.oauth.account import find_organization
 from service.identity_server.oauth.server import Answer
-from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, Visit
+from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, Visit, VisitorDep
 from service.identity_server.requests import Parameters, first_of, query_of
 from service.identity_server.signin.id_tokens import NotVouched
 from service.identity_server.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
@@ -23,11 +23,9 @@ from service.identity_server.signin.providers.binding import find_or_bind, updat
 from service.identity_server.signin.providers.queries import ChosenProvider, enter_by_domain, enter_by_provider
 from service.identity_server.signin.providers.refusals import record_refusal, refusal_of
 from service.identity_server.signin.providers.registrations import Registered, open_registration, unknown_provider
-from service.identity_server.signin.sessions import Browser, begin_session
+from service.identity_server.signin.sessions import Browser, Visitor, begin_session
 from service.platform import base64url
 from service.platform.errors import BadRequest, ServiceError
-from service.runtime import Runtime
-from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import Link, PageRoute, address_from, lead_to, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
@@ -54,15 +52,13 @@ class _Begun:
 
 @dataclass(frozen=True)
 class _Arrival:
-    request: Request
-    runtime: Runtime
-    browser: Browser
+    visitor: Visitor
     begun: _Begun
     registered: Registered
 
     async def vouch(self, *, code: str, state: str, issuer: str | None) -> SignedInThere:
-        async with open_provider(self.registered.registration, self.runtime) as provider:
-            proof = _proof(self.browser, self.runtime, state)
+        async with open_provider(self.registered.registration, self.visitor.runtime) as provider:
+            proof = _proof(self.visitor, state)
             return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())
 
     async def go_on(self, vouched: SignedInThere) -> Response:
@@ -72,19 +68,19 @@ class _Arrival:
         organization_id = (
             self.begun.chosen.organization_id
             if self.begun.chosen
-            else await find_organization(self.runtime, parameters[ACCOUNT])
+            else await find_organization(self.visitor.runtime, parameters[ACCOUNT])
         )
         if organization_id is None:
             raise NotVouched("unknown")
         family = parameters.get(CONFIRM)
         page = "consents" if family is None else f"confirm?{urlencode({'session': family})}"
-        async with self.runtime.database.transaction(organization_id) as connection:
+        async with self.visitor.runtime.database.transaction(organization_id) as connection:
             renewed = await self._begin_session(connection, organization_id, vouched)
         return renewed.keep(lead_to(f"../../../account/{page}"))
 
     async def _go_to_application(self, vouched: SignedInThere) -> Response:
-        visit = Visit.of(self.request, self.runtime, self.begun.parameters)
-        async with self.runtime.database.transaction(None) as connection:
+        visit = Visit.of(self.visitor, self.begun.parameters)
+        async with self.visitor.runtime.database.transaction(None) as connection:
             asked = await visit.open(connection)
             if isinstance(asked, Answer):
                 return visit.redirect(asked)
@@ -95,7 +91,7 @@ class _Arrival:
         return renewed.keep(visit.show_next(at="../authorize"))
 
     async def _begin_session(self, connection: Connection, organization_id: UUID, vouched: SignedInThere) -> Browser:
-        now = await self.runtime.clock.now(connection)
+        now = await self.visitor.runtime.clock.now(connection)
         stored, subject, details = self.registered.stored, vouched.subject, dict[str, str]()
         try:
             proven_at = subject.proven_at(now, not_before=self.begun.at if self.begun.must_be_new else None)
@@ -107,10 +103,10 @@ class _Arrival:
             details = await update_memberships(
                 connection, organization_id, provider=stored, person_id=person.principal_id, claims=subject.claims
             )
-        there = self.registered.session(self.runtime, vouched)
+        there = self.registered.session(self.visitor.runtime, vouched)
         return await begin_session(
             connection,
-            self.browser,
+            self.visitor.browser,
             person=person,
             now=now,
             by="openIdConnect",
@@ -121,29 +117,26 @@ class _Arrival:
 
 
 @router.get("/api/oauth/upstream/callback")
-async def come_back(request: Request, runtime: RuntimeDep) -> Response:
+async def come_back(visitor: VisitorDep) -> Response:
     """Sign in the person vouched for by the provider, and continue to the application."""
-    given = first_of(query_of(request))
-    browser, state = Browser.of(request, runtime), given.get("state", "")
-    async with runtime.database.transaction(None) as connection:
-        now = await runtime.clock.now(connection)
+    request, given = visitor.request, first_of(query_of(visitor.request))
+    async with visitor.runtime.database.transaction(None) as connection:
+        now = await visitor.runtime.clock.now(connection)
     try:
-        begun = _read_state(browser, runtime, state, now=now)
+        begun = _read_state(visitor, given.get("state", ""), now=now)
     except BadRequest as error:
         return _not_signed_in(request, error, link_to_account(request))
     try:
-        return await _arrive(request, runtime, browser, begun, given)
+        return await _arrive(visitor, begun, given)
     except ServiceError as error:
         return _not_signed_in(request, error, _way_back(request, begun))
 
 
-async def _arrive(
-    request: Request, runtime: Runtime, browser: Browser, begun: _Begun, given: Mapping[str, str]
-) -> Response:
+async def _arrive(visitor: Visitor, begun: _Begun, given: Mapping[str, str]) -> Response:
+    runtime, address = visitor.runtime, visitor.sender
     registered = await open_registration(runtime, begun.chosen)
     _require_code(given, registered.issuer)
-    arrival = _Arrival(request, runtime, browser, begun, registered)
-    address = request.client.host if request.client else "unknown"
+    arrival = _Arrival(visitor, begun, registered)
     await runtime.rate_limits.require_few_refused_sign_ins(address)
     try:
         vouched = await arrival.vouch(code=given["code"], state=given["state"], issuer=given.get("iss"))
@@ -188,36 +181,36 @@ def _way_back(request: Request, begun: _Begun) -> Link:
 
 
 @router.get("/api/oauth/upstream")
-async def leave(request: Request, runtime: RuntimeDep) -> Response:
+async def leave(visitor: VisitorDep) -> Response:
     """Redirect to the provider of the settings, on the way to a proven application."""
-    return await _leave(request, runtime, None)
+    return await _leave(visitor, None)
 
 
 @router.get("/api/oauth/upstream/{provider_id:uuid}")
-async def leave_for_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
-    return await _leave(request, runtime, provider_id)
+async def leave_for_provider(visitor: VisitorDep, provider_id: UUID) -> Response:
+    return await _leave(visitor, provider_id)
 
 
-async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -> Response:
-    visit = Visit.of(request, runtime)
-    async with runtime.database.transaction(None) as connection:
+async def _leave(visitor: Visitor, provider_id: UUID | None) -> Response:
+    visit = Visit.of(visitor)
+    async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):
         return visit.redirect(asked)
     chosen = None if provider_id is None else ChosenProvider(asked.client.organization_id, provider_id)
     prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
     begun = _Begun(visit.parameters, chosen, asked.now)
-    return await _redirect_to_provider(request, runtime, begun, prompt=prompt)
+    return await _redirect_to_provider(visitor, begun, prompt=prompt)
 
 
 @router.get("/account/upstream")
-async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
+async def leave_for_account(visitor: VisitorDep) -> Response:
     """Redirect to the provider deciding about the person's address or, without an address, of the settings."""
-    given = first_of(query_of(request))
+    request, given = visitor.request, first_of(query_of(visitor.request))
     email, organization = given.get("email"), given.get("organization", "-")
     chosen = None
-    async with runtime.database.transaction(None) as connection:
-        now = await runtime.clock.now(connection)
+    async with visitor.runtime.database.transaction(None) as connection:
+        now = await visitor.runtime.clock.now(connection)
         if email is not None:
             domain = normal_email(email).rpartition("@")[2]
             chosen = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
@@ -226,18 +219,18 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
                 message = "No provider has this domain. Sign in with your password, or ask an admin."
                 return _not_signed_in(request, BadRequest(message, code="unknown_sign_in_domain"), back)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
-    return await _redirect_to_provider(request, runtime, begun, hint=email)
+    return await _redirect_to_provider(visitor, begun, hint=email)
 
 
 @router.get("/account/upstream/{provider_id:uuid}")
-async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
-    async with runtime.database.transaction(None) as connection:
-        now = await runtime.clock.now(connection)
+async def leave_for_account_by_provider(visitor: VisitorDep, provider_id: UUID) -> Response:
+    async with visitor.runtime.database.transaction(None) as connection:
+        now = await visitor.runtime.clock.now(connection)
         found = await enter_by_provider(connection, provider_id=provider_id)
     if found is None:
         raise unknown_provider()
-    parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(request)))]
-    return await _redirect_to_provider(request, runtime, _Begun(parameters, found, now))
+    parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(visitor.request)))]
+    return await _redirect_to_provider(visitor, _Begun(parameters, found, now))
 
 
 def _confirmed_next(given: Mapping[str, str]) -> Parameters:
@@ -245,20 +238,20 @@ def _confirmed_next(given: Mapping[str, str]) -> Parameters:
 
 
 async def _redirect_to_provider(
-    request: Request, runtime: Runtime, begun: _Begun, *, prompt: str | None = None, hint: str | None = None
+    visitor: Visitor, begun: _Begun, *, prompt: str | None = None, hint: str | None = None
 ) -> Response:
-    browser = Browser.of(request, runtime)
+    request, runtime = visitor.request, visitor.runtime
     chosen = [] if begun.chosen is None else [str(begun.chosen.organization_id), str(begun.chosen.provider_id)]
     content = json.dumps(
         [secrets.token_urlsafe(16), begun.at.timestamp(), urlencode(begun.parameters), *chosen]
     ).encode()
     payload = base64url.encode(content)
-    signature = _secret(browser, runtime, f"state\n{payload}")
+    signature = _secret(visitor, f"state\n{payload}")
     state = f"{payload}.{signature}"
     try:
         registered = await open_registration(runtime, begun.chosen)
         async with open_provider(registered.registration, runtime) as provider:
-            proof = _proof(browser, runtime, state)
+            proof = _proof(visitor, state)
             address = await provider.sign_in_address(
                 proof, state=state, prompt=prompt, hint=hint, must_be_new=begun.must_be_new
             )
@@ -267,19 +260,17 @@ async def _redirect_to_provider(
     except ServiceError as error:
         return _not_signed_in(request, error, _way_back(request, begun))
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
-    return browser.keep_new(response)
+    return visitor.browser.keep_new(response)
 
 
-def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
-    return Proof(
-        verifier=_secret(browser, runtime, f"verifier\n{state}"), nonce=_secret(browser, runtime, f"nonce\n{state}")
-    )
+def _proof(visitor: Visitor, state: str) -> Proof:
+    return Proof(verifier=_secret(visitor, f"verifier\n{state}"), nonce=_secret(visitor, f"nonce\n{state}"))
 
 
-def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> _Begun:
+def _read_state(visitor: Visitor, state: str, *, now: datetime) -> _Begun:
     payload, _, signature = state.partition(".")
-    expected = _secret(browser, runtime, f"state\n{payload}")
-    if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
+    expected = _secret(visitor, f"state\n{payload}")
+    if not visitor.browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
         raise _stale_sign_in()
     _, begun_at, query, *chosen = json.loads(base64url.decode(payload))
     if now.timestamp() - begun_at > LONGEST.total_seconds():
@@ -288,8 +279,9 @@ def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     return _Begun(parse_qsl(query), provider, datetime.fromtimestamp(begun_at, UTC))
 
 
-def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
-    return base64url.encode(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
+def _secret(visitor: Visitor, purpose: str) -> str:
+    browser = visitor.browser.value.get_secret_value()
+    return base64url.encode(visitor.runtime.keys.upstream_secret(browser=browser, purpose=purpose))
 
 
 def _stale_sign_in() -> BadRequest:

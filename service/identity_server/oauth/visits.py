@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 from urllib.parse import urlencode
 from uuid import UUID
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity_server.oauth.client_documents import is_address
@@ -17,14 +18,21 @@ from service.identity_server.oauth.models import Request as OAuthRequest
 from service.identity_server.oauth.server import Answer, AuthorizationServer, Unusable
 from service.identity_server.oauth.store import Store, in_thread
 from service.identity_server.requests import Parameters, first_of, query_of
-from service.identity_server.signin.sessions import Browser, SignedIn, find_session
+from service.identity_server.signin.sessions import Browser, SignedIn, Visitor, find_session
 from service.platform.errors import BadRequest
 from service.platform.networks import without_local_port
-from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import lead_to
 
 # What of `prompt` asks for another person or another sign-in; it is done after the sign-in.
 PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
+
+
+async def current_visitor(request: Request, runtime: RuntimeDep) -> Visitor:
+    return Visitor(request, runtime, Browser.of(request, runtime))
+
+
+VisitorDep = Annotated[Visitor, Depends(current_visitor)]
 
 
 @dataclass(frozen=True)
@@ -84,19 +92,16 @@ class AuthorizationRequest:
 
 
 @dataclass(frozen=True)
-class Visit:
+class Visit(Visitor):
     """A browser at the address of an authorization request."""
 
-    request: Request
-    runtime: Runtime
-    browser: Browser
     parameters: Parameters
 
     @classmethod
-    def of(cls, request: Request, runtime: Runtime, parameters: Parameters | None = None) -> "Visit":
+    def of(cls, visitor: Visitor, parameters: Parameters | None = None) -> "Visit":
         """Build the visit of a request; the authorization request is `parameters`, by default the request's query."""
-        asked = query_of(request) if parameters is None else parameters
-        return cls(request, runtime, Browser.of(request, runtime), asked)
+        asked = query_of(visitor.request) if parameters is None else parameters
+        return cls(visitor.request, visitor.runtime, visitor.browser, asked)
 
     async def open(self, connection: Connection) -> AuthorizationRequest | Answer:
         """Return the judged request and its person, or an error. Raises BadRequest if redirecting isn't allowed."""
@@ -139,9 +144,6 @@ class Visit:
         status = 303 if self.request.method == "POST" else 302
         headers = {"Location": answer.location or "", "Referrer-Policy": "no-referrer"}
         return Response(status_code=status, headers=headers)
-
-    def is_own_form(self, form: dict[str, str], purpose: str) -> bool:
-        return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
 
     def consent_purpose(self, person: SignedIn) -> str:
         """Return the purpose of a consent form, bound to its authorization request and person."""

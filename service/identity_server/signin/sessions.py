@@ -66,11 +66,26 @@ class Browser:
         """Set the cookie unless the browser came with a usable cookie; return the response."""
         return response if self.known else self.keep(response)
 
-    def form_token(self, runtime: Runtime, purpose: str) -> str:
-        return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
-    def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
-        return self.known and hmac.compare_digest(self.form_token(runtime, purpose).encode(), token.encode())
+@dataclass(frozen=True)
+class Visitor:
+    """A browser at a page of the service."""
+
+    request: Request
+    runtime: Runtime
+    browser: Browser
+
+    @property
+    def sender(self) -> str:
+        return self.request.client.host if self.request.client else "unknown"
+
+    def form_token(self, purpose: str) -> str:
+        browser = self.browser.value.get_secret_value()
+        return base64url.encode(self.runtime.keys.form_token(browser=browser, purpose=purpose))
+
+    def is_own_form(self, form: Mapping[str, str], purpose: str) -> bool:
+        token = form.get("csrf", "").encode()
+        return self.browser.known and hmac.compare_digest(self.form_token(purpose).encode(), token)
 
 
 LIFETIME = timedelta(hours=12)
@@ -117,23 +132,19 @@ async def find_session(connection: Connection, browser: Browser, *, now: datetim
     )
 
 
-async def find_signed_in(runtime: Runtime, browser: Browser) -> SignedIn | None:
-    async with runtime.database.transaction(None) as connection:
-        return await find_session(connection, browser, now=await runtime.clock.now(connection))
+async def find_signed_in(visitor: Visitor) -> SignedIn | None:
+    async with visitor.runtime.database.transaction(None) as connection:
+        return await find_session(connection, visitor.browser, now=await visitor.runtime.clock.now(connection))
 
 
 @dataclass(frozen=True)
-class OwnPage:
-    request: Request
-    runtime: Runtime
-    browser: Browser
+class OwnPage(Visitor):
     person: SignedIn
 
     @classmethod
-    async def open(cls, request: Request, runtime: Runtime) -> "OwnPage | None":
-        browser = Browser.of(request, runtime)
-        person = await find_signed_in(runtime, browser)
-        return None if person is None else cls(request, runtime, browser, person)
+    async def open(cls, visitor: Visitor) -> "OwnPage | None":
+        person = await find_signed_in(visitor)
+        return None if person is None else cls(visitor.request, visitor.runtime, visitor.browser, person)
 
     @property
     def whose(self) -> dict[str, UUID]:

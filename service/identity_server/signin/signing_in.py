@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fastapi import Request
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -14,20 +13,21 @@ from service.identity_server.signin.factors.passkeys import Ceremony
 from service.identity_server.signin.factors.pending import begin_pending
 from service.identity_server.signin.factors.service import must_have_factor, read_factors
 from service.identity_server.signin.queries import Person, get_person
-from service.identity_server.signin.sessions import Browser, begin_session
+from service.identity_server.signin.sessions import Browser, Visitor, begin_session
 from service.platform.errors import TooMany
 from service.runtime import Runtime
 
 WRONG = "The email address or the password is wrong."
 
 
-async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
+async def sign_in(visitor: Visitor, attempt: Attempt) -> Browser | Refused:
     """Sign a browser in by password; return the new browser or a refusal. A second factor leaves it pending."""
-    person = await check_password(runtime, attempt)
+    person = await check_password(visitor.runtime, attempt)
     if isinstance(person, Refused):
         return person
-    async with runtime.database.transaction(person.organization_id) as connection:
-        return await begin_sign_in(connection, browser, person=person, now=await runtime.clock.now(connection))
+    async with visitor.runtime.database.transaction(person.organization_id) as connection:
+        now = await visitor.runtime.clock.now(connection)
+        return await begin_sign_in(connection, visitor.browser, person=person, now=now)
 
 
 async def begin_sign_in(connection: Connection, browser: Browser, *, person: Person, now: datetime) -> Browser:
@@ -52,23 +52,22 @@ async def check_password(runtime: Runtime, attempt: Attempt, *, wrong: str = WRO
 class PasskeySignIn:
     """A sign-in with a passkey, on a page whose forms go to `action`; for one organization or for all."""
 
-    runtime: Runtime
-    browser: Browser
+    visitor: Visitor
     action: str
 
     @property
     def _ceremony(self) -> Ceremony:
-        return Ceremony(self.runtime, self.browser, f"signIn\n{self.action}")
+        return Ceremony(self.visitor, f"signIn\n{self.action}")
 
     async def ask(self, connection: Connection) -> str | None:
         """Return the page's request to the browser, as JSON; None if passkeys can't be used."""
         if self._ceremony.party is None:
             return None
-        return self._ceremony.ask(now=await self.runtime.clock.now(connection))
+        return self._ceremony.ask(now=await self.visitor.runtime.clock.now(connection))
 
-    async def take(self, request: Request, answer: str, *, organization_id: UUID | None) -> Browser | Refused:
-        async with self.runtime.database.transaction(None) as connection:
-            now = await self.runtime.clock.now(connection)
+    async def take(self, answer: str, *, organization_id: UUID | None) -> Browser | Refused:
+        async with self.visitor.runtime.database.transaction(None) as connection:
+            now = await self.visitor.runtime.clock.now(connection)
             used = await service.use_passkey(
                 connection, self._ceremony, answer=answer, now=now, organization_id=organization_id
             )
@@ -77,16 +76,16 @@ class PasskeySignIn:
             if person is None or not person.active or person.password_hash is None:
                 used = used if isinstance(used, service.Rejected) else service.Rejected(service.UNKNOWN, used)
             elif not isinstance(used, service.Rejected):
-                return await begin_session(connection, self.browser, person=person, now=now, by="passkey")
-        return await self._refuse(request, used, email=person.email if person else None)
+                return await begin_session(connection, self.visitor.browser, person=person, now=now, by="passkey")
+        return await self._refuse(used, email=person.email if person else None)
 
-    async def _refuse(self, request: Request, rejected: service.Rejected, *, email: str | None) -> Refused:
+    async def _refuse(self, rejected: service.Rejected, *, email: str | None) -> Refused:
         """Refuse, and record the failure if the person is known. Raises TooMany."""
-        address = request.client.host if request.client else "unknown"
+        address = self.visitor.sender
         if rejected.notice == service.STALE:
             return Refused(rejected.notice, 403)
-        await self.runtime.rate_limits.count_failure(address)
+        await self.visitor.runtime.rate_limits.count_failure(address)
         if rejected.passkey is None or email is None:
             return Refused(rejected.notice, 403)
         attempt = Attempt(rejected.passkey.organization_id, email, SecretStr(""), address, step="passkey")
-        return refuse_wrong(self.runtime, attempt, rejected.notice)
+        return refuse_wrong(self.visitor.runtime, attempt, rejected.notice)

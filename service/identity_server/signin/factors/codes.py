@@ -12,8 +12,7 @@ from pydantic import SecretStr
 from pyotp.exceptions import OTPVerificationError
 from pyotp.totp import TOTP
 
-from service.identity_server.signin.sessions import Browser
-from service.runtime import Runtime
+from service.identity_server.signin.sessions import Visitor
 
 ISSUER = "Carrel"
 # How many steps of 30 seconds the clocks of the service and of a phone may differ by.
@@ -84,12 +83,9 @@ class Enrolment:
         """Return the purpose binding the form to a person, the secret and the expiry."""
         return f"addApp\n{principal_id}\n{self.nonce}\n{self.until}"
 
-    def secret(self, runtime: Runtime, browser: Browser) -> SecretStr:
-        value = browser.value.get_secret_value()
-        return encode_secret(runtime.keys.new_factor_secret(browser=value, nonce=self.nonce))
+    def secret(self, visitor: Visitor) -> SecretStr:
+        value = visitor.browser.value.get_secret_value()
+        return encode_secret(visitor.runtime.keys.new_factor_secret(browser=value, nonce=self.nonce))
 
-    def is_own(
-        self, runtime: Runtime, browser: Browser, form: dict[str, str], *, principal_id: UUID, now: datetime
-    ) -> bool:
-        own = browser.is_own_form(runtime, form.get("csrf", ""), purpose=self.purpose(principal_id))
-        return own and int(self.until) >= now.timestamp()
+    def is_own(self, visitor: Visitor, form: dict[str, str], *, principal_id: UUID, now: datetime) -> bool:
+        return visitor.is_own_form(form, self.purpose(principal_id)) and int(self.until) >= now.timestamp()

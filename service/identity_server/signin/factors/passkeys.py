@@ -20,10 +20,9 @@ from webauthn.helpers import structs
 
 from service.identity_server.signin.factors.queries import Factor, PasskeyUse
 from service.identity_server.signin.queries import Person
-from service.identity_server.signin.sessions import Browser
+from service.identity_server.signin.sessions import Visitor
 from service.platform.networks import name_loopback, parts_of
 from service.platform.settings import Settings
-from service.runtime import Runtime
 
 Credential = TypeVar("Credential", structs.AuthenticationCredential, structs.RegistrationCredential)
 LIFETIME = timedelta(minutes=5)
@@ -69,13 +68,12 @@ class NewCredential:
 class Ceremony:
     """A request for a passkey: the browser and the purpose."""
 
-    runtime: Runtime
-    browser: Browser
+    visitor: Visitor
     purpose: str
 
     @property
     def party(self) -> RelyingParty | None:
-        return RelyingParty.of(self.runtime.settings)
+        return RelyingParty.of(self.visitor.runtime.settings)
 
     def ask(self, *, now: datetime, factors: Collection[Factor] = ()) -> str | None:
         """Return the request for a passkey of `factors` (empty: any), as JSON; None if passkeys can't be used."""
@@ -97,7 +95,7 @@ class Ceremony:
         options = webauthn.generate_registration_options(
             rp_id=self.party.host,
             rp_name=NAME,
-            user_id=self.runtime.keys.user_handle(person.principal_id),
+            user_id=self.visitor.runtime.keys.user_handle(person.principal_id),
             user_name=person.email,
             user_display_name=person.name,
             challenge=self._challenge(now),
@@ -116,7 +114,7 @@ class Ceremony:
         """Return the answered challenge if made for this browser and purpose, and not expired."""
         challenge = helpers.parse_client_data_json(answer.response.client_data_json).challenge
         said, code = challenge[: _NONCE_BYTES + _TIME_BYTES], challenge[_NONCE_BYTES + _TIME_BYTES :]
-        own = self.browser.known and hmac.compare_digest(self._code(said), code)
+        own = self.visitor.browser.known and hmac.compare_digest(self._code(said), code)
         return challenge if own and expiry_of(challenge) >= now else None
 
     def verify(
@@ -169,8 +167,8 @@ class Ceremony:
         return said + self._code(said)
 
     def _code(self, said: bytes) -> bytes:
-        value, purpose = self.browser.value.get_secret_value(), f"{self.purpose}\n{said.hex()}"
-        return self.runtime.keys.challenge_code(browser=value, purpose=purpose)
+        value, purpose = self.visitor.browser.value.get_secret_value(), f"{self.purpose}\n{said.hex()}"
+        return self.visitor.runtime.keys.challenge_code(browser=value, purpose=purpose)
 
 
 def new_passkey_purpose(principal_id: UUID) -> str:

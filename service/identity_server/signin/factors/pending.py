@@ -11,7 +11,7 @@ from service.identity_server.signin import attempts
 from service.identity_server.signin.factors import queries, service
 from service.identity_server.signin.factors.passkeys import Ceremony, new_passkey_purpose
 from service.identity_server.signin.queries import Person, get_person
-from service.identity_server.signin.sessions import Browser, begin_session, end_session, password_mark
+from service.identity_server.signin.sessions import Browser, Visitor, begin_session, end_session, password_mark
 from service.platform.errors import BadRequest, TooMany
 from service.runtime import Runtime
 
@@ -66,13 +66,14 @@ async def find_pending(connection: Connection, browser: Browser, *, now: datetim
     return Pending(row.organization_id, row.organization_name, person, factors)
 
 
-async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | attempts.Refused:
+async def give_code(visitor: Visitor, *, code: str) -> Browser | attempts.Refused:
     """Complete a pending sign-in; return the browser's new value or the refusal. Failures count as for passwords."""
+    runtime, browser = visitor.runtime, visitor.browser
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
     if pending is None or not pending.factors.factors:
         return attempts.Refused(GONE, 403)
-    attempt = attempt_of(pending.person, address=address)
+    attempt = attempt_of(pending.person, visitor)
     if (refused := await count_or_refuse(runtime, attempt)) is not None:
         return refused
     async with runtime.database.transaction(pending.organization_id) as connection:
@@ -85,10 +86,9 @@ async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: s
     return refuse_code(runtime, attempt)
 
 
-async def set_up_app(
-    runtime: Runtime, browser: Browser, *, secret: SecretStr, code: str
-) -> tuple[Browser, list[str]] | attempts.Refused:
+async def set_up_app(visitor: Visitor, *, secret: SecretStr, code: str) -> tuple[Browser, list[str]] | attempts.Refused:
     """Set up the required app of a person and sign them in; return the browser and the recovery codes."""
+    runtime, browser = visitor.runtime, visitor.browser
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
@@ -103,31 +103,31 @@ async def set_up_app(
         return await _finish(connection, browser, pending, used="totp", now=now), recovery
 
 
-async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | attempts.Refused:
+async def give_passkey(visitor: Visitor, *, answer: str) -> Browser | attempts.Refused:
     """Complete a pending sign-in with a passkey. Failures cause no wait: a passkey's signature can't be guessed."""
+    runtime, browser = visitor.runtime, visitor.browser
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
         if pending is None:
             return attempts.Refused(GONE, 403)
-        ceremony, principal_id = Ceremony(runtime, browser, pending.purpose), pending.person.principal_id
+        ceremony, principal_id = Ceremony(visitor, pending.purpose), pending.person.principal_id
         used = await service.use_passkey(connection, ceremony, answer=answer, now=now, principal_id=principal_id)
         if not isinstance(used, service.Rejected):
             return await _finish(connection, browser, pending, used="passkey", now=now)
-    return refuse_passkey(runtime, used, attempt_of(pending.person, address=address))
+    return refuse_passkey(runtime, used, attempt_of(pending.person, visitor))
 
 
-async def set_up_passkey(
-    runtime: Runtime, browser: Browser, *, answer: str, name: str
-) -> tuple[Browser, list[str]] | attempts.Refused:
+async def set_up_passkey(visitor: Visitor, *, answer: str, name: str) -> tuple[Browser, list[str]] | attempts.Refused:
     """Add the required passkey of a person and sign them in; return the browser and recovery codes, or the refusal."""
+    runtime, browser = visitor.runtime, visitor.browser
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
         if pending is None or pending.factors.factors:
             return attempts.Refused(GONE, 403)
         whose = {"principal_id": pending.person.principal_id}
-        ceremony = Ceremony(runtime, browser, new_passkey_purpose(**whose))
+        ceremony = Ceremony(visitor, new_passkey_purpose(**whose))
         recovery = await service.add_passkey(
             connection, ceremony, pending.organization_id, **whose, answer=answer, name=name, now=now
         )
@@ -136,17 +136,18 @@ async def set_up_passkey(
         return await _finish(connection, browser, pending, used="passkey", now=now), recovery
 
 
-async def abandon(runtime: Runtime, browser: Browser) -> None:
+async def abandon(visitor: Visitor) -> None:
+    runtime, browser = visitor.runtime, visitor.browser
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
         if pending is not None:
             await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash)
 
 
-def attempt_of(person: Person, *, address: str, in_session: bool = False) -> attempts.Attempt:
+def attempt_of(person: Person, visitor: Visitor, *, in_session: bool = False) -> attempts.Attempt:
     """Return a person's attempt to give a second factor or, with `in_session`, to prove their identity again."""
     return attempts.Attempt(
-        person.organization_id, person.email, SecretStr(""), address, step="secondFactor", in_session=in_session
+        person.organization_id, person.email, SecretStr(""), visitor.sender, step="secondFactor", in_session=in_session
     )
 
 

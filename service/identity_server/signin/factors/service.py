@@ -144,7 +144,7 @@ async def add_passkey(
     passkey = {
         "credential_id": made.credential_id,
         "public_key": made.public_key,
-        "user_handle": ceremony.runtime.keys.user_handle(principal_id),
+        "user_handle": ceremony.visitor.runtime.keys.user_handle(principal_id),
         "sign_count": made.sign_count,
         "name": name,
         "synced": made.synced,
