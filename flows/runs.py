@@ -148,7 +148,7 @@ class RunStatus:
     @property
     def source(self) -> str:
         """The source parameter of the run, or the source of a named ledger; empty for a flow without a source."""
-        return str(self.parameters.get("loaded_from") or self.parameters.get("source") or "")
+        return source_in(self.parameters)
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -196,6 +196,10 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         started_at=moment_of(run.get("start_time")),
         ended_at=moment_of(run.get("end_time")),
     )
+
+
+def source_in(parameters: Mapping[str, Any]) -> str:
+    return str(parameters.get("loaded_from") or parameters.get("source") or "")
 
 
 def this_machine() -> str:

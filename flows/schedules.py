@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from croniter import CroniterError, croniter
 
 from carrel.wire.sources import holds_credential
-from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus, tagged
+from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus, source_in, tagged
 
 _FIELDS = 5
 _UNKNOWN_TO_PREFECT = frozenset("hr")
@@ -94,6 +94,11 @@ class Schedule:
     @property
     def key(self) -> str:
         return str(self.schedule_id or self.deployment_id)
+
+    @property
+    def source(self) -> str:
+        """The source of the schedule's runs, as in RunStatus."""
+        return source_in(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)

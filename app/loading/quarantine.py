@@ -4,14 +4,23 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice, takewhile
+from itertools import islice
 from uuid import uuid4
 
 import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.loading.runs import UPLOAD, is_of_dropped_files, runs_to_change, server, source_in_words, why_in_words
+from app.loading.runs import (
+    UPLOAD,
+    is_lasting,
+    is_of_dropped_files,
+    read_loading_runs,
+    runs_to_change,
+    source_in_row,
+    source_in_words,
+    why_in_words,
+)
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
@@ -88,7 +97,7 @@ def _narrow(labels: dict[str, str]) -> dict[str, str]:
 
 def _label(source: Source, names: Mapping[str, str]) -> str:
     at = f", {moment(source.reported_at)}" if is_of_dropped_files(source.source) else ""
-    return f"{one_line(source_in_words(source.source))}{at} · {purpose_in_words(source, names)}"
+    return f"{source_in_row(source.source)}{at} · {purpose_in_words(source, names)}"
 
 
 def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Callable[[Source], str]) -> dict[str, str]:
@@ -158,6 +167,8 @@ def _show_source(source: Source) -> None:
         f"{source.ignored_count:,} ignored" if source.ignored_count else "",
         f"reported {ago(source.reported_at)} by {one_line(source.reported_by.name)}",
     )
+    if is_lasting(source.source):
+        notices.show_link("Open source", "ingestion", part="sources", location=source.source)
     _show_gone(source)
     dropped = is_of_dropped_files(source.source)
     if dropped and source.item_count:
@@ -186,9 +197,8 @@ def _show_gone(source: Source) -> None:
     if source.document_collection_id is not None:
         return
     try:
-        find = partial(server().page, size=_PAGE // 5, flows=(UPLOAD,), states=("COMPLETED",))
-        found = chain.from_iterable(takewhile(bool, (find(number=number).runs for number in range(5))))
-        last = next((one for one in found if one.source == source.source and not (one.only_plans or one.skipped)), None)
+        loads = (one for one in read_loading_runs() if one.source == source.source and one.flow == UPLOAD)
+        last = next((one for one in loads if one.state == "COMPLETED" and not (one.only_plans or one.skipped)), None)
     except RunsError:  # what failed is shown without Prefect, too
         return
     if last is not None and (gone := last.counts.gone + last.counts.to_delete - last.counts.deleted):

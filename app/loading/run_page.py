@@ -160,6 +160,8 @@ def _show_head(run: RunStatus) -> None:
         f"took {took}" if run.finished and took and not (run.state == "COMPLETED" and not run.only_plans) else "",
         f"owner of the documents: {owner}" if owner and owner != run.person else "",
     )
+    if runs.is_lasting(run.source) and run.flow in runs.LOADING:
+        notices.show_link("Open source", "ingestion", part="sources", location=run.source)
 
 
 def _show_numbers(run: RunStatus) -> None:
@@ -237,7 +239,6 @@ ROWS = 20
 # Of documents a second: below, the number would be 0.0.
 _LEAST_RATE = 0.05
 LIST = "runs"
-_LONGEST = 54
 _LOOKED_THROUGH = 10_000  # runs, for a source or a schedule by name
 _STATES = {
     "": ("Any", ()),
@@ -257,23 +258,38 @@ def show_runs() -> None:
         by = text_filter("Schedule", "by", placeholder="Part of its name")
         days = choice_filter("Time", "days", _DAYS)
     wanted = (place.lower(), state, by.lower(), days)
+    _show_list(LIST, Source(partial(_fetch, wanted), about=wanted), narrowed=any(wanted))
+
+
+def show_runs_of(source: str, found: Sequence[RunStatus]) -> None:
+    """Show the runs of a source that the page names above."""
+    listed = source_of(found, about=(source, tuple((run.flow_run_id, run.state) for run in found)))
+    _show_list(f"{LIST}.of", listed, Source=None)
+
+
+def _show_list(key: str, listed: Source[RunStatus], *, narrowed: bool = False, **columns: Any) -> None:
+    described = {
+        "Source": st.column_config.TextColumn(width="large"),
+        "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
+        "Per second": st.column_config.TextColumn(help="Documents per second", alignment="right"),
+    }
     show_pages(
-        LIST,
-        Source(partial(_fetch, wanted), about=wanted),
+        key,
+        listed,
         row=_row,
-        empty=lambda: (
-            notices.show_empty("No run matches.", "Clear some of the filters above.")
-            if any(wanted)
-            else notices.show_empty("No runs yet.", "Uploads, syncs and other runs appear here when they start.")
-        ),
-        columns={
-            "Source": st.column_config.TextColumn(width="large"),
-            "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
-            "Per second": st.column_config.TextColumn(help="Documents per second", alignment="right"),
-        },
+        empty=partial(_show_no_runs, narrowed=narrowed),
+        columns=described | columns,
         go=lambda chosen: notices.look_at("run", chosen.flow_run_id),
-        hint="Select a row to see its progress or result.",
+        hint="Select a row to see its progress, result and log.",
     )
+
+
+def _show_no_runs(*, narrowed: bool) -> None:
+    if narrowed:
+        notices.show_empty("No run matches.", "Clear some of the filters above.")
+    else:
+        notices.show_empty("No runs yet.", "Uploads, syncs and other runs appear here when they start.")
+        notices.show_link("Load documents", "ingestion")
 
 
 def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[RunStatus]:
@@ -298,7 +314,7 @@ def _row(run: RunStatus) -> dict[str, Any]:
     begun = run.started_at or run.due_at
     return {
         "Type": runs.kind_in_words(run),
-        "Source": _with_end(one_line(runs.source_in_words(run.source))),
+        "Source": runs.source_in_row(run.source),
         "State": runs.state_in_words(run),
         "Documents": count_taken(run),
         "Started": time_cell(begun),
@@ -306,11 +322,6 @@ def _row(run: RunStatus) -> dict[str, Any]:
         "Started by": one_line(runs.starter_in_words(run)),
         "Per second": f"{rate:,.1f}" if (rate := runs.rate_of(run)) >= _LEAST_RATE else "",
     }
-
-
-def _with_end(source: str) -> str:
-    """Return a source's name, shortened in the middle, because names differ at the ends."""
-    return source if len(source) <= _LONGEST else f"{source[: _LONGEST // 3]} … {source[-_LONGEST * 2 // 3 :]}"
 
 
 def count_taken(run: RunStatus) -> str:

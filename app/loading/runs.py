@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 
 from app import api
 from app.auth.current import require_session
+from app.formatting import one_line
 from app.labels import RUN_KINDS, RUN_PHASES, RUN_STATES
 from app.loading import staging
 from app.loading.staging import title_of_folder
@@ -32,10 +34,17 @@ from flows.runs import Runs, RunsError, RunStatus, UnknownError
 from flows.schedules import Times, list_schedules
 
 UPLOAD = "bulk-upload"
+RETRY = "quarantine-retry"
+LOADING = (UPLOAD, "collection-add", "docstore-sync", RETRY)
+LOOKED_THROUGH, _PAGE, _LONGEST = 1000, 200, 54
 NOBODY_WORKS = "No flow server is running, so this run waits."
 START_WORK = "On a machine that can read the documents, run: python -m flows serve"
 _CLASS = re.compile(r"^(?:[^:]*encountered an exception: )?[\w.]*(?:Error|Exception): ")
 _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
+
+
+def is_lasting(source: str) -> bool:
+    return bool(source) and not is_of_dropped_files(source)
 
 
 def is_of_dropped_files(source: str) -> bool:
@@ -44,7 +53,7 @@ def is_of_dropped_files(source: str) -> bool:
 
 def title_of(run: RunStatus) -> str:
     kind, source = kind_in_words(run), source_in_words(run.source)
-    between = " of " if run.flow == "quarantine-retry" else ": "
+    between = " of " if run.flow == RETRY else ": "
     return f"{kind}{between}{source}" if source else kind
 
 
@@ -58,6 +67,12 @@ def source_in_words(source: str) -> str:
     if is_id(source):
         return api.collection_names().get(source) or _sync_name(source) or source
     return "The whole catalog" if source == "catalog:" else source
+
+
+def source_in_row(source: str) -> str:
+    """Return a source's name in a line, shortened in the middle, because names differ at the ends."""
+    said = one_line(source_in_words(source))
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST // 3]} … {said[-_LONGEST * 2 // 3 :]}"
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
@@ -106,10 +121,36 @@ def names_of(run: RunStatus) -> Callable[[], bytes]:
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session", max_entries=4)
-def documents_of(run: UUID) -> list[str]:
-    """Return the external ids of the documents created or updated by a run. Raises RunsError."""
-    rows = csv.DictReader(io.StringIO(server().names_csv(run).decode("utf-8-sig")))
-    return [from_text(row["path"]) for row in rows if row["what"] in {CREATED, UPDATED}]
+def documents_of(*some: UUID) -> list[str]:
+    """Return the external ids of the documents created or updated by runs. Raises RunsError."""
+    files = (io.StringIO(server().names_csv(run).decode("utf-8-sig")) for run in some)
+    rows = chain.from_iterable(map(csv.DictReader, files))
+    return list(dict.fromkeys(from_text(row["path"]) for row in rows if row["what"] in {CREATED, UPDATED}))
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def read_loading_runs() -> list[RunStatus]:
+    """Return the newest runs that load documents, at most LOOKED_THROUGH. Raises RunsError."""
+    find = partial(server().page, size=_PAGE, flows=LOADING)
+    pages = (find(number=number).runs for number in range(LOOKED_THROUGH // _PAGE))
+    found = list[RunStatus]()
+    for page in pages:
+        found += page
+        if len(page) < _PAGE:
+            break
+    return found
+
+
+def documents_from(source: str) -> list[str]:
+    """Return the external ids of the documents that runs of a source created or updated. Raises RunsError."""
+    sent = [run.flow_run_id for run in read_loading_runs() if run.source == source and run.figures.get("sent")]
+    return documents_of(*sent)
+
+
+def is_complete(run: RunStatus) -> bool:
+    """Return whether a run loaded its whole source, with nothing failed and no deletion blocked."""
+    only_partly = run.only_plans or run.skipped or run.flow == RETRY
+    return run.state == "COMPLETED" and not (only_partly or count_not_loaded(run) or run.counts.held_back)
 
 
 def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:

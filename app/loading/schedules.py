@@ -28,7 +28,7 @@ from carrel.evaluation import SCORES_OF_REPLIES
 from flows import schedules
 from flows.operations.evaluating import EvaluationOptions
 from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
-from flows.runs import RunsError, RunStatus, UnknownError
+from flows.runs import RunsError, RunStatus, UnknownError, source_in
 from flows.schedules import LONGEST_NAME, Draft, InvalidTimesError, Schedule, Seen, Times
 
 SHOWN = 5
@@ -199,7 +199,7 @@ def _leave(read: Schedule | None) -> None:
 
 
 def _name_of(job: Job) -> str:
-    source, kind = _source(job.parameters), RUN_KINDS[job.flow]
+    source, kind = runs.source_in_words(source_in(job.parameters)), RUN_KINDS[job.flow]
     return shorten(one_line(f"{kind}: {source}" if source else kind), LONGEST_NAME - 2)
 
 
@@ -318,7 +318,7 @@ _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
 
 LIST, ADDRESS, NEW = "schedules", "schedule", "new"
 _PROBLEM = "schedules.problem"
-_WITH_SEEN = tuple[Schedule, Seen]
+WithSeen = tuple[Schedule, Seen]
 
 
 def show_schedules() -> None:
@@ -331,7 +331,7 @@ def show_schedules() -> None:
     if asked == NEW:
         offer_new(saved=_forget)
         return
-    known = {one[0].key: one for one in show_errors(_read)}
+    known = {one[0].key: one for one in show_errors(read_schedules)}
     hint = "It was deleted, or the URL is wrong. Go to all schedules."
     _show_one(*require_found(lambda: known.get(asked), "This schedule does not exist.", hint))
 
@@ -347,30 +347,31 @@ def _show_list() -> None:
         notices.offer_action("New schedule", new_schedule, key="schedules.new", icon="add", kind="primary")
         if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
             _forget()
-    found = show_errors(_read)
+    more = "A schedule loads a folder, runs a sync or takes a permission snapshot at the times you choose."
+    empty = partial(notices.show_empty, "No schedules yet.", f"{more} Select New schedule to create a schedule.")
+    list_found(LIST, show_errors(read_schedules), empty=empty)
+
+
+def list_found(key: str, found: Sequence[WithSeen], *, empty: Callable[[], None], **columns: None) -> None:
     show_pages(
-        LIST,
+        key,
         source_of(found, about=tuple((one.key, one.paused, one.revision) for one, _ in found)),
         row=_row,
-        empty=lambda: notices.show_empty(
-            "No schedules yet.",
-            "A schedule loads a folder, runs a sync or takes a permission snapshot at the times you choose. "
-            "Select New schedule to create a schedule.",
-        ),
-        columns={"Source": st.column_config.TextColumn(width="medium")},
-        go=_open_chosen,
+        empty=empty,
+        columns=columns,
+        go=_open,
         hint="Select a row to run, pause or change the schedule.",
     )
 
 
-def _open_chosen(chosen: _WITH_SEEN) -> None:
-    st.query_params[ADDRESS] = chosen[0].key
+def _open(chosen: WithSeen) -> None:
+    st.query_params.from_dict({"part": "schedules", ADDRESS: chosen[0].key})
     starting.reset_fields()  # the form of when it was last looked at
     st.rerun()
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _read() -> list[_WITH_SEEN]:
+def read_schedules() -> list[WithSeen]:
     listed = schedules.list_schedules(runs.server())
     seen = schedules.look_at(runs.server(), listed)
     return [(one, seen[one.key]) for one in listed]
@@ -378,10 +379,10 @@ def _read() -> list[_WITH_SEEN]:
 
 def _forget() -> None:
     forget(LIST)
-    _read.clear()
+    read_schedules.clear()
 
 
-def _row(found: _WITH_SEEN) -> Mapping[str, object]:
+def _row(found: WithSeen) -> Mapping[str, object]:
     schedule, seen = found
     return {
         "Name": one_line(schedule.name),
@@ -390,12 +391,8 @@ def _row(found: _WITH_SEEN) -> Mapping[str, object]:
         "Last": ago(_last_at(seen.last)),
         "Last result": runs.state_in_words(seen.last) if seen.last else "",
         "Type": RUN_KINDS.get(schedule.flow, schedule.flow),
-        "Source": one_line(_source(schedule.parameters)),
+        "Source": runs.source_in_row(schedule.source),
     }
-
-
-def _source(parameters: Mapping[str, object]) -> str:
-    return runs.source_in_words(str(parameters.get("loaded_from") or parameters.get("source") or ""))
 
 
 def _when(schedule: Schedule) -> str:
@@ -423,14 +420,17 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     last = f"{runs.state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "No runs yet"
     notices.show_table(
         [
-            ("Source", _source(schedule.parameters) or "No source"),
+            ("Source", runs.source_in_words(schedule.source) or "No source"),
             ("When", _when(schedule)),
             *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
             ("Last run", last),
         ],
         named=True,
     )
-    notices.show_link("Show runs", "ingestion", part="runs", by=schedule.name)
+    with st.container(horizontal=True):
+        notices.show_link("Show runs", "ingestion", part="runs", by=schedule.name)
+        if schedule.source:
+            notices.show_link("Open source", "ingestion", part="sources", location=schedule.source)
     with st.container(horizontal=True):
         _offer_actions(schedule, seen)
     if schedule.schedule_id:

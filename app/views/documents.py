@@ -17,8 +17,8 @@ from app.documents.original import has_original, show_original
 from app.documents.preview import preview_document
 from app.documents.trash import show_trash
 from app.documents.uploading import offer_upload
-from app.formatting import ago
-from app.loading.runs import documents_of
+from app.formatting import ago, one_line
+from app.loading.runs import documents_from, documents_of, source_in_words
 from app.lookup import is_id
 from app.ui import notices, tables
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
@@ -35,6 +35,8 @@ ROWS = {OPEN: "Open", "choose": "Select several"}
 RENAME = "rename_document"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
 """Address parameters of a document, in addition to the list's."""
+LOADED = ("run", "source")
+"""Address parameters of the list of what a run, or all runs of a source, loaded."""
 ORIGINAL = "original"
 PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
 
@@ -66,8 +68,8 @@ def _show_no_documents(wanted: listing.Wanted) -> None:
 def _show_list() -> None:
     count = notices.show_title(TITLE, PURPOSE, action=partial(offer_upload, listing.LIST))
     show_errors(api.me)
-    if run := st.query_params.get("run"):
-        _show_of_run(run, count)
+    if any(name in st.query_params for name in LOADED):
+        _show_loaded(count)
         return
     wanted = listing.read_wanted()
     if any(one and "@" not in one for one in (wanted.owner, wanted.reader)):
@@ -94,10 +96,14 @@ def _show_list() -> None:
         show_preview("preview-documents", preview_document, first=shown[0].document_id if shown else None)
 
 
-def _show_of_run(run: str, count: DeltaGenerator) -> None:
-    notices.offer_way_back("All documents", "run")
-    notices.show_text("Documents that this run created or updated and that you can read.")
-    names = show_errors(lambda: documents_of(UUID(run))) if is_id(run) else []
+def _show_loaded(count: DeltaGenerator) -> None:
+    """Show the documents that a run, or all runs of a source, created or updated."""
+    notices.offer_way_back("All documents", *LOADED)
+    run, source = (st.query_params.get(name, "") for name in LOADED)
+    of = f"runs of {one_line(source_in_words(source))}" if source else "this run"
+    notices.show_text(f"Documents that {of} created or updated and that you can read.")
+    known = source or is_id(run)
+    names = show_errors(lambda: documents_from(source) if source else documents_of(UUID(run))) if known else []
     listed = api.client().catalog.list_documents
 
     def fetch(token: str | None) -> tables.ItemsPage[Document]:
@@ -111,10 +117,10 @@ def _show_of_run(run: str, count: DeltaGenerator) -> None:
 
     tables.show_pages(
         listing.LIST,
-        tables.Source(fetch, about=run),
+        tables.Source(fetch, about=(run, source)),
         row=_row,
         empty=lambda: notices.show_empty(
-            "No documents to show.", "The documents of this run were deleted, or you cannot read them."
+            "No documents to show.", f"The documents of {of} were deleted, or you cannot read them."
         ),
         go=lambda chosen: notices.look_at("document", chosen.document_id),
         count_at=count,

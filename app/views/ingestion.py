@@ -1,18 +1,20 @@
-"""The page of loading: runs, started after a plan, and watched; documents that failed to load; and schedules."""
+"""The page of loading: runs, started after a plan, and watched; sources; documents that failed to load; schedules."""
 
 import streamlit as st
 
 from app.loading.quarantine import show_quarantine
 from app.loading.run_page import show_run_page, show_runs
 from app.loading.schedules import show_schedules
+from app.loading.sources import show_sources
 from app.loading.starting import offer_addition, offer_indexing, offer_sample, offer_upload
 from app.ui.errors import require_admin
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_title
 
-PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Failed", "schedules": "Schedules"}
+PARTS = {"start": "Start", "sources": "Sources", "runs": "Runs", "quarantine": "Failed", "schedules": "Schedules"}
 ONLY_ON = {
     "quarantine": ("source", "find", "show"),
+    "sources": ("location",),
     "runs": ("place", "state", "by", "days"),
     "start": ("job", "collection", "what"),
     "schedules": ("schedule", "from"),
@@ -30,7 +32,9 @@ def page() -> None:
     part = part_of("part", PARTS, default="start")
     for name in [name for other, names in ONLY_ON.items() if other != part for name in names]:
         st.query_params.pop(name, None)
-    if part == "runs":
+    if part == "sources":
+        show_sources()
+    elif part == "runs":
         show_runs()
     elif part == "quarantine":
         show_quarantine()

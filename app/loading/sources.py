@@ -1,0 +1,121 @@
+"""Sources: when each was last complete, and a source's documents, failures, schedules and runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import streamlit as st
+
+from app.formatting import ago, moment, one_line
+from app.loading import runs
+from app.loading.quarantine import read_sources
+from app.loading.run_page import show_runs_of
+from app.loading.schedules import WithSeen, list_found, new_schedule, read_schedules
+from app.lookup import is_id
+from app.ui import notices
+from app.ui.errors import require_found, show_errors
+from app.ui.tables import show_pages, source_of, time_cell
+from carrel.wire.sources import Source
+from flows.operations.formatting import count_text
+from flows.runs import RunStatus
+
+LIST, ADDRESS = "sources", "location"
+
+
+@dataclass
+class _Loaded:
+    """A source, with its newest runs, newest first."""
+
+    source: str
+    runs: list[RunStatus] = field(default_factory=list[RunStatus])
+    schedules: list[WithSeen] = field(default_factory=list[WithSeen])
+    reports: list[Source] = field(default_factory=list[Source])
+
+    @property
+    def complete(self) -> RunStatus | None:
+        """The last run that loaded everything."""
+        return next(filter(runs.is_complete, self.runs), None)
+
+    @property
+    def failed(self) -> int:
+        return sum(one.item_count for one in self.reports)
+
+
+def _read() -> dict[str, _Loaded]:
+    """Return the sources of runs, schedules and failures, the last started first."""
+    found: dict[str, _Loaded] = {}
+
+    def at(source: str) -> _Loaded:
+        return found.setdefault(source, _Loaded(source))
+
+    for run in runs.read_loading_runs():
+        at(run.source).runs.append(run)
+    for schedule in read_schedules():
+        if schedule[0].flow in runs.LOADING:
+            at(schedule[0].source).schedules.append(schedule)
+    for report in read_sources():
+        at(report.source).reports.append(report)
+    return {source: one for source, one in found.items() if runs.is_lasting(source)}
+
+
+def show_sources() -> None:
+    found = show_errors(_read)
+    if asked := st.query_params.get(ADDRESS):
+        notices.offer_way_back("All sources", ADDRESS)
+        hint = f"None of the last {runs.LOOKED_THROUGH:,} runs loaded this source. Go to all sources."
+        _show_one(require_found(lambda: found.get(asked), "This source does not exist.", hint))
+        return
+    listed = list(found.values())
+    show_pages(
+        LIST,
+        source_of(listed, about=tuple((one.source, len(one.runs), one.failed) for one in listed)),
+        row=_row,
+        empty=_show_nothing,
+        columns={"Source": st.column_config.TextColumn(width="large")},
+        go=lambda chosen: notices.look_at(ADDRESS, chosen.source),
+        hint="Select a row to see the source's documents, failures, schedules and runs.",
+    )
+
+
+def _show_nothing() -> None:
+    notices.show_empty("No sources yet.", "Folders, URLs and syncs appear here when they are loaded or scheduled.")
+    notices.show_link("Load documents", "ingestion")
+
+
+def _row(one: _Loaded) -> Mapping[str, object]:
+    times = sorted(at for schedule, seen in one.schedules if not schedule.paused for at in seen.next_at[:1])
+    return {
+        "Source": runs.source_in_row(one.source),
+        "Last complete": time_cell(one.complete.ended_at) if one.complete else "never",
+        "Last run": runs.state_in_words(one.runs[0]) if one.runs else "",
+        "Failed": one.failed,
+        "Next run": time_cell(times[0]) if times else "",
+    }
+
+
+def _show_one(one: _Loaded) -> None:
+    last = one.complete
+    notices.show_heading(
+        one_line(runs.source_in_words(one.source)),
+        f"last complete {ago(last.ended_at)} ({moment(last.ended_at)})" if last else "never complete",
+        f"{count_text(one.failed, 'document')} failed" if one.failed else "",
+    )
+    with st.container(horizontal=True):
+        if is_id(one.source):
+            notices.show_link("Open sync", "syncs", sync=one.source)
+        elif one.runs:
+            notices.show_link("Open documents", "documents", source=one.source)
+        for report in one.reports:
+            if report.item_count:
+                label = f"Retry or ignore {count_text(report.item_count, 'failed document')}"
+                notices.show_link(label, "ingestion", part="quarantine", source=str(report.source_id))
+    st.subheader("Schedules", anchor=False)
+    list_found(f"{LIST}.schedules", one.schedules, empty=partial(_offer_schedule, one.runs), Source=None, Type=None)
+    st.subheader("Runs", anchor=False)
+    show_runs_of(one.source, one.runs)
+
+
+def _offer_schedule(of: Sequence[RunStatus]) -> None:
+    notices.show_empty("No schedule loads this source.", "A schedule keeps its documents up to date.")
+    repeated = next((str(run.flow_run_id) for run in of if run.flow != runs.RETRY), "")
+    notices.offer_action("New schedule", new_schedule, repeated, key="source.schedule", icon="add")
