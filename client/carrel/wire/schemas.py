@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 _OF_SEVERAL: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-"""Descriptions of attributes with the same meaning in many models; a string under an attribute comes first."""
+"""Descriptions by name, or by model and name; a string under an attribute comes first."""
 
 
 def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:
@@ -31,11 +31,12 @@ def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
 
 
 def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return each field's description: its string, also inherited, else the text for the name, else the name itself."""
-    found = {name: _OF_SEVERAL.get(name) or f"{name.replace('_', ' ').capitalize()}." for name in model.model_fields}
+    """Return each field's description: its string, also inherited, or else the text for its name."""
+    found = {name: _OF_SEVERAL[name] for name in model.model_fields if name in _OF_SEVERAL}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
-            found |= _read_docstrings(base.__module__).get(base.__name__, {})
+            own = {name: text for name in model.model_fields if (text := _OF_SEVERAL.get(f"{base.__name__}.{name}"))}
+            found |= own | _read_docstrings(base.__module__).get(base.__name__, {})
     return found
 
 
