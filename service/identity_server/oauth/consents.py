@@ -90,22 +90,10 @@ async def _consents_page(
         depth=depth_of(visitor.request),
         status=403 if notice else 200,
         leads_to=[] if left is None else [left.issuer, settings.issuer],
-        organization=person.organization_name,
-        person=person.name,
-        email=person.email,
-        consents=[
-            {
-                "client_id": row.client_id,
-                "name": row.application_name,
-                "granted_at": row.granted_at,
-                "last_used_at": row.last_used_at,
-                "reused_at": reuses.get(str(row.client_id)),
-                "is_narrowed": row.collection_ids is not None,
-                "collections": row.collection_names or [],
-                "meanings": [meanings[scope, row.audience] for scope in sorted(row.scopes)],
-            }
-            for row in sorted(rows, key=lambda row: (row.application_name, row.client_id))
-        ],
+        person=person,
+        consents=sorted(rows, key=lambda row: (row.application_name, row.client_id)),
+        meanings=meanings,
+        reuses=reuses,
         csrf=visitor.form_token(_purpose(person)),
         notice=notice,
         done=done,

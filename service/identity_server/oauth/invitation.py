@@ -121,8 +121,6 @@ def _page(visitor: Visitor, token: SecretStr, invited: Invited, *, notice: str |
         token=token.get_secret_value(),
         csrf=visitor.form_token(_purpose(token)),
         notice=notice,
-        name=invited.person.name,
-        email=invited.person.email,
-        organization=invited.organization_name,
+        invited=invited,
     )
     return visitor.browser.keep_new(response)

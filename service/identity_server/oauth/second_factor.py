@@ -53,9 +53,7 @@ class Step:
             self.visitor.request,
             refused,
             leads_to=self.leads_to,
-            organization=pending.organization_name,
-            email=pending.person.email,
-            has_app=pending.factors.app is not None,
+            pending=pending,
             asked=ceremony.ask(now=now, factors=passkeys) if (passkeys := pending.factors.passkeys) else None,
             action=self.action,
             csrf=self.visitor.form_token(pending.purpose),
@@ -88,8 +86,7 @@ class Step:
             action=self.action,
             csrf=self.visitor.form_token(enrolment.purpose(person.principal_id)),
             abandon_csrf=self.visitor.form_token(pending.purpose) if pending else "",
-            nonce=enrolment.nonce,
-            until=enrolment.until,
+            enrolment=enrolment,
         )
 
     def show_new_passkey(
