@@ -240,19 +240,13 @@ def requests_saturated() -> Unavailable:
 
 def install(app: FastAPI) -> None:
     """Make every error of `app` use the common format."""
-    app.add_exception_handler(ServiceError, _on_service_error)
-    for kind in DATABASE_ERRORS:
-        app.add_exception_handler(kind, _on_database_error)
+    for kind in (ServiceError, *DATABASE_ERRORS):
+        app.add_exception_handler(kind, _on_error)
 
 
-async def _on_service_error(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ServiceError)  # noqa: S101 - registered for this class alone
-    return error_response(error)
-
-
-async def _on_database_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, DATABASE_ERRORS)  # noqa: S101 - registered for these classes alone
-    return error_response(answer_for_database(request, error))
+async def _on_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, (ServiceError, *DATABASE_ERRORS))  # noqa: S101 - registered for these classes alone
+    return error_response(error if isinstance(error, ServiceError) else answer_for_database(request, error))
 
 
 def answer_for_database(request: Request, error: DBAPIError | DriverError | PoolTimeoutError) -> ServiceError:

@@ -72,8 +72,7 @@ def configure(level: str = "INFO") -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _add_request_id,
-        _add_trace,
+        _add_ids,
         structlog.processors.format_exc_info,
         _redact_values,
     ]
@@ -108,13 +107,9 @@ def _write_line(level: str, _logger: Any, _method: str, event: MutableMapping[st
     return f"{time.strftime('%H:%M:%S')} {line_of(event)}{hint}" + (f"\n{trace}" if trace else "")
 
 
-def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _add_ids(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if current := request_id():
         event.setdefault("request_id", current)
-    return event
-
-
-def _add_trace(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     event.update(traces.ids())
     return event
 

@@ -120,6 +120,9 @@ def reseal(old: bytes | None, new: bytes, *, row_id: UUID, sealed: bytes) -> byt
         return None
 
 
+BrowserUse = Literal["form token", "upstream sign-in", "new second factor", "passkey challenge"]
+
+
 class Keys:
     """Keys derived from the secret key, equal on every replica with an equal secret key."""
 
@@ -134,16 +137,13 @@ class Keys:
     def page_key(self, organization_id: UUID) -> bytes:
         return self._derive(b"page tokens", organization_id.bytes)
 
-    def form_token(self, *, browser: str, purpose: str) -> bytes:
-        return self._derive(b"form token", f"{browser}\n{purpose}".encode())
+    def bytes_for(self, use: BrowserUse, *, browser: str, purpose: str) -> bytes:
+        """Return 32 bytes for a browser and a purpose, which only the service can derive."""
+        return self._derive(use.encode(), f"{browser}\n{purpose}".encode())
 
     def unknown_name(self, name: str) -> bytes:
         """Return bytes derived from the name, stable and unpredictable to outsiders."""
         return self._derive(b"unknown name", name.encode())
-
-    def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
-        """Return bytes known only to a browser's sign-in with a provider, for a verifier, nonce or signature."""
-        return self._derive(b"upstream sign-in", f"{browser}\n{purpose}".encode())
 
     def docstore_key(self, organization_id: UUID) -> bytes:
         """Return the key for encrypting an organization's connection addresses (AES-256)."""
@@ -155,14 +155,6 @@ class Keys:
     def second_factor_key(self, organization_id: UUID) -> bytes:
         """Return the key for encrypting the secrets of an organization's authenticator apps (AES-256)."""
         return self._derive(b"second factors", organization_id.bytes)
-
-    def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
-        """Return the 32-byte secret for an authenticator app, different for each `nonce`; stored only once used."""
-        return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
-
-    def challenge_code(self, *, browser: str, purpose: str) -> bytes:
-        """Return the code that marks a passkey challenge as the service's own, for a browser and purpose."""
-        return self._derive(b"passkey challenge", f"{browser}\n{purpose}".encode())
 
     def user_handle(self, principal_id: UUID) -> bytes:
         """Return a person's id for passkey authenticators; it reveals no data about the person."""

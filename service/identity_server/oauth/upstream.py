@@ -280,8 +280,7 @@ def _read_state(visitor: Visitor, state: str, *, now: datetime) -> _Begun:
 
 
 def _secret(visitor: Visitor, purpose: str) -> str:
-    browser = visitor.browser.value.get_secret_value()
-    return base64url.encode(visitor.runtime.keys.upstream_secret(browser=browser, purpose=purpose))
+    return base64url.encode(visitor.derive("upstream sign-in", purpose))
 
 
 def _stale_sign_in() -> BadRequest:

@@ -79,9 +79,11 @@ class Visitor:
     def sender(self) -> str:
         return self.request.client.host if self.request.client else "unknown"
 
+    def derive(self, use: secrets.BrowserUse, purpose: str) -> bytes:
+        return self.runtime.keys.bytes_for(use, browser=self.browser.value.get_secret_value(), purpose=purpose)
+
     def form_token(self, purpose: str) -> str:
-        browser = self.browser.value.get_secret_value()
-        return base64url.encode(self.runtime.keys.form_token(browser=browser, purpose=purpose))
+        return base64url.encode(self.derive("form token", purpose))
 
     def is_own_form(self, form: Mapping[str, str], purpose: str) -> bool:
         token = form.get("csrf", "").encode()

@@ -58,10 +58,6 @@ def promote_successor(data_dir: Path) -> None:
     sync(data_dir)
 
 
-def drop_successor(data_dir: Path) -> None:
-    (data_dir / SUCCESSOR_FILE).unlink(missing_ok=True)
-
-
 def _read(path: Path) -> SecretStr | None:
     try:
         return SecretStr(path.read_text().strip())
@@ -152,7 +148,7 @@ def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
     if matches(read_successor(data_dir), wanted):
         promote_successor(data_dir)
     elif matches(read_key(data_dir), wanted):
-        drop_successor(data_dir)
+        (data_dir / SUCCESSOR_FILE).unlink(missing_ok=True)
     key = read_key(data_dir)
     if key is None and wanted is not None:
         raise WrongSecretKeyError(_advice(data_dir, given=False))

@@ -25,11 +25,6 @@ _LENGTH = 16
 _GROUP = 4
 
 
-def encode_secret(value: bytes) -> SecretStr:
-    """Encode the first 160 bits of a random value in base 32, as apps expect (RFC 4226, section 4)."""
-    return SecretStr(base64.b32encode(value[:_SECRET_BYTES]).decode())
-
-
 def find_step(secret: SecretStr, code: str, *, now: datetime) -> int | None:
     """Return the time step of an app's code; None unless the code is from the current, previous or next step."""
     try:
@@ -84,8 +79,8 @@ class Enrolment:
         return f"addApp\n{principal_id}\n{self.nonce}\n{self.until}"
 
     def secret(self, visitor: Visitor) -> SecretStr:
-        value = visitor.browser.value.get_secret_value()
-        return encode_secret(visitor.runtime.keys.new_factor_secret(browser=value, nonce=self.nonce))
+        """Return the app's secret, different for each `nonce`, in base 32, as apps expect (RFC 4226, section 4)."""
+        return SecretStr(base64.b32encode(visitor.derive("new second factor", self.nonce)[:_SECRET_BYTES]).decode())
 
     def is_own(self, visitor: Visitor, form: dict[str, str], *, principal_id: UUID, now: datetime) -> bool:
         return visitor.is_own_form(form, self.purpose(principal_id)) and int(self.until) >= now.timestamp()

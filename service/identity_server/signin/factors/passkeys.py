@@ -167,8 +167,7 @@ class Ceremony:
         return said + self._code(said)
 
     def _code(self, said: bytes) -> bytes:
-        value, purpose = self.visitor.browser.value.get_secret_value(), f"{self.purpose}\n{said.hex()}"
-        return self.visitor.runtime.keys.challenge_code(browser=value, purpose=purpose)
+        return self.visitor.derive("passkey challenge", f"{self.purpose}\n{said.hex()}")
 
 
 def new_passkey_purpose(principal_id: UUID) -> str:
