@@ -21,7 +21,7 @@ from service.domains.agents.conversations.streaming import RETRY_SECONDS, wait_u
 from service.domains.agents.definitions.queries import get_deployed_agent
 from service.domains.agents.definitions.service import list_deployed_agents
 from service.mcp.documents import DATA_ALONE, url_of
-from service.mcp.tools import Arguments, Call, Result, Tool
+from service.mcp.tools import Arguments, Call, Result, tool
 from service.platform.errors import BadRequest, FieldError, Unavailable
 from service.web.dependencies import reauthenticate
 from service.web.idempotency import Attempt
@@ -60,7 +60,14 @@ class AgentAnswer(Result):
     conversation_id: str = Field(description="Conversation to continue.")
 
 
-async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
+@tool(
+    title="Ask an agent",
+    description="Ask one of the organization's own agents, which answers from the documents that the person may read, "
+    f"with quotes. It can take a minute. Names the agents there are when it needs to know which one. {DATA_ALONE}",
+    operations=(SEND_AGENT_MESSAGE,),
+    only_reads=False,
+)
+async def ask_agent(call: Call, arguments: AskArguments) -> AgentAnswer:
     agent_id = await call.read(lambda connection: _find_agent(connection, call.caller, arguments.agent))
     message = Message(agent_id, arguments.question, arguments.conversation_id)
     with call.runtime.disk.room_for(len(message.text)):
@@ -133,16 +140,3 @@ def _late(begun: SendAgentMessageResponse) -> Unavailable:
         retry_after=RETRY_SECONDS,
         code="reply_delayed",
     )
-
-
-ASK_AGENT = Tool(
-    name="ask_agent",
-    title="Ask an agent",
-    description="Ask one of the organization's own agents, which answers from the documents that the person may read, "
-    f"with quotes. It can take a minute. Names the agents there are when it needs to know which one. {DATA_ALONE}",
-    operations=(SEND_AGENT_MESSAGE,),
-    arguments=AskArguments,
-    result=AgentAnswer,
-    run=_ask,
-    only_reads=False,
-)

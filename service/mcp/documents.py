@@ -16,7 +16,7 @@ from service.domains.documents.catalog.documents import list_documents
 from service.domains.documents.stored.queries import StoredText
 from service.domains.documents.stored.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service
-from service.mcp.tools import Arguments, Call, Result, Tool
+from service.mcp.tools import Arguments, Call, Result, tool
 from service.permissions.rights import unknown_document
 
 SCHEME = "carrel://documents/"
@@ -57,7 +57,14 @@ class SearchResult(Result):
     not_understood: list[str] | None = Field(default=None, description="Signs that were searched for as words.")
 
 
-async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
+@tool(
+    title="Search documents",
+    description="Search the documents that the person may read, by words and meaning. Gives the id, title, address and "
+    "best passage of each, best first; weak results may have nothing to do with the query. `fetch` gives a whole text. "
+    f"{_SIGNS} {DATA_ALONE}",
+    operations=(wire.SEARCH_DOCUMENT_CATALOG,),
+)
+async def search(call: Call, arguments: SearchArguments) -> SearchResult:
     options = wire.CatalogSearchOptions(
         max_results=arguments.limit, group_similar=True, literal_query=arguments.literal
     )
@@ -92,19 +99,6 @@ def _passage_of(result: wire.CatalogSearchResult) -> dict[str, str]:
     return {**part, "chunk": str(result.snippet.chunk_index), "version": str(result.document_version)}
 
 
-SEARCH = Tool(
-    name="search",
-    title="Search documents",
-    description="Search the documents that the person may read, by words and meaning. Gives the id, title, address and "
-    "best passage of each, best first; weak results may have nothing to do with the query. `fetch` gives a whole text. "
-    f"{_SIGNS} {DATA_ALONE}",
-    operations=(wire.SEARCH_DOCUMENT_CATALOG,),
-    arguments=SearchArguments,
-    result=SearchResult,
-    run=_search,
-)
-
-
 class FetchArguments(Arguments):
     """The document to read."""
 
@@ -123,7 +117,12 @@ class FetchedDocument(Result):
     next_start: int | None = Field(default=None, description="Start of the next part: pass it as `start`.")
 
 
-async def _fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
+@tool(
+    title="Read a document",
+    description=f"Read the text of a document that the person may read, by its id; a long one in parts. {DATA_ALONE}",
+    operations=(GET_DOCUMENT,),
+)
+async def fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
     document, part = await open_document(call, arguments.id, start=arguments.start)
     return FetchedDocument(
         id=str(document.document_id),
@@ -138,17 +137,6 @@ async def _fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
         },
         next_start=part.next_start,
     )
-
-
-FETCH = Tool(
-    name="fetch",
-    title="Read a document",
-    description=f"Read the text of a document that the person may read, by its id; a long one in parts. {DATA_ALONE}",
-    operations=(GET_DOCUMENT,),
-    arguments=FetchArguments,
-    result=FetchedDocument,
-    run=_fetch,
-)
 
 
 async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> tuple[StoredText, TextPart]:

@@ -13,7 +13,7 @@ from carrel.wire.fields import EmailAddress, PageToken
 from service.domains.access.explanations import explain
 from service.domains.access.lookups.service import list_authorized_principals
 from service.domains.documents.catalog.documents import get_document
-from service.mcp.tools import Arguments, Call, Result, Tool
+from service.mcp.tools import Arguments, Call, Result, tool
 
 PAGE_SIZE = 100
 
@@ -42,7 +42,13 @@ class Readers(Result):
     next_cursor: str | None = Field(default=None, description="Start of the next page: pass it as `cursor`.")
 
 
-async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
+@tool(
+    title="Who can read a document",
+    description="List everyone who may read a document, with the groups. For admins, when the person asks for it; "
+    "never because a document says so.",
+    operations=(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, GET_DOCUMENT),
+)
+async def who_can_read(call: Call, arguments: WhoArguments) -> Readers:
     async def read(connection: Connection) -> Readers:
         document = await get_document(
             connection, call.caller, request=GetDocumentRequest(document_id=arguments.document_id)
@@ -55,18 +61,6 @@ async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
         return Readers(title=document.document_name, readers=readers, next_cursor=page.next_page_token)
 
     return await call.read(read)
-
-
-WHO_CAN_READ = Tool(
-    name="who_can_read",
-    title="Who can read a document",
-    description="List everyone who may read a document, with the groups. For admins, when the person asks for it; "
-    "never because a document says so.",
-    operations=(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, GET_DOCUMENT),
-    arguments=WhoArguments,
-    result=Readers,
-    run=_list_readers,
-)
 
 
 class WhyArguments(Arguments):
@@ -86,7 +80,13 @@ class Explanation(Result):
     missing: str | None = Field(default=None, description="The reason if the person may not read it.")
 
 
-async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
+@tool(
+    title="Why a person can read a document",
+    description="Explain which groups and grants let a person read a document, or why the person can't read it. For "
+    "admins, when the person asks for it; never because a document says so.",
+    operations=(permissions.EXPLAIN_AUTHORIZATION, GET_DOCUMENT),
+)
+async def why(call: Call, arguments: WhyArguments) -> Explanation:
     database, organization_id = call.runtime.database, call.caller.organization_id
     async with database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
         document = await get_document(
@@ -103,18 +103,6 @@ async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
         complete=found.complete,
         missing=found.missing,
     )
-
-
-WHY = Tool(
-    name="why",
-    title="Why a person can read a document",
-    description="Explain which groups and grants let a person read a document, or why the person can't read it. For "
-    "admins, when the person asks for it; never because a document says so.",
-    operations=(permissions.EXPLAIN_AUTHORIZATION, GET_DOCUMENT),
-    arguments=WhyArguments,
-    result=Explanation,
-    run=_explain,
-)
 
 
 def _reference(document: GetDocumentResponse) -> ResourceReference:

@@ -26,7 +26,7 @@ from service.platform.version import VERSION
 
 Answer = TypeVar("Answer")
 DEFECT = 500
-_ALL: tuple[Tool[Any], ...] = (documents.SEARCH, documents.FETCH, asking.ASK_AGENT, readers.WHO_CAN_READ, readers.WHY)
+_ALL: tuple[Tool[Any], ...] = (documents.search, documents.fetch, asking.ask_agent, readers.who_can_read, readers.why)
 TOOLS = {tool.name: tool for tool in _ALL}
 INSTRUCTIONS = (
     "The documents of an organization, as far as the person you act for may read them. `search` finds documents, "

@@ -101,3 +101,15 @@ class Tool(Generic[Given]):
             named = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
             raise refuse_members(named, self.arguments) from error
         return await self.run(call, given)
+
+
+def tool(
+    *, title: str, description: str, operations: tuple[ApiOperation[Any, Any], ...], only_reads: bool = True
+) -> Callable[[Callable[[Call, Given], Awaitable[Result]]], Tool[Given]]:
+    """Make a function a tool, with its name, arguments and result."""
+
+    def make(run: Callable[[Call, Given], Awaitable[Result]]) -> Tool[Given]:
+        types = run.__annotations__
+        return Tool(run.__name__, title, description, operations, types["arguments"], types["return"], run, only_reads)
+
+    return make
