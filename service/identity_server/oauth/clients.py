@@ -18,6 +18,7 @@ from service.web.pagination import Cursor
 
 # So many may wait for an admin that one member asked for: a list that nobody could read is no list.
 MOST_PENDING = 25
+_TARGET = "oauthClient"
 
 
 async def create_client(
@@ -72,7 +73,7 @@ async def _register(
     await queries.insert_client(connection, caller.organization_id, row=row)
     action = "oauthClient.create" if status is wire.OAuthClientStatus.APPROVED else "oauthClient.request"
     details = {"scopes": row["scopes"], "redirectUris": row["redirect_uris"], "audience": row["audience"]}
-    await _record(connection, caller, action, client_id, details=details)
+    await record(connection, caller, action, _TARGET, client_id, details=details)
     return await _with_secret(connection, caller, client_id, secret)
 
 
@@ -110,7 +111,7 @@ async def update_client(
         return wire.AdminOAuthClientsUpdateResponse(**dict(before))
     client = await _change(connection, caller, request.client_id, values=values)
     details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": request.name is not None}
-    about = ("oauthClient.update", "oauthClient", request.client_id)
+    about = ("oauthClient.update", _TARGET, request.client_id)
     await record_all(connection, caller, changes=[change_between(*about, before, client, details=details)])
     return wire.AdminOAuthClientsUpdateResponse(**dict(client))
 
@@ -125,7 +126,7 @@ async def approve_client(
     if before.status is wire.OAuthClientStatus.APPROVED:
         return wire.AdminOAuthClientsApproveResponse(**dict(before))
     client = await _change(connection, caller, client_id, values={"status": wire.OAuthClientStatus.APPROVED.value})
-    await _record(connection, caller, "oauthClient.approve", client_id, details={"scopes": client.scopes})
+    await record(connection, caller, "oauthClient.approve", _TARGET, client_id, details={"scopes": client.scopes})
     return wire.AdminOAuthClientsApproveResponse(**dict(client))
 
 
@@ -142,7 +143,7 @@ async def rotate_secret(
     secret = secrets.mint(secrets.CLIENT_SECRET)
     values = {"secret_hash": hash_client_secret(secret.value.get_secret_value(), client.audience), "hint": secret.hint}
     await _change(connection, caller, client_id, values=values)
-    await _record(connection, caller, "oauthClient.rotateSecret", client_id)
+    await record(connection, caller, "oauthClient.rotateSecret", _TARGET, client_id)
     return wire.AdminOAuthClientsRotateSecretResponse(**dict(await _with_secret(connection, caller, client_id, secret)))
 
 
@@ -156,7 +157,7 @@ async def delete_client(
     client = await require_client(connection, caller, client_id)
     if client.document_url is not None:
         raise _conflict_with_document(client, "To remove the client, remove its host from the allowed client hosts.")
-    await _record(connection, caller, "oauthClient.delete", client_id)
+    await record(connection, caller, "oauthClient.delete", _TARGET, client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
     return wire.AdminOAuthClientsDeleteResponse(client_id=request.client_id)
@@ -184,12 +185,6 @@ async def _with_secret(
     client = await require_client(connection, caller, client_id)
     shown = "" if client.is_public else secret.value.get_secret_value()
     return wire.OAuthClientWithSecret(**dict(client), client_secret=shown)
-
-
-async def _record(
-    connection: Connection, caller: Caller, action: str, client_id: UUID, *, details: Mapping[str, object] | None = None
-) -> None:
-    await record(connection, caller, action, "oauthClient", client_id, details=details or {})
 
 
 def _each_once(values: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
@@ -164,35 +164,35 @@ class StoredRefreshToken(StoredToken):
     revoked_at: datetime | None
 
 
-class Code(AuthorizationCodeMixin):
+Row = TypeVar("Row", StoredCode, StoredToken)
+
+
+class _Scoped(Generic[Row]):
+    def __init__(self, row: Row, client: Client) -> None:
+        self.row = row
+        self._left = intersect_scopes(row.scopes, to=client.scopes)
+
+    def get_scope(self) -> str:
+        """Return the scopes allowed by the person and still registered for the client."""
+        return " ".join(self._left)
+
+
+class Code(_Scoped[StoredCode], AuthorizationCodeMixin):
     """A usable authorization code."""
 
     code_challenge_method = "S256"
 
-    def __init__(self, row: StoredCode, client: Client) -> None:
-        self.row = row
-        self.code_challenge = row.code_challenge
-        self._left = intersect_scopes(row.scopes, to=client.scopes)
+    @property
+    def code_challenge(self) -> str:
+        return self.row.code_challenge
 
     def get_redirect_uri(self) -> str:
         """Return the code's redirect URI, to be repeated in the token request."""
         return self.row.redirect_uri
 
-    def get_scope(self) -> str:
-        """Return the code's scopes: allowed by the person and still registered for the client."""
-        return " ".join(self._left)
 
-
-class Token(TokenMixin):
+class Token(_Scoped[StoredToken], TokenMixin):
     """A usable refresh token, or a token to revoke."""
-
-    def __init__(self, row: StoredToken, client: Client) -> None:
-        self.row = row
-        self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:
         return self.row.client_id == client.client_id
-
-    def get_scope(self) -> str:
-        """Return the token's scopes: allowed by the person and still registered for the client."""
-        return " ".join(self._left)
