@@ -14,7 +14,7 @@ from app.labels import DELIVERIES, MESSAGES, PERSON, RUN_KINDS
 from app.ui import dialogs
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
-from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
+from app.ui.pickers import Principal, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
 from carrel.wire.alerts import ALERT_TITLES as KINDS
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
@@ -70,8 +70,7 @@ def _open_rule(rule: AlertRule | None) -> None:
     st.session_state[_NAMES] = [] if rule is None else rule.names
     st.session_state[_TARGET] = _WEBHOOK
     st.session_state[_URL] = "" if rule is None else rule.webhook_url or ""
-    drop_choice(_PEOPLE)
-    dialogs.open_dialog(NEW, "" if rule is None else str(rule.alert_rule_id))
+    dialogs.open_dialog(NEW, "" if rule is None else str(rule.alert_rule_id), _PEOPLE)
 
 
 def _is_mail(rule: AlertRule | None) -> bool:
@@ -197,7 +196,6 @@ def _show_rule(rule: AlertRule) -> None:
             dialogs.confirm(
                 "Delete this alert rule?",
                 f"{_target_of(rule)} gets no more messages. The secret and the delivery list are deleted.",
-                doing="Delete",
                 action=partial(api.client().admin.alert_rules.delete, rule.alert_rule_id),
             )
 

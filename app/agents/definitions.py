@@ -250,7 +250,7 @@ def show_versions(agent: AgentDefinition) -> None:
         show_warning(f"Deleted collections are not restored: {len(gone)}.")
     if st.button("Restore …", key="restore", icon=":material/restore:"):
         said = f"{agent.name} uses the settings of {_when(chosen)} from the next message. The current settings stay."
-        confirm("Restore these settings?", said, doing="Restore", action=partial(_restore, agent, chosen, gone))
+        confirm("Restore these settings?", said, action=partial(_restore, agent, chosen, gone))
 
 
 def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> None:

@@ -347,7 +347,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
     )
 
 
-@dialog("Rename", RENAME)
+@dialog("Rename", RENAME, of="conversation_id")
 def show_rename(conversation: Conversation) -> None:
     st.text_input("Title", value=conversation.title, key="chat.title", max_chars=80)
     offer_submit(RENAME, "Save", action=partial(_rename, conversation))
@@ -359,7 +359,7 @@ def _rename(conversation: Conversation) -> None:
     forget_conversations()
 
 
-@dialog("Share", SHARE)
+@dialog("Share", SHARE, of="conversation_id")
 def show_share(conversation: Conversation) -> None:
     readers = st.multiselect(
         "Share with",

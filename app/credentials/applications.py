@@ -121,7 +121,7 @@ def show_new() -> None:
     offer_submit(NEW, "Create", action=_create)
 
 
-@dialog("Edit application", EDIT, width="large")
+@dialog("Edit application", EDIT, of="client_id", width="large")
 def show_edit(client: OAuthClient) -> None:
     client = keep_opened(EDIT, client)
     show_text("If you remove a scope, people who allowed it lose it immediately.")
@@ -232,7 +232,6 @@ def show_consents(client: OAuthClient | None = None) -> None:
             "Withdraw this consent?",
             f"“{chosen.application_name}” can no longer act for {chosen.person_name} ({chosen.email}), "
             "effective immediately. They can allow it again.",
-            doing="Withdraw",
             action=partial(clients.withdraw_consents, chosen.client_id, email=chosen.email),
             then=clear_caches,
         )
@@ -278,7 +277,6 @@ def show_hosts() -> None:
             "Change the allowed hosts?",
             "People can connect assistants of these hosts. Assistants of removed hosts stop immediately, and "
             "their consents are deleted.",
-            doing="Change",
             action=partial(_change, set(hosts) - set(allowed), set(allowed) - set(hosts)),
         )
 

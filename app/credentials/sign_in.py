@@ -47,7 +47,7 @@ def show_new() -> None:
     offer_submit(NEW, "Add", action=_create)
 
 
-@dialog("Change sign-in provider", EDIT, width="large")
+@dialog("Change sign-in provider", EDIT, of="provider_id", width="large")
 def show_edit(provider: SignInProvider) -> None:
     provider = keep_opened(EDIT, provider)
     show_text(f"The issuer stays {provider.issuer}. Leave the client secret empty to keep the current secret.")
@@ -137,7 +137,6 @@ def show_policy(organization: Organization) -> None:
             "People who set up a second factor still need it. Nobody else does."
             if chosen is SecondFactorPolicy.NOBODY
             else "People who need a second factor and have none must set it up at their next sign-in.",
-            doing="Change",
             action=partial(api.client().admin.organization.update, second_factor=chosen, version=organization.version),
         )
 

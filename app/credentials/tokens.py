@@ -243,16 +243,16 @@ def show_credential(
 
 def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object], *, then: Callable[[], object]) -> None:
     said = f"“{one.name}” (…{one.hint}) stops working immediately. This can't be undone."
-    confirm(f"Revoke this {kind}?", said, doing="Revoke", action=revoke, then=then)
+    confirm(f"Revoke this {kind}?", said, action=revoke, then=then)
 
 
 MINT = "mint"
 _MOST_NAMED = 8
 
 
-@dialog("Create token", MINT, width="medium")
-def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
-    """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
+@dialog("Create token", MINT, of="service_account_id", width="medium")
+def show_mint(account: ServiceAccount) -> None:
+    """Show the dialog for a new token with a preview of its reach."""
     notices.show_text(f"A program with this token acts as {account.display_name} ({account.email}).")
     st.text_input("Name", key="mint.name", max_chars=200, placeholder="For example: Intranet, production")
     st.text_input("Description (optional)", key="mint.description", max_chars=10_000)
@@ -263,10 +263,10 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
             _show_reach(show_errors(lambda: preview(account.service_account_id, tuple(scopes))))
     else:
         notices.show_text("Choose scopes to see what the token can access.")
-    offer_submit(MINT, "Create", action=partial(mint, account, done=done))
+    offer_submit(MINT, "Create", action=partial(mint, account))
 
 
-def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
+def mint(account: ServiceAccount) -> None:
     """Create the token described in the dialog's fields and show its value. A double click creates a single token."""
     unnamed = "Enter a name for the token."
     name, scopes = text_in("mint.name", missing=unnamed), get_scopes("mint", TOKEN_SCOPES)
@@ -280,7 +280,7 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
         expires_at=get_expiry("mint") or NEVER,
     )
     hold_credential("New token", minted.token, scopes)
-    done()
+    clear_caches()
 
 
 def hold_credential(title: str, value: str, scopes: Collection[str]) -> None:

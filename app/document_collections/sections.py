@@ -161,7 +161,6 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
                 "Rebuild the index?",
                 f"{collection.collection_name}, with {model}: "
                 f"{count_text(collection.document_count, 'document')} that you can read, and all others.",
-                doing="Rebuild",
                 action=partial(rebuilds.start_index_rebuild, collection.document_collection_id, embeddings_model=model),
             )
 
@@ -233,7 +232,6 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
                 confirm(
                     "Remove this document from the collection?",
                     f"{document.document_name} is no longer searchable here. It stays in the catalog.",
-                    doing="Remove",
                     action=lambda: api.client().document_collections.remove_document_from_collection(
                         document_id=document.document_id, document_collection_id=where
                     ),

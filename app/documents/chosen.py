@@ -42,15 +42,16 @@ def offer_actions(chosen: Sequence[Document]) -> None:
         if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
             gone = f"Nobody can find {it}, or the files in {it}, afterwards. {tell_undoing(chosen)}"
             act = partial(change, lambda client, one: client.catalog.delete_document(one.document_id))
-            confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
+            confirm(f"Delete {many}?", gone, action=act, names=names)
         if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
             act = partial(change, lambda client, one: client.catalog.reindex_document(one.document_id))
             again = f"Carrel indexes {its} text again in the background."
-            confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
+            confirm(f"Re-index {many}?", again, action=act, names=names)
         notices.offer_action("Add to a collection …", open_dialog, ADD, key="chosen.add", icon="library_add")
         notices.offer_action("Remove from a collection …", open_dialog, REMOVE, key="chosen.remove", icon="remove")
         if api.me().is_admin:
-            notices.offer_action("Access …", chosen_access.open_changing, key="chosen.access", icon="group")
+            open_access = partial(open_dialog, chosen_access.ACCESS, choice=chosen_access.WHO)
+            notices.offer_action("Access …", open_access, key="chosen.access", icon="group")
         table = in_batches(EXPORTED, [map(export_row, chosen)], count=lambda _: None, most=len(chosen))
         notices.offer_download("Export as CSV", table, "documents.csv")
 

@@ -20,9 +20,9 @@ from app.lookup import Principal
 from app.permissions import panel
 from app.permissions.panel import EVERYBODY, Grants
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit
 from app.ui.errors import show_errors
-from app.ui.pickers import drop_choice, pick_principals
+from app.ui.pickers import pick_principals
 from app.ui.saving import keep_opened
 from carrel.wire.catalog import Document
 from carrel.wire.common import GrantRole
@@ -52,11 +52,6 @@ class Opened:
                     self.grants[one.document_id] = panel.grants_on(api.client(), resource_of(one))
 
 
-def open_changing() -> None:
-    drop_choice(WHO)
-    open_dialog(ACCESS)
-
-
 def show(chosen: Sequence[Document]) -> None:
     """Show the dialog while it is open, and offer to undo the last change."""
     if is_open(ACCESS):
@@ -70,7 +65,7 @@ def show(chosen: Sequence[Document]) -> None:
         st.caption(f"You changed access to {many}.")
         if st.button("Undo …", key="chosen.access.undo", icon=":material/undo:"):
             again = "Each document gets its previous direct access back, unless someone else has changed it since."
-            confirm(f"Undo the change to {many}?", again, doing="Undo", action=partial(_undo, last), names=names)
+            confirm(f"Undo the change to {many}?", again, action=partial(_undo, last), names=names)
 
 
 @dialog("Access to the selected documents", ACCESS, width="large")

@@ -42,10 +42,10 @@ def show_trash() -> None:
             back = "Documents return to their collections with the access that admins gave, unless these were deleted. "
             back += "Owners must share their documents again."
             act = partial(change_each, TRASH, chosen, _restore)
-            confirm(f"Restore {many}?", back, doing="Restore", action=act, names=names)
+            confirm(f"Restore {many}?", back, action=act, names=names)
         if st.button("Delete for good …", key="trash.delete", icon=":material/delete_forever:"):
             act = partial(_delete, chosen)
-            confirm(f"Delete {many} for good?", "This can't be undone.", doing="Delete", action=act, names=names)
+            confirm(f"Delete {many} for good?", "This can't be undone.", action=act, names=names)
 
 
 def _show_done(done: Sequence[tuple[str, UUID | None]]) -> None:

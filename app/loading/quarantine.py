@@ -186,7 +186,6 @@ def _show_source(source: Source) -> None:
             confirm(
                 "Remove this source?",
                 "This removes the list of failures. Loaded documents stay. The next run of this source lists it again.",
-                doing="Remove",
                 action=lambda: api.client().sources.remove_source(source.source_id),
                 then=read_sources.clear,
                 leaving=(ADDRESS,),

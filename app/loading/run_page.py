@@ -116,7 +116,6 @@ def _offer_deletion(run: RunStatus, label: str) -> None:
         f"Delete {count_text(number, 'document')}?",
         f"Nobody can find these documents afterwards. {tell_trash('them')}{more} The run also sends new and "
         "changed documents. If different documents are gone by then, nothing is deleted.",
-        doing="Delete",
         action=lambda: st.query_params.from_dict({"run": str(runs.start_planned(run, deleting=True))}),
         names=names,
     )
@@ -349,7 +348,6 @@ def show_run_page(name: str) -> None:
             confirm(
                 "Stop this run?",
                 "Documents that were sent stay. If you start the run again, it continues from there.",
-                doing="Stop",
                 action=lambda: runs.runs_to_change().cancel(run.flow_run_id),
             )
         watch(run.flow_run_id)

@@ -460,7 +460,6 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
             "Delete this schedule?",
             "You cannot restore a deleted schedule. Its past runs stay listed, a run in progress continues, "
             "and loaded documents stay.",
-            doing="Delete",
             action=lambda: schedules.delete_schedule(runs.runs_to_change(), schedule),
             then=_forget,
             leaving=(ADDRESS,),

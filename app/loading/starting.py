@@ -464,7 +464,6 @@ def _ask_for_loading() -> None:
         "Load the sample?",
         "This creates people and groups, a collection that everyone can search, and an agent that everyone "
         "can ask. A run then loads the documents. Loading the sample again changes nothing.",
-        doing="Load",
         action=partial(_begin, _load),
     )
 
@@ -481,7 +480,6 @@ def _ask_for_removal() -> None:
         "Remove the sample?",
         f"Removes {count_items(state.items)}. People of the sample are offboarded and cannot sign in. Items "
         "that you made, or that other items need, stay; the page then lists them.",
-        doing="Remove",
         action=partial(_begin, _remove),
     )
 

@@ -16,7 +16,7 @@ from app.ui.dialogs import NotYetError, confirm, dialog, naming, offer_submit, o
 from app.ui.errors import FAILURES, problem_of, require_found, show_errors
 from app.ui.notices import show_note, show_table, show_text, show_warning
 from app.ui.passages import label
-from app.ui.pickers import drop_choice, get_principals, pick_principals
+from app.ui.pickers import get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.access import ResourceCount
@@ -122,17 +122,7 @@ def principal_of(group: Group) -> Principal:
     return Principal(GROUP, str(group.id), group.name)
 
 
-def open_adding(group: Group) -> None:
-    drop_choice(NEW_MEMBERS)
-    open_dialog(ADD, str(group.id))
-
-
-def open_joining(person: Principal) -> None:
-    drop_choice(NEW_GROUPS)
-    open_dialog(JOIN, person.key)
-
-
-@dialog("Add members", ADD, width="large")
+@dialog("Add members", ADD, of="id", width="large")
 def show_adding(group: Group) -> None:
     show_text(f"New members get the access of {one_line(group.name)} and of its parent groups.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
@@ -148,7 +138,7 @@ def _add_chosen(group: Group) -> None:
     clear_caches()
 
 
-@dialog("Add to groups", JOIN, width="large")
+@dialog("Add to groups", JOIN, of="key", width="large")
 def show_joining(person: Principal) -> None:
     show_text(f"{one_line(person.name)} gets the access of these groups and of their parent groups.")
     groups = pick_principals(NEW_GROUPS, label="Groups", kinds=(GROUP,))
@@ -185,7 +175,6 @@ def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
     confirm(
         "Remove from the group?",
         f"{one_line(member.name)} leaves {one_line(group_name)}. {losses_in_words(losses)}",
-        doing="Remove",
         action=lambda: api.client().admin.groups.remove_members(group_id, [member.reference]),
         then=clear_caches,
     )
@@ -231,12 +220,7 @@ def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> Non
     )
 
 
-def _open_offboarding(person: ListedUser) -> None:
-    drop_choice(NEW_OWNER)
-    dialogs.open_dialog(OFFBOARD, str(person.id))
-
-
-@dialogs.dialog("Offboard", OFFBOARD, width="large")
+@dialogs.dialog("Offboard", OFFBOARD, of="id", width="large")
 def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(offboarding_of, person.email))
     notices.show_table(_ends(plan), heads=("Ends immediately", "Now"), named=True)
@@ -366,26 +350,23 @@ def _offer_changes(person: ListedUser) -> None:
                 f"{person.name} ({person.email}) can no longer sign in, and their keys and tokens stop immediately. "
                 "What they own and their group memberships stay, and work again after you activate the person. Access "
                 "that they shared with others ends, and does not come back.",
-                doing="Deactivate",
                 action=partial(_set, person, active=False),
             )
         if not person.active and st.button("Activate", key="activate", icon=":material/check:"):
             show_errors(partial(_set, person, active=True))
             st.rerun()
         if person.email != api.me().email and (person.active or _has_left_something(person)):
-            notices.offer_action("Offboard …", _open_offboarding, person, key="offboard", icon="person_remove")
+            offboard = partial(open_dialog, OFFBOARD, str(person.id), NEW_OWNER)
+            notices.offer_action("Offboard …", offboard, key="offboard", icon="person_remove")
     done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
     if done is not None and done[0] == str(person.id):
         notices.show_text(done[1])
-    if dialogs.is_open(OFFBOARD, str(person.id)):
-        _show_offboarding(person)
-    if dialogs.is_open("invite", str(person.id)):
-        _show_invitation(person)
-    if dialogs.is_open(CHANGE, str(person.id)):
-        _show_change(person)
+    _show_offboarding(person)
+    _show_invitation(person)
+    _show_change(person)
 
 
-@dialogs.dialog("Link to set a password", "invite")
+@dialogs.dialog("Link to set a password", "invite", of="id")
 def _show_invitation(person: ListedUser) -> None:
     notices.show_text(
         f"{person.name} can set a password once with this link, within 7 days. Anyone who has the link can "
@@ -405,7 +386,7 @@ def _invite(person: ListedUser) -> None:
     clear_caches()
 
 
-@dialogs.dialog("Edit person", CHANGE)
+@dialogs.dialog("Edit person", CHANGE, of="id")
 def _show_change(person: ListedUser) -> None:
     person = keep_opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
@@ -439,7 +420,6 @@ def _show_account(person: ListedUser) -> None:
             "Reset their second factor?",
             f"{person.name} ({person.email}) can then sign in with only a password, or must set up a new second factor "
             "if your organization requires it. Make sure that this person requested the reset.",
-            doing="Reset",
             action=lambda: api.client().admin.users.reset_second_factor(person.email),
             then=clear_caches,
         )
@@ -448,9 +428,8 @@ def _show_account(person: ListedUser) -> None:
 def _show_groups(who: Principal) -> None:
     groups = show_errors(partial(memberships_of, who))
     st.subheader("Groups", anchor=False)
-    notices.offer_action("Add to groups", open_joining, who, key="join", icon="group_add")
-    if dialogs.is_open(JOIN, who.key):
-        show_joining(who)
+    notices.offer_action("Add to groups", open_dialog, JOIN, who.key, NEW_GROUPS, key="join", icon="group_add")
+    show_joining(who)
     if not groups:
         notices.show_empty("Not in any group yet.", "Add them to a group to give them its access.")
         return

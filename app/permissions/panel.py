@@ -19,7 +19,7 @@ from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_
 from app.ui.errors import FAILURES, problem_of, show_errors
 from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
-from app.ui.pickers import drop_choice, pick_principals
+from app.ui.pickers import pick_principals
 from app.ui.tables import forget
 from carrel import Carrel, EditConflictError
 from carrel.wire.admin import Grant, GrantInfo
@@ -161,10 +161,9 @@ def _container_of(resource: Resource) -> UUID | None:
 
 
 def open_change(resource: Resource) -> None:
-    drop_choice(ADDED)
     for kept in (f"{ADDED}.groups", CHANGED, NEWER):
         st.session_state.pop(kept, None)
-    open_dialog(CHANGE, resource.key)
+    open_dialog(CHANGE, resource.key, ADDED)
 
 
 @dialog("Manage access", CHANGE, width="large")
@@ -417,7 +416,7 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
 def _ask_joining(group: Principal, who: Principal) -> None:
     more = show_errors(partial(gains_in_words, group, who))
     said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more."
-    confirm("Add to the group?", said, doing="Add", action=partial(join, group, who))
+    confirm("Add to the group?", said, action=partial(join, group, who))
 
 
 def join(group: Principal, who: Principal) -> None:

@@ -441,7 +441,6 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         confirm(
             "Delete this run?",
             f"{_way_of(chosen)}, {moment(chosen.at)}: this deletes its scores.",
-            doing="Delete",
             action=lambda: api.client().admin.evaluation_sets.delete_run(
                 chosen.evaluation_set_id, chosen.evaluation_run_id
             ),

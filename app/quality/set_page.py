@@ -91,7 +91,6 @@ def _show_question(one: EvaluationSet, question: str) -> None:
         confirm(
             "Remove this question?",
             "This also removes its judgements and its results in all runs.",
-            doing="Remove",
             action=lambda: api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id),
             then=sets.forget_sets,
             leaving=(sets.CASE,),

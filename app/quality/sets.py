@@ -12,7 +12,7 @@ from app.formatting import one_line
 from app.lookup import by_id
 from app.quality.searches import Hit, places, search_again, show_hit
 from app.search.queries import CATALOG, MODES
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import keep_problem, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.notices import look_at, offer_action, show_empty, show_link, show_note, show_text, show_warning
@@ -122,22 +122,19 @@ def offer_changes(one: EvaluationSet) -> None:
             confirm(
                 "Delete this set?",
                 f"This deletes “{one_line(one.name)}”, {one.case_count:,} questions and {one.run_count:,} runs.",
-                doing="Delete",
                 action=lambda: api.client().admin.evaluation_sets.delete(one.evaluation_set_id),
                 then=forget_sets,
                 leaving=(SET,),
             )
         with st.popover("Import", icon=":material/upload:"):
             _offer_import(one)
-    if is_open(_ADD, str(one.evaluation_set_id)):
-        _ask_for_question(one)
-    if is_open(_RENAME, str(one.evaluation_set_id)):
-        _show_rename(one)
+    _ask_for_question(one)
+    _show_rename(one)
     if (count := st.session_state.pop(_IMPORTED, None)) is not None:
         show_note(f"{count:,} questions were imported.")
 
 
-@dialog("Add a question", _ADD)
+@dialog("Add a question", _ADD, of="evaluation_set_id")
 def _ask_for_question(one: EvaluationSet) -> None:
     st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
     if one.agent_id is not None:
@@ -184,7 +181,7 @@ def read_statements(key: str) -> list[str]:
     return statements
 
 
-@dialog("Rename", _RENAME)
+@dialog("Rename", _RENAME, of="evaluation_set_id")
 def _show_rename(one: EvaluationSet) -> None:
     one = keep_opened(_RENAME, one)
     st.text_input("Name", one.name, key="sets.new_name", max_chars=200)

@@ -340,7 +340,6 @@ def _offer_actions(sync: DocstoreSync) -> None:
                 "Delete this sync?",
                 "The sync's URL and progress are deleted, and no more documents are loaded or removed. "
                 "Documents that were loaded stay in the collection and the catalog.",
-                doing="Delete",
                 action=partial(docstore.delete_docstore_sync, sync.docstore_credential_id),
                 then=partial(forget, LIST),
                 leaving=("sync",),

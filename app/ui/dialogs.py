@@ -15,6 +15,7 @@ from app.labels import PRINCIPALS
 from app.lookup import Principal
 from app.ui.errors import FAILURES, Problem, problem_of
 from app.ui.notices import drop_parameters, offer_action, show_table, show_text, show_warning
+from app.ui.pickers import drop_choice
 from app.ui.saving import ConflictError, forget_form, show_conflict
 from carrel import APIError, CarrelError
 
@@ -34,14 +35,16 @@ def confirm(
     title: str,
     consequence: str,
     *,
-    doing: str,
     action: Callable[[], object],
+    doing: str = "",
     then: Callable[[], object] | None = None,
     leaving: Sequence[str] = (),
     name: str | None = None,
     names: Sequence[str] = (),
 ) -> None:
-    """Show a dialog for confirming `action`; a `name` must be typed. Afterwards call `then` and drop `leaving`."""
+    """Show a dialog for confirming `action`; a `name` must be typed. Afterwards call `then` and drop `leaving`. `doing`
+    labels the button, by default with the title's first word."""
+    doing = doing or title.split(maxsplit=1)[0]
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
@@ -169,9 +172,10 @@ def text_in(key: str, *, missing: str = "") -> str:
 
 
 def dialog(
-    title: str, name: str, *, width: Literal["small", "medium", "large"] = "small"
+    title: str, name: str, *, of: str = "", width: Literal["small", "medium", "large"] = "small"
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Decorate a function for drawing a dialog's fields only while the dialog is open (`open_dialog(name)`)."""
+    """Decorate a function for drawing a dialog's fields only while the dialog is open (`open_dialog(name)`). `of` names
+    the id of its first argument, if the dialog must be open about this object."""
 
     def wrap(draw: Callable[P, None]) -> Callable[P, None]:
         @st.dialog(title, width=width, on_dismiss=close_dialog)
@@ -183,7 +187,7 @@ def dialog(
 
         @wraps(draw)
         def show_if_open(*args: P.args, **kwargs: P.kwargs) -> None:
-            if is_open(name):
+            if is_open(name, str(getattr(args[0], of)) if of else None):
                 st.session_state[_SHOWN] = True
                 show(*args, **kwargs)
 
@@ -196,12 +200,15 @@ def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = "a
     offer_action(label, open_dialog, name, key=key, icon=icon, kind="primary")
 
 
-def open_dialog(name: str, about: str = "") -> None:
-    """Open the dialog `name`, in a button's callback. With `about`, it closes when the page's subject changes."""
+def open_dialog(name: str, about: str = "", choice: str = "") -> None:
+    """Open the dialog `name`, in a button's callback. With `about`, it closes when the page's subject changes. `choice`
+    is the key of a `pick_principals` in the dialog, which begins without a choice."""
     st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
         st.session_state.pop(kept, None)
     forget_form(name)
+    if choice:
+        drop_choice(choice)
 
 
 def is_open(name: str, about: str | None = None) -> bool:

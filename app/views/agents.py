@@ -74,7 +74,6 @@ def _show_agent(agent: AgentDefinition) -> None:
                 confirm(
                     "Delete this agent?",
                     f"Nobody can ask {agent.name} afterwards. People keep their conversations with it.",
-                    doing="Delete",
                     action=lambda: api.client().admin.agents.delete(agent.agent_id),
                     then=partial(forget, "agents"),
                     leaving=ONE,

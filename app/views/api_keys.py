@@ -13,7 +13,7 @@ from app.lookup import Principal
 from app.ui import notices
 from app.ui.dialogs import dialog, offer_submit, open_dialog, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
-from app.ui.pickers import drop_choice, get_principals, pick_principals
+from app.ui.pickers import get_principals, pick_principals
 from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.api_keys import ApiKey
 from carrel.wire.scopes import Scope
@@ -61,12 +61,11 @@ def _show_key(key_id: str) -> None:
 
 def open_new(like: ApiKey | None = None) -> None:
     """Open the dialog for a new key without a person chosen; with `like`, filled for a replacement of the given key."""
-    drop_choice(OWNER)
     st.session_state.pop(LIKE, None)
     tokens.fill_expiry("key", like)
     if like is not None:
         st.session_state.update({LIKE: like, "key.name": like.name, "key.for_others": like.may_act_for_users})
-    open_dialog(NEW)
+    open_dialog(NEW, choice=OWNER)
 
 
 @dialog("New API key", NEW, width="large")

@@ -13,7 +13,7 @@ from app.chat import conversations
 from app.chat.source import show_source
 from app.formatting import one_line
 from app.ui import notices
-from app.ui.dialogs import confirm, is_open, open_dialog
+from app.ui.dialogs import confirm, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.passages import label
 from carrel.wire.agents import Agent
@@ -226,15 +226,12 @@ def _offer_changes(conversation: Conversation) -> None:
             confirm(
                 "Delete this conversation?",
                 f"You cannot restore its messages and replies: {count_text(conversation.message_count, 'message')}.",
-                doing="Delete",
                 action=lambda: person_client().conversations.delete(conversation.conversation_id),
                 then=_forget_deleted,
                 leaving=("conversation",),
             )
-    if is_open(rename, about):
-        conversations.show_rename(conversation)
-    if is_open(share, about):
-        conversations.show_share(conversation)
+    conversations.show_rename(conversation)
+    conversations.show_share(conversation)
     if conversation.shared_with:
         notices.show_note(f"Shared with {list_text(conversation.shared_with)}.")
 

@@ -14,7 +14,7 @@ from app.labels import ROLES
 from app.lookup import Resource
 from app.permissions.panel import show_access
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_editor, require_found, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.saving import keep_opened, send_changes
@@ -113,15 +113,13 @@ def _show_about(collection: DocumentCollection) -> None:
                 "Delete this collection?",
                 "This deletes the collection's index and field values, and agents can no longer search it. "
                 f"Its documents, {collection.document_count:,} of which you can read, stay in the catalog.",
-                doing="Delete",
                 action=partial(_delete, collection),
                 name=collection.collection_name,
             )
-    if is_open(RENAME, where):
-        _show_rename(collection)
+    _show_rename(collection)
 
 
-@dialog("Rename", RENAME)
+@dialog("Rename", RENAME, of="document_collection_id")
 def _show_rename(collection: DocumentCollection) -> None:
     collection = keep_opened(RENAME, collection)
     st.text_input("Name", value=collection.collection_name, key="collection.name", max_chars=200)

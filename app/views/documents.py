@@ -21,7 +21,7 @@ from app.formatting import ago, one_line
 from app.loading.runs import documents_from, documents_of, source_in_words
 from app.lookup import is_id
 from app.ui import notices, tables
-from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
+from app.ui.dialogs import confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import part_of
 from app.ui.preview import show_preview
@@ -156,8 +156,7 @@ def _show_document(document: GetDocumentResponse) -> None:
                 about = str(document.document_id)
                 notices.offer_action("Rename", open_dialog, RENAME, about, key="rename", icon="edit")
                 _offer_deletion(document)
-            if is_open(RENAME, about):
-                _show_rename(document)
+            _show_rename(document)
     elif part == ORIGINAL:
         show_original(document)
     elif part == "versions":
@@ -168,7 +167,7 @@ def _show_document(document: GetDocumentResponse) -> None:
         sections.show_readers(document)
 
 
-@dialog("Rename", RENAME)
+@dialog("Rename", RENAME, of="document_id")
 def _show_rename(document: GetDocumentResponse) -> None:
     document = keep_opened(RENAME, document)
     st.text_input("Name", value=document.document_name, key="document.name", max_chars=1000)
@@ -192,7 +191,6 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
         "Delete this document?",
         f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody can find it "
         f"afterwards. {listing.tell_undoing([document])}",
-        doing="Delete",
         action=lambda: api.client().catalog.delete_document(document.document_id),
         then=partial(tables.forget, listing.LIST),
         leaving=ONE,

@@ -10,7 +10,7 @@ from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT
 from app.lookup import Principal
 from app.people import directory
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.saving import keep_opened, send_changes
@@ -72,7 +72,8 @@ def _show_group(group_id: str) -> None:
 
 def _offer_changes(group: Group) -> None:
     with st.container(horizontal=True):
-        notices.offer_action("Add members", directory.open_adding, group, key="add", icon="group_add", kind="primary")
+        adding = partial(open_dialog, directory.ADD, str(group.id), directory.NEW_MEMBERS)
+        notices.offer_action("Add members", adding, key="add", icon="group_add", kind="primary")
         notices.offer_action("Rename", open_dialog, RENAME, str(group.id), key="rename", icon="edit")
         if st.button("Delete group", key="delete", icon=":material/delete:"):
             in_words = directory.losses_in_words(show_errors(partial(directory.losses_of, str(group.id))))
@@ -81,18 +82,15 @@ def _offer_changes(group: Group) -> None:
                 "Delete this group?",
                 f"You cannot restore {one_line(group.name)} or its access. {in_words}"
                 + (again if group.external_id else ""),
-                doing="Delete",
                 action=lambda: api.client().admin.groups.delete(group.id),
                 then=directory.clear_caches,
                 leaving=("group",),
             )
-    if is_open(directory.ADD, str(group.id)):
-        directory.show_adding(group)
-    if is_open(RENAME, str(group.id)):
-        _show_rename(group)
+    directory.show_adding(group)
+    _show_rename(group)
 
 
-@dialog("Rename", RENAME)
+@dialog("Rename", RENAME, of="id")
 def _show_rename(group: Group) -> None:
     group = keep_opened(RENAME, group)
     st.text_input("Name", value=group.name, key="group.name", max_chars=200)

@@ -12,7 +12,7 @@ from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.settings import settings
 from app.ui import notices
-from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
+from app.ui.dialogs import confirm, hold_secret, show_held_secret
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import choice_filter, filter_line
 from app.ui.tables import pages_of, show_pages, time_cell
@@ -78,8 +78,7 @@ def _show_client(client_id: str) -> None:
     show_configuration(client)
     _show_actions(client)
     applications.show_consents(client)
-    if is_open(applications.EDIT, client_id):
-        applications.show_edit(client)
+    applications.show_edit(client)
 
 
 def show_configuration(client: OAuthClient) -> None:
@@ -135,7 +134,6 @@ def _show_actions(client: OAuthClient) -> None:
                 "Delete this application?",
                 f"You cannot restore “{client.name}”. It loses access immediately, and all consents for it "
                 "are deleted.",
-                doing="Delete",
                 action=lambda: api.client().admin.oauth_clients.delete(client.client_id),
                 then=applications.clear_caches,
                 leaving=("client",),
@@ -149,7 +147,6 @@ def _ask_approving(client: OAuthClient) -> None:
         f"“{client.name}”, requested by {client.requested_by}, can then ask people for: "
         f"{scopes_named(client.scopes, agents=names)}. It redirects to {', '.join(client.redirect_uris)}. "
         "Each person must allow it before it can act for them.",
-        doing="Approve",
         action=partial(_approve, client),
     )
 

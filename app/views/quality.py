@@ -79,7 +79,7 @@ def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool]
     chosen = st.toggle(label, is_on, key=label)
     if chosen is not is_on and st.button("Save", key=f"{label}.save", type="primary"):
         said = warning if chosen else "Only searches that ask for it are still sent."
-        confirm("Change this for everyone?", said, doing="Change", action=lambda: keep(chosen), then=api.me.clear)
+        confirm("Change this for everyone?", said, action=lambda: keep(chosen), then=api.me.clear)
 
 
 def _show_charts(begins: Sequence[datetime], counts: Mapping[str, Sequence[int]]) -> None:

@@ -10,7 +10,7 @@ from app.credentials import tokens
 from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
 from app.ui import notices
-from app.ui.dialogs import confirm, dialog, is_open, offer_dialog, offer_submit, show_held_secret, text_in
+from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.tables import pages_of, show_pages
@@ -90,7 +90,6 @@ def _ask_deleting(account: ServiceAccount) -> None:
         f"You cannot restore {account.display_name} ({account.email}). {count_text(working, 'active token')} "
         "will stop immediately, with every program that uses it. Documents that it uploaded stay. Its "
         "address is never used again.",
-        doing="Delete",
         action=lambda: api.client().admin.service_accounts.delete(account.service_account_id),
         then=tokens.clear_caches,
         leaving=("account", "token"),
@@ -107,8 +106,7 @@ def _show_account(account_id: str, settings: Organization) -> None:
         notices.offer_action("Create token", create, key="mint.open", icon="add", kind="primary", disabled=is_off)
         if st.button("Delete account", key="delete", icon=":material/delete:"):
             _ask_deleting(account)
-    if is_open(tokens.MINT, account_id):
-        tokens.show_mint(account, done=tokens.clear_caches)
+    tokens.show_mint(account)
     if "token" in st.query_params:
         tokens.show_token(account, str(st.query_params["token"]))
     else:

@@ -5,9 +5,9 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.sign_in import CLAIMS, EDIT, open_edit, open_new, show_edit, show_new, show_passwords, show_policy
+from app.credentials.sign_in import CLAIMS, open_edit, open_new, show_edit, show_new, show_passwords, show_policy
 from app.formatting import one_line
-from app.ui.dialogs import confirm, is_open
+from app.ui.dialogs import confirm
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import offer_action, show_empty, show_heading, show_table, show_text, show_title, show_warning
 from carrel.wire.sign_in_providers import SignInProvider
@@ -60,7 +60,6 @@ def _show_provider(provider: SignInProvider) -> None:
                     "Delete this provider?",
                     f"Nobody can sign in with “{provider.name}” afterwards. Accounts and group memberships stay. "
                     "People without a password cannot sign in until you invite them.",
-                    doing="Delete",
                     action=partial(api.client().admin.sign_in_providers.delete, provider.provider_id),
                 )
 
@@ -82,8 +81,7 @@ def page() -> None:
     show_passwords(organization)
     show_new()
     for provider in providers:
-        if is_open(EDIT, str(provider.provider_id)):
-            show_edit(provider)
+        show_edit(provider)
 
 
 page()
