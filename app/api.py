@@ -77,7 +77,3 @@ def may_edit(collection: DocumentCollection) -> bool:
 
 def editable_collections() -> list[DocumentCollection]:
     return [found for found in collections() if may_edit(found)]
-
-
-def edits_collections() -> bool:
-    return bool(editable_collections())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from app.formatting import one_line
@@ -96,7 +96,6 @@ class Resource:
         return cls(listed.resource_type, listed.resource_id, name, listed.object_id)
 
 
-Found: TypeAlias = Principal | Resource
 One = TypeVar("One", Principal, Resource)
 T = TypeVar("T")
 

@@ -55,7 +55,7 @@ def main() -> None:
     with error_boundary():
         try:
             me = api.me()
-            menus[person.id] = {"is_admin": me.is_admin, "is_editor": me.is_admin or api.edits_collections()}
+            menus[person.id] = {"is_admin": me.is_admin, "is_editor": me.is_admin or bool(api.editable_collections())}
         except (carrel.APIConnectionError, carrel.APIError):  # the menu stays, as it was last
             st.navigation(pages(**menus.get(person.id, {"is_admin": False})))
             watch_session()

@@ -55,14 +55,6 @@ def all_collections() -> dict[str, str]:
     )
 
 
-def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
-    """Return the people, of the first `MOST_LOOKED_AT`, who may search none of an agent's collections."""
-    if not agent.collection_ids:
-        return []
-    looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
-    return [one for one in looked_at if not _searches_any(agent.collection_ids, one)]
-
-
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
     """Cached, because every key press draws the page."""
@@ -197,7 +189,10 @@ def show_deployment(agent: AgentDefinition) -> None:
 
 
 def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
-    if lacking := show_errors(lambda: without_sources(agent, who)):
+    if not (ids := agent.collection_ids):
+        return
+    looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
+    if lacking := show_errors(lambda: [one for one in looked_at if not _searches_any(ids, one)]):
         show_warning(
             "These people cannot search any of its collections, so the agent cannot answer them.",
             f"Give them access to a collection: {'; '.join(one.label for one in lacking)}.",

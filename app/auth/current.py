@@ -55,13 +55,6 @@ def connections() -> httpx.Client:
     return httpx.Client(limits=limits, **http_options(settings().base_url))
 
 
-def forget() -> None:
-    """Drop every object of sign-in, so that changed settings take effect."""
-    connections().close()
-    for part in (sealer, sessions, registration, connections, application, sign_in):
-        part.cache_clear()
-
-
 _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
 LOOKED_AT_EVERY = 5.0  # seconds
 AWAY, SERVICE, PREFECT = "signed_in.away", "service", "prefect"

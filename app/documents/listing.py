@@ -87,8 +87,7 @@ def read_wanted() -> Wanted:
     me = api.me()
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
     whose = {MINE: "Mine", SHARED: "Shared with me", ALL: "All" if me.is_admin else "All I can read"}
-    own = show_errors(api.collections)
-    collections = {"": "Any", **{str(one.document_collection_id): one.collection_name for one in own}}
+    collections = {"": "Any", **show_errors(api.collection_names)}
     with filter_line("of", "kind", "order", "state", "changed", "collection", "files", "owner", "reader", most=4):
         name = text_filter("Name", "name", placeholder="Part of a name")
         choice = choice_filter("Show", "of", whose, default=ALL if me.is_admin else MINE)

@@ -112,6 +112,7 @@ _SHOWN = {  # by the value in the address: its label, whether what is shown is i
     "counted": ("Counted", False, "This source has no open failures.", "All failed documents are ignored."),
     "ignored": ("Ignored", True, "No document of this source is ignored.", ""),
 }
+_HINT = "When a run cannot load a document, the document is listed here with the reason."
 _NAMED = 5
 _OUTCOME = "quarantine.outcome"
 
@@ -136,16 +137,12 @@ class _Outcome:
 
 def show_quarantine() -> None:
     if not (found := show_errors(read_sources)):
-        notices.show_empty(
-            "Nothing has failed.", "When a run cannot load a document, the document is listed here with the reason."
-        )
+        notices.show_empty("Nothing has failed.", _HINT)
         notices.show_link("Load documents", "ingestion")
         return
     everything = not any(one.item_count or one.ignored_count for one in found)
     if everything:
-        notices.show_empty(
-            "Everything was loaded.", "When a run cannot load a document, the document is listed here with the reason."
-        )
+        notices.show_empty("Everything was loaded.", _HINT)
     left, right = st.columns((3, 1), vertical_alignment="bottom")
     with left:
         source = choose_source(found)

@@ -249,8 +249,7 @@ _DAYS = {"": "Any time", "1": "Last 24 hours", "7": "Last 7 days", "30": "Last 3
 
 
 def show_runs() -> None:
-    if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
-        forget(LIST)
+    notices.offer_action("Refresh", forget, LIST, key="runs.again", icon="refresh")
     with filter_line("state", "by", "days"):
         place = text_filter("Source", "place", placeholder="Part of the source's name")
         state = choice_filter("State", "state", {key: words for key, (words, _) in _STATES.items()})

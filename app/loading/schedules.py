@@ -13,7 +13,7 @@ import streamlit as st
 from pydantic import BaseModel, ValidationError
 
 from app import api
-from app.formatting import ago, moment, one_line, shorten
+from app.formatting import ago, browser_zone, moment, one_line, shorten
 from app.labels import EVERY, RUN_KINDS, SCHEDULED
 from app.loading import runs, starting
 from app.loading.quarantine import MOST, label_sources, read_sources
@@ -49,7 +49,7 @@ def choose_times() -> Times | None:
     kind = every.selectbox("When", list(EVERY), key=starting.field("every", "day"), format_func=lambda one: EVERY[one])
     with second:
         cron = _ask_cron(kind)
-    timezone = zone_column.selectbox("Time zone", _zones(), key=starting.field("zone", _zone_of_browser()))
+    timezone = zone_column.selectbox("Time zone", _zones(), key=starting.field("zone", browser_zone().key))
     times = Times(cron, timezone)
     try:
         schedules.check_times(times)
@@ -109,11 +109,6 @@ def _ask_cron(kind: str) -> str:
 @cache
 def _zones() -> list[str]:
     return sorted(available_timezones())
-
-
-def _zone_of_browser() -> str:
-    zone = st.context.timezone or "UTC"
-    return zone if zone in _zones() else "UTC"
 
 
 _READ, _JOB, _WHEN, _SAVED = "schedule.read", "schedule.job", "schedule.when", "schedule.saved"
@@ -345,8 +340,7 @@ def new_schedule(of_run: str = "") -> None:
 def _show_list() -> None:
     with st.container(horizontal=True):
         notices.offer_action("New schedule", new_schedule, key="schedules.new", icon="add", kind="primary")
-        if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
-            _forget()
+        notices.offer_action("Refresh", _forget, key="schedules.again", icon="refresh")
     more = "A schedule loads a folder, runs a sync or takes a permission snapshot at the times you choose."
     empty = partial(notices.show_empty, "No schedules yet.", f"{more} Select New schedule to create a schedule.")
     list_found(LIST, show_errors(read_schedules), empty=empty)
@@ -464,9 +458,9 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
             then=_forget,
             leaving=(ADDRESS,),
         )
-    if seen.last is not None and st.button("Show last run", key="schedule.last"):
-        st.query_params.from_dict({"run": str(seen.last.flow_run_id)})
-        st.rerun()
+    if seen.last is not None:
+        run = {"run": str(seen.last.flow_run_id)}
+        notices.offer_action("Show last run", st.query_params.from_dict, run, key="schedule.last")
 
 
 def _change(work: Callable[..., None], schedule: Schedule) -> None:

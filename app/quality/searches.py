@@ -12,7 +12,7 @@ import carrel
 from app import api
 from app.formatting import ago, browser_zone, days_back, escape, moment, one_line, shorten
 from app.lookup import by_id
-from app.search.queries import CATALOG, LONGEST, MODES
+from app.search.queries import CATALOG, LONGEST, MODES, places
 from app.ui import notices
 from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.progress import offer_export
@@ -23,11 +23,6 @@ from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, Sear
 from flows.operations.formatting import count_text
 
 UNSEEN = "A collection that you cannot search"
-
-
-def places() -> dict[str, str]:
-    """Return the names of the catalog and of the collections open to the person's searches, by key."""
-    return {CATALOG: "The whole catalog", **show_errors(api.collection_names)}
 
 
 SHOWN = 5

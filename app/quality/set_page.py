@@ -9,6 +9,7 @@ import streamlit as st
 from app import api
 from app.agents.questions import show_logged_reply
 from app.formatting import moment, one_line, shorten
+from app.lookup import by_id
 from app.quality import sets
 from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
 from app.ui.dialogs import NotYetError, confirm
@@ -66,7 +67,7 @@ RUNS = ("before", "after")
 
 
 def show_set(address: str) -> None:
-    one = show_errors(partial(sets.get_set, address))
+    one = show_errors(partial(by_id, api.client().admin.evaluation_sets.list, address))
     question = st.query_params.get(sets.CASE)
     if one is not None and one.agent_id is not None and question is not None:
         _show_question(one, question)

@@ -9,9 +9,8 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.lookup import by_id
-from app.quality.searches import Hit, places, search_again, show_hit
-from app.search.queries import CATALOG, MODES
+from app.quality.searches import Hit, search_again, show_hit
+from app.search.queries import CATALOG, MODES, places
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import keep_problem, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
@@ -37,10 +36,6 @@ _AGENT = "agent:"
 def all_sets() -> list[EvaluationSet]:
     """Return the organization's newest sets, at most 1,000, sorted oldest first."""
     return list(next(api.client().admin.evaluation_sets.list(page_size=1000).pages()).evaluation_sets)
-
-
-def get_set(address: str) -> EvaluationSet | None:
-    return by_id(api.client().admin.evaluation_sets.list, address)
 
 
 def forget_sets() -> None:

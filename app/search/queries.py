@@ -101,6 +101,11 @@ def kinds_of(collection: DocumentCollection | None) -> Kinds:
     return {} if collection is None else {one.name: one.type for one in collection.custom_metadata_schema.fields}
 
 
+def places() -> dict[str, str]:
+    """Return the names of the catalog and of the collections open to the person's searches, by key."""
+    return {CATALOG: "The whole catalog", **show_errors(api.collection_names)}
+
+
 def condition_of(found: AppliedFilter) -> Condition:
     return Condition(found.field, found.operator, found.value)
 

@@ -332,9 +332,7 @@ def _offer_actions(sync: DocstoreSync) -> None:
             show_errors(partial(docstore.launch_docstore_sync, sync.docstore_credential_id))
             forget(LIST)
             st.rerun()
-        if st.button("Change …", key="sync.change"):
-            st.query_params["change"] = "yes"
-            st.rerun()
+        notices.offer_action("Change …", st.query_params.update, {"change": "yes"}, key="sync.change")
         if st.button("Delete …", key="sync.delete.ask"):
             confirm(
                 "Delete this sync?",

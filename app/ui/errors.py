@@ -194,7 +194,7 @@ def require_admin() -> None:
 
 def require_editor() -> None:
     """End the page's run for everyone except admins and editors of collections."""
-    if not show_errors(api.me).is_admin and not show_errors(api.edits_collections):
+    if not show_errors(api.me).is_admin and not show_errors(api.editable_collections):
         show_empty(
             "This page is for admins and for editors of a collection.",
             "Ask an admin or an owner to make you an editor of a collection.",

@@ -6,10 +6,9 @@ from uuid import UUID
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.auth.current import person_client
-from app.ui.errors import Problem, problem_of
+from app.ui.errors import Problem, keep_problem
 from app.ui.notices import offer_action
 from carrel.wire.messages import Verdict
 from carrel.wire.search import SearchFeedback
@@ -88,9 +87,6 @@ def _send_comment(about: About) -> None:
 
 def _send(about: About, good: bool, *, comment: str | None) -> bool:
     st.session_state.pop(about.key("problem"), None)
-    try:
+    with keep_problem(about.key("problem")):
         about.send(good, comment)
-    except carrel.CarrelError as error:
-        st.session_state[about.key("problem")] = problem_of(error)
-        return False
-    return True
+    return about.key("problem") not in st.session_state

@@ -29,8 +29,7 @@ class HelpLink:
 
 def help_address(topic: str) -> str:
     """Return the address of a page of the documentation ("loading"), or of a heading on it ("loading#the-ledger")."""
-    page, mark, anchor = topic.partition("#")
-    return f"{HELP}/{page}{mark}{anchor}"
+    return f"{HELP}/{topic}"
 
 
 def help_address_of_code(code: str) -> str | None:

@@ -80,11 +80,9 @@ def words_in(text: str) -> list[str]:
 
 def mark_html(text: str, quote: str) -> str:
     """Return `text` as HTML with the quoted words marked, or the whole text marked if the quote is missing."""
-    start = text.find(quote) if quote else -1
-    if start < 0:
-        return f"<mark>{html.escape(text)}</mark>"
-    end = start + len(quote)
-    return f"{html.escape(text[:start])}<mark>{html.escape(quote)}</mark>{html.escape(text[end:])}"
+    marked = quote if quote and quote in text else text
+    start = text.find(marked)
+    return mark_spans(text, [TextSpan(start=start, end=start + len(marked))])
 
 
 def place_html(place: PassagePlace | None) -> str:

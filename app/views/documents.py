@@ -22,7 +22,7 @@ from app.loading.runs import documents_from, documents_of, source_in_words
 from app.lookup import is_id
 from app.ui import notices, tables
 from app.ui.dialogs import confirm, dialog, offer_submit, open_dialog, text_in
-from app.ui.errors import error_boundary, show_errors
+from app.ui.errors import require_found, show_errors
 from app.ui.filters import part_of
 from app.ui.preview import show_preview
 from app.ui.saving import keep_opened, send_changes
@@ -128,14 +128,10 @@ def _show_loaded(count: DeltaGenerator) -> None:
 
 
 def find(address: str) -> GetDocumentResponse | None:
-    with error_boundary():
-        try:
-            return api.client().catalog.get_document(UUID(address))
-        except (ValueError, carrel.NotFoundError):
-            notices.show_empty(
-                "This document is not available.", "It was deleted, you cannot read it, or the URL is wrong."
-            )
-            return None
+    try:
+        return api.client().catalog.get_document(UUID(address))
+    except (ValueError, carrel.NotFoundError):
+        return None
 
 
 def _show_document(document: GetDocumentResponse) -> None:
@@ -213,8 +209,8 @@ def page() -> None:
             if there := parse_qsl(st.query_params.get(name, "")):
                 link = notices.LinkedText(words, f"{name}?{urlencode(there)}").body
                 st.html(f'<p class="carrel-text">{link}</p>', width="content")
-    if (document := find(address)) is not None:
-        _show_document(document)
+    hint = "It was deleted, you cannot read it, or the URL is wrong."
+    _show_document(require_found(lambda: find(address), "This document is not available.", hint))
 
 
 page()

@@ -37,7 +37,7 @@ _READS = (
 def ask() -> queries.SearchQuery | None:
     """Show the form, filled from the page's address, and return the query; None without a query."""
     collections = _collections_by_id()
-    places = _places_of(collections)
+    places = queries.places()
     address = _address_now()
     state = st.session_state
     # The form is filled from the page's address when that is new: opened, or gone back to.
@@ -67,10 +67,6 @@ def ask() -> queries.SearchQuery | None:
             offer_order(question, go)
             offer_saving(question)
     return question if is_asked else None
-
-
-def _places_of(collections: Mapping[str, DocumentCollection]) -> dict[str, str]:
-    return {queries.CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
 
 
 def _collections_by_id() -> dict[str, DocumentCollection]:
@@ -248,7 +244,7 @@ def page() -> None:
     if question is None:
         st.caption("Enter a question, name, number or phrase.")
         show_home()
-        show_own_searches(_places_of(_collections_by_id()), open_search)
+        show_own_searches(queries.places(), open_search)
         if (me := api.me()).is_admin and me.reranks_by_default is None:
             show_help(queries.HOW_TO_RERANK, "running#reranking")
         conversations.find_agent()
@@ -262,7 +258,7 @@ def page() -> None:
     if not results:
         _show_no_results(answer, question)
         return
-    place = "" if question.where == queries.CATALOG else _places_of(_collections_by_id()).get(question.where, "")
+    place = "" if question.where == queries.CATALOG else queries.places().get(question.where, "")
     show_answer = _make_room_for_answer(found)
     # On a wide screen, results, facets and the preview stand side by side; on a phone, facets under the results.
     left, beside = st.columns([3, 2], gap="medium")

@@ -11,7 +11,7 @@ from app.formatting import one_line
 from app.syncs.labels import collection_name, state_in_words, targets
 from app.syncs.page import LIST, ask, forget_form, show_sync_page
 from app.ui.errors import require_admin, show_errors
-from app.ui.notices import look_at, offer_way_back, show_empty, show_title
+from app.ui.notices import look_at, offer_action, offer_way_back, show_empty, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 
 TITLE, PURPOSE = "Syncs", "Keep collections up to date with document databases."
@@ -19,11 +19,8 @@ _MADE = "sync.made"
 
 
 def _offer_actions() -> None:
-    if st.button("Refresh", icon=":material/refresh:", key="again"):
-        forget(LIST)
-    if st.button("New sync", type="primary", icon=":material/add:", key="new"):
-        st.query_params["new"] = "yes"
-        st.rerun()
+    offer_action("Refresh", forget, LIST, key="again", icon="refresh")
+    offer_action("New sync", st.query_params.update, {"new": "yes"}, key="new", icon="add", kind="primary")
 
 
 def _show_list() -> None:

@@ -190,7 +190,10 @@ def house_of(
 
 def forget() -> None:
     settings.cache_clear()
-    current.forget()
+    current.connections().close()
+    parts = (current.sealer, current.sessions, current.registration, current.connections, current.application)
+    for part in (*parts, current.sign_in):
+        part.cache_clear()
     st.cache_data.clear()
     st.cache_resource.clear()
 
