@@ -1,9 +1,9 @@
 """`carrel grants`: the roles that people, groups and service accounts hold on documents, collections and agents."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -37,8 +37,9 @@ GRANTS: Columns[GrantInfo] = {
 
 @dataclass(frozen=True)
 class Granted:
-    """The roles granted on a resource, by holder, and whether everyone in the organization may read the resource."""
+    """The grants on a resource, the stronger role first if an admin and the owner gave a holder different roles."""
 
+    grants: Sequence[GrantInfo]
     roles: Mapping[common.PrincipalReference, GrantInfo]
     everybody: bool
     version: str | None
@@ -53,7 +54,7 @@ def list_grants(resource: On, *, as_json: AsJson = False) -> None:
         screen.line("Everyone in the organization can read it.", style="bold")
     everybody = granted.everybody
     empty = "Nobody else has a role on it." if everybody else "Only its owner has a role: carrel grants give …"
-    show_list(screen, "grants", granted.roles.values(), GRANTS, empty=empty, organizationWide=everybody)
+    show_list(screen, "grants", granted.grants, GRANTS, empty=empty, organizationWide=everybody)
 
 
 @app.command()
@@ -83,8 +84,9 @@ def give(
                 changes.append(f"{name} becomes {role} instead of {had.role}.")
         if changes and not plan_only:
             now = _read_grants(on, client)  # a role may have changed since
-            given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
-            _set(on, given, now.everybody or everybody, now, client)
+            given = [Grant(principal=holder, role=role) for holder in chosen.values()]
+            grants = _grants_of_others(now, chosen.values()) + given
+            client.admin.grants.set(on, grants, organization_wide=now.everybody or everybody, version=now.version)
     screen.lines(changes or ["No changes."])
     _end("given", changes, plan_only=plan_only, screen=screen)
 
@@ -120,8 +122,9 @@ def take(
         if changes and not plan_only:
             confirm(screen, "Revoke access?", outcome="changed")
             now = _read_grants(on, client)  # a role may have been given while the question stood
-            kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}
-            _set(on, kept, now.everybody and not everybody, now, client)
+            grants = _grants_of_others(now, chosen.values())
+            is_open = now.everybody and not everybody
+            client.admin.grants.set(on, grants, organization_wide=is_open, version=now.version)
     _end("taken", changes, plan_only=plan_only, screen=screen)
 
 
@@ -132,8 +135,9 @@ def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> N
 
 def _read_grants(on: common.ResourceReference, client: "carrel.Carrel") -> Granted:
     pages = list(client.admin.grants.list(on, page_size=1000).pages())
-    roles = {_reference(one.principal): one for page in pages for one in page.grants}
-    return Granted(roles, any(page.organization_wide for page in pages), pages[0].version)
+    grants = [grant for page in pages for grant in page.grants]
+    roles = {_reference(grant.principal): grant for grant in reversed(grants)}
+    return Granted(grants, roles, any(page.organization_wide for page in pages), pages[0].version)
 
 
 def _reference(one: NamedPrincipal) -> common.PrincipalReference:
@@ -142,8 +146,10 @@ def _reference(one: NamedPrincipal) -> common.PrincipalReference:
     return common.GroupReference(id=one.id) if one.type == "group" else common.ServiceAccountReference(id=one.id)
 
 
-def _roles(granted: Granted) -> dict[common.PrincipalReference, common.GrantRole]:
-    return {one: grant.role for one, grant in granted.roles.items()}
+def _grants_of_others(granted: Granted, holders: Iterable[common.PrincipalReference]) -> list[Grant]:
+    changed = set(holders)
+    kept = [(_reference(grant.principal), grant.role) for grant in granted.grants]
+    return [Grant(principal=holder, role=role) for holder, role in kept if holder not in changed]
 
 
 def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bool:
@@ -151,17 +157,6 @@ def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bo
     if holder is None:
         return False
     return closing if holder.type is StepType.ORGANIZATION else holder.id in gone
-
-
-def _set(
-    on: common.ResourceReference,
-    roles: Mapping[common.PrincipalReference, common.GrantRole],
-    everybody: bool,
-    now: Granted,
-    client: "carrel.Carrel",
-) -> None:
-    grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
-    client.admin.grants.set(on, grants, organization_wide=everybody, version=now.version)
 
 
 def _end(outcome: str, changes: list[str], *, plan_only: bool, screen: Screen) -> None:

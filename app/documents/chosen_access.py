@@ -64,7 +64,10 @@ def show(chosen: Sequence[Document]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"You changed access to {many}.")
         if st.button("Undo …", key="chosen.access.undo", icon=":material/undo:"):
-            again = "Each document gets its previous direct access back, unless someone else has changed it since."
+            again = (
+                "Each document gets its previous direct access back, unless someone else has changed it since. "
+                "Roles that an owner gave come back as roles given by an admin: they stay if the owner leaves."
+            )
             confirm(f"Undo the change to {many}?", again, action=partial(_undo, last), names=names)
 
 

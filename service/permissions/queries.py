@@ -172,10 +172,14 @@ async def lock_resource(connection: Connection, organization_id: UUID, object_id
     return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
 
+# Containers before their files, as changes of a container lock them.
+_LOCK_ORDER = resources.c.container_id.is_not(None), resources.c.object_id
+
+
 async def lock_objects(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
     """Lock the resources of objects until the transaction ends, in a fixed order, so that two calls never deadlock."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
-    statement = sa.select(resources.c.object_id).where(*own).order_by(resources.c.object_id)
+    statement = sa.select(resources.c.object_id).where(*own).order_by(*_LOCK_ORDER)
     await connection.execute(statement.with_for_update())
 
 
@@ -185,7 +189,7 @@ async def lock_resources(
     """Lock the resources by (type, id in the source system), in a fixed order, so that two calls never deadlock."""
     named = sa.tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities))
     statement = sa.select(*_RESOURCE).where(resources.c.organization_id == organization_id, named)
-    return await find_rows(connection, statement.order_by(resources.c.object_id).with_for_update(), Resource)
+    return await find_rows(connection, statement.order_by(*_LOCK_ORDER).with_for_update(), Resource)
 
 
 async def lock_owned_resources(

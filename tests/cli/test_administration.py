@@ -99,6 +99,22 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
         assert run("grants", *wrong).code == 2
 
 
+def test_a_person_with_two_roles_keeps_both_when_another_gets_a_role(run: Run, service: RunningService) -> None:
+    paper = upload_own(service, "shared")
+    resource = {"resourceId": paper, "resourceType": "UPLOADED_DOCUMENT"}
+    of_ben = {"principal": {"type": "user", "email": BEN}}
+    done(service.call("admin/grants/set", {"resource": resource, "grants": [of_ben | {"role": "VIEWER"}]}))
+    shared = {"resource": resource, "grants": [of_ben | {"role": "EDITOR"}]}
+    done(service.call("permissions/setShares", shared))
+    ran(run, "grants", "give", paper, ADA)
+    held = done(service.call("admin/grants/list", {"resource": resource}))["grants"]
+    assert sorted((one["principal"]["email"], one["role"]) for one in held) == [
+        (ADA, "VIEWER"),
+        (BEN, "EDITOR"),
+        (BEN, "VIEWER"),
+    ]
+
+
 def test_what_is_taken_is_said_once(run_on_terminal: Run, service: RunningService) -> None:
     paper = upload_own(service, "once")
     resource = {"resourceId": paper, "resourceType": "UPLOADED_DOCUMENT"}
@@ -130,7 +146,7 @@ def test_names_are_completed(run: Run, desk: Desk) -> None:
     assert complete("carrel groups show Pil", CARREL_BASE_URL="http://127.0.0.1:9") == []
 
 
-@pytest.mark.parametrize("moment", ["principal_of", "_roles"])
+@pytest.mark.parametrize("moment", ["principal_of", "_grants_of_others"])
 def test_a_role_that_was_given_meanwhile_stays(run, service, monkeypatch, moment):
     paper, meant = upload_own(service, "paper"), getattr(grants, moment)
     resource, given = f"UPLOADED_DOCUMENT:{paper}", [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}]

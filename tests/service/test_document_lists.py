@@ -94,7 +94,10 @@ def test_slashes_before_and_beside_others_make_no_folders(service: RunningServic
     assert len(listed(service, folder="/")) == 3
     for path in ("\u00dcber/d.txt", "\u00dcber/e.txt"):
         uploaded(service, path, f"Words {path}.")
-    decompose, of_e = "UPDATE documents SET external_id = normalize(external_id, NFD)", "AND external_id LIKE '%%/e.txt'"
+    decompose, of_e = (
+        "UPDATE documents SET external_id = normalize(external_id, NFD)",
+        "AND external_id LIKE '%%/e.txt'",
+    )
     on_rows(service, decompose, more=of_e)
     assert [each["documentCount"] for each in walk(service, "catalog/listFolders")] == [1, 1, 1, 2]
 

@@ -96,6 +96,11 @@ def test_a_field_that_fits_no_readable_document_is_named(library: RunningService
     assert notes("travel in:policies") == [None]
 
 
+def test_a_phrase_of_common_words_is_compared_with_all_that_is_readable(library: RunningService) -> None:
+    applied = search(library, 'travel "to be or not to be"')["applied"]["syntax"]
+    assert [sign.get("note") for sign in applied["signs"]] == [None]
+
+
 def test_only_the_readers_own_documents_are_chosen(library: RunningService) -> None:
     assert found(library, '"net 30 minutes"') == set()
     assert found(library, '"net 30 minutes"', as_user=BEN) == {"secret"}

@@ -19,8 +19,10 @@ MOST_FOUND = 20_000
 """The most passages with a word to read: about a tenth of a second."""
 
 _NOT_INDEXED = "The index leaves this word out, so the sign was not followed."
-_REACHED = f"More than {MOST_FOUND:,} passages have these words; the others were left out."
-_REACHED_BY_EXCLUSION = f"More than {MOST_FOUND:,} passages have these words; documents with the others may be found."
+_REACHED = f"Only the first {MOST_FOUND:,} passages that you can read were compared. Other matches were left out."
+_REACHED_BY_EXCLUSION = (
+    f"Only the first {MOST_FOUND:,} passages that you can read were compared. Other matches may be found."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,11 @@ async def find_narrowing(
         answers[text] = queries.ask_containing(
             found, scope, phrase=phrase, terms=rarest, keys=keys, most=MOST_FOUND + 1
         )
+    common = {text for text in common if is_phrase(text)}
+    few = queries.ask_whether_small(found, scope.caller, scope.space, few=MOST_FOUND) if common else None
     await found.run(connection)
+    if few is not None and few.rows[0]["is_small"]:  # all readable passages were compared
+        common.clear()
     return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
 
 
@@ -92,7 +98,7 @@ def _narrow(clauses: Sequence[Clause], found: Mapping[str, Collection[Hit]], com
             continue
         hits = frozenset(hit for text in clause.texts for hit in found[text])
         documents = frozenset(hit.document_id for hit in hits)
-        if any(len(found[text]) > MOST_FOUND or (text in common and is_phrase(text)) for text in clause.texts):
+        if any(len(found[text]) > MOST_FOUND or text in common for text in clause.texts):
             notes[number] = _REACHED_BY_EXCLUSION if clause.excludes else _REACHED
         if clause.excludes:
             without |= documents

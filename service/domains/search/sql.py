@@ -125,11 +125,11 @@ def _fitting(shape: Shape) -> sa.CTE:
 
 
 @lru_cache(SHAPES)
-def whether_small(shape: Shape) -> AnySelect:
+def whether_small(shape: Shape, few: int) -> AnySelect:
     """Build the statement of whether `is_small`, from the smallest index of what is in scope."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    some = sa.select(chunks.c.access_class).where(_in_scope(chunks, shape)).limit(FEW_CHUNKS)
-    return sa.select((count_of(some.subquery("some")) < FEW_CHUNKS).label("is_small"))
+    some = sa.select(chunks.c.access_class).where(_in_scope(chunks, shape)).limit(few)
+    return sa.select((count_of(some.subquery("some")) < few).label("is_small"))
 
 
 @lru_cache(SHAPES)

@@ -161,7 +161,8 @@ def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
     the folders of the document's path."""
     visible = is_visible_collection(is_narrowed=is_narrowed)
     former: Any = sa.func.unnest(collections.c.former_names).column_valued("former_name")
-    now_named = sa.select(collections.c.space_id).where(visible, _matches(collections.c.name, number)).correlate(None)
+    is_named = sa.func.lower(collections.c.name) == _text("text", number)
+    now_named = sa.select(collections.c.space_id).where(visible, is_named).correlate(None)
     was_named = sa.exists(sa.select(former).where(_matches(former, number))) & ~now_named.exists()
     inside = (
         sa.select(space_documents.c.document_id)
