@@ -9,17 +9,13 @@ from typing import cast
 from carrel.wire.alerts import ALERT_TITLES, DeliveryStatus
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
+from flows.operations.formatting import kind_of
 
 PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
 PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}
 """The kinds of holders of grants, by the service's type."""
 
 DOCUMENT, COLLECTION, AGENT, SYNC = "document", "collection", "agent", "sync"
-_OWN_KINDS: Mapping[ResourceType, str] = {
-    ResourceType.DOCUMENT_COLLECTION: COLLECTION,
-    ResourceType.AGENT: AGENT,
-    ResourceType.DOCSTORE_SYNC: SYNC,
-}
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
 """Sources of documents, and further types of resources."""
@@ -46,10 +42,6 @@ ROLE_MEANINGS: Mapping[Role, str] = {
 
 def label_of(field: str) -> str:
     return FIELDS.get(field, field.replace("_", " ").capitalize())
-
-
-def kind_of(resource_type: ResourceType) -> str:
-    return _OWN_KINDS.get(resource_type, DOCUMENT)
 
 
 def types_of(kinds: Iterable[str]) -> tuple[ResourceType, ...]:

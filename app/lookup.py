@@ -9,13 +9,14 @@ from typing import TypeVar
 from uuid import UUID
 
 from app.formatting import one_line
-from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, types_of
-from carrel import Carrel
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, types_of
+from carrel import Carrel, NotFoundError
 from carrel.wire import common
 from carrel.wire.access import ClassedResource
 from carrel.wire.admin import Group, NamedPrincipal, User
 from carrel.wire.service_accounts import ServiceAccount
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, kind_of
+from flows.runs import UnknownError
 
 MOST = 20
 """The most matches shown; people narrow longer lists by typing."""
@@ -158,6 +159,14 @@ def is_id(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def found_at(find: Callable[[UUID], T], identity: str) -> T | None:
+    """Return the object with an id from an address; None for an invalid or unknown id."""
+    try:
+        return find(UUID(identity))
+    except (ValueError, NotFoundError, UnknownError):
+        return None
 
 
 def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:

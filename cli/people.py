@@ -10,7 +10,7 @@ import carrel
 from carrel import InvalidArgumentError
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser
-from carrel.wire.common import ResourceType, SecondFactorPolicy, UserReference
+from carrel.wire.common import SecondFactorPolicy, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
 from carrel.wire.people import GroupMembership
 from carrel.wire.sessions import PersonSession
@@ -21,7 +21,7 @@ from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_list, show_more, show_one, to_json
 from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
-from flows.operations.formatting import count_text, list_text
+from flows.operations.formatting import counts_text, kind_of
 
 SHOWN = 20
 
@@ -48,9 +48,9 @@ def owns(email: Owner, *, as_json: AsJson = False) -> None:
         counts, resources = ([one.model_dump(mode="json") for one in of] for of in (counted.counts, shown))
         print_json(screen, "listed", total=counted.total, counts=counts, resources=resources)
         return
-    screen.line(f"{email} owns {_words(counted.counts)}.", style="bold")
+    screen.line(f"{email} owns {counts_text(counted.counts) or 'nothing'}.", style="bold")
     for one in shown:
-        screen.line(f"{one.name or one.resource_id}  {_kind(one.resource_type)}  {one.object_id}")
+        screen.line(f"{one.name or one.resource_id}  {kind_of(one.resource_type)}  {one.object_id}")
     show_more(screen, counted.total - len(shown))
 
 
@@ -77,7 +77,7 @@ def offboard(
         outcome, done = "planned", None
         if not plan_only:
             if plan.owned and new_owner is None:
-                raise usage(screen, f"{email} owns {_words(plan.owned)}. Give the new owner with --to.")
+                raise usage(screen, f"{email} owns {counts_text(plan.owned)}. Give the new owner with --to.")
             if screen.confirm(f"Offboard {email}?"):
                 outcome, done = "offboarded", _offboard(client, plan, new_owner, screen=screen)
             else:
@@ -102,9 +102,9 @@ def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> Non
         screen.line("Tokens that they created for service accounts keep working:", style="yellow")
         _show_some([f"{one.name} (…{one.hint}, {one.token_id})" for one in plan.made_tokens], screen=screen)
     to = "" if plan.new_owner is None else f"; the new owner is {plan.new_owner.name}"
-    screen.line(f"Owns {_words(plan.owned)}{to}.")
+    screen.line(f"Owns {counts_text(plan.owned) or 'nothing'}{to}.")
     if plan.only_reader:
-        screen.line(f"Nobody else can read {_words(plan.only_reader)} today.", style="yellow")
+        screen.line(f"Nobody else can read {counts_text(plan.only_reader)} today.", style="yellow")
 
 
 def _show_some(names: Sequence[str], *, screen: Screen) -> None:
@@ -146,7 +146,7 @@ def _end(
     elif answers:
         screen.say(f"Done: all access of {plan.user.email} has ended; {moved:,} transferred.")
         if remaining:
-            screen.say(f"{_words(remaining)} remain. Run the command again.")
+            screen.say(f"{counts_text(remaining)} remain. Run the command again.")
     else:
         screen.say("Nothing was changed: this was the plan." if outcome == "planned" else "Nothing was changed.")
     return typer.Exit(code)
@@ -154,25 +154,6 @@ def _end(
 
 def _total(counts: Iterable[ResourceCount]) -> int:
     return sum(one.count for one in counts)
-
-
-def _words(counts: Iterable[ResourceCount]) -> str:
-    totals: dict[str, int] = {}
-    for one in counts:
-        kind = _kind(one.resource_type)
-        totals[kind] = totals.get(kind, 0) + one.count
-    return list_text([count_text(count, kind) for kind, count in totals.items()]) or "nothing"
-
-
-_KINDS = {
-    ResourceType.DOCUMENT_COLLECTION: "collection",
-    ResourceType.DOCSTORE_SYNC: "sync",
-    ResourceType.AGENT: "agent",
-}
-
-
-def _kind(resource_type: ResourceType) -> str:
-    return _KINDS.get(resource_type, "document")
 
 
 @app.command("list")

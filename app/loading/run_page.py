@@ -16,7 +16,7 @@ from app.loading import runs, staging
 from app.loading.quarantine import read_sources
 from app.loading.schedules import new_schedule
 from app.loading.starting import UPLOAD
-from app.lookup import is_id
+from app.lookup import found_at, is_id
 from app.settings import settings
 from app.ui import notices
 from app.ui.dialogs import confirm
@@ -337,7 +337,7 @@ _PROBLEM = "run.problem"
 def show_run_page(name: str) -> None:
     notices.offer_way_back("All runs", "run", also=_look_at_all)
     hint = "It was removed from Prefect, or the URL is wrong. Go to all runs."
-    run = require_found(lambda: _find(name), "This run does not exist.", hint)
+    run = require_found(lambda: found_at(runs.server().run_status, name), "This run does not exist.", hint)
     if run.finished:
         _show_ended(run)
     else:
@@ -355,13 +355,6 @@ def show_run_page(name: str) -> None:
 def _look_at_all() -> None:
     st.session_state.pop(_PROBLEM, None)
     st.query_params["part"] = "runs"
-
-
-def _find(name: str) -> RunStatus | None:
-    try:
-        return runs.server().run_status(UUID(name))
-    except (ValueError, UnknownError):
-        return None
 
 
 @st.fragment(run_every=REFRESH_SECONDS)

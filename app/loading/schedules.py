@@ -6,7 +6,7 @@ from datetime import datetime, time
 from functools import cache, partial
 from itertools import cycle, islice
 from typing import TypeVar
-from uuid import UUID, uuid4
+from uuid import uuid4
 from zoneinfo import available_timezones
 
 import streamlit as st
@@ -18,6 +18,7 @@ from app.labels import EVERY, RUN_KINDS, SCHEDULED
 from app.loading import runs, starting
 from app.loading.quarantine import MOST, label_sources, read_sources
 from app.loading.starting import Job, Missing
+from app.lookup import found_at
 from app.quality.sets import all_sets
 from app.syncs.labels import sync_names
 from app.ui import notices
@@ -28,7 +29,7 @@ from carrel.evaluation import SCORES_OF_REPLIES
 from flows import schedules
 from flows.operations.evaluating import EvaluationOptions
 from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
-from flows.runs import RunsError, RunStatus, UnknownError, source_in
+from flows.runs import RunsError, RunStatus, source_in
 from flows.schedules import LONGEST_NAME, Draft, InvalidTimesError, Schedule, Seen, Times
 
 SHOWN = 5
@@ -202,9 +203,7 @@ def _job_of_run(name: str) -> Job | None:
     """Return a run's job without options for a single run; None if unavailable."""
     if not name:
         return None
-    try:
-        run = runs.server().run_status(UUID(name))
-    except (ValueError, UnknownError):
+    if (run := found_at(runs.server().run_status, name)) is None:
         notices.show_warning("The run in the URL no longer exists.", "Choose an action for the schedule.")
         return None
     if runs.is_of_dropped_files(run.source) or run.flow not in _FIELDS:

@@ -1,16 +1,17 @@
 """People and groups, cached for seconds per session; changes of members; a person's page, and the end of access."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import streamlit as st
 
 from app import api
 from app.credentials.tokens import STATUSES, ask_revoking, end_noted
 from app.formatting import ago, moment, one_line
-from app.labels import GROUP, PERSON, SERVICE_ACCOUNT, kind_of
-from app.lookup import Principal, by_id
+from app.labels import GROUP, PERSON, SERVICE_ACCOUNT
+from app.lookup import Principal, by_id, principal_from
 from app.ui import dialogs, notices
 from app.ui.dialogs import NotYetError, confirm, dialog, naming, offer_submit, open_dialog
 from app.ui.errors import FAILURES, problem_of, require_found, show_errors
@@ -25,7 +26,7 @@ from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
 from carrel.wire.sessions import PersonSession, SessionKind
-from flows.operations.formatting import capitalize, count_text, list_text
+from flows.operations.formatting import capitalize, count_text, counts_text
 
 PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS = "people", "groups", "members", "person.keys", "person.sessions"
 
@@ -61,25 +62,16 @@ def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroups
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def gains_of(group: Principal, member: Principal) -> list[ResourceCount]:
-    access = api.client().admin.access
-    return access.count_resources(readable_by=group.reference, not_readable_by=member.reference).counts
+def counts_of(**holders: Principal) -> list[ResourceCount]:
+    """Return counts of resources by filters such as `readable_by`, `not_readable_by` and `owned_by`."""
+    filters: dict[str, Any] = {name: holder.reference for name, holder in holders.items()}
+    return api.client().admin.access.count_resources(**filters).counts
 
 
 def gains_in_words(group: Principal, member: Principal) -> str:
     """Return the extra access of a new member of a group, in words. NotYetError names a missing object."""
     with naming(group, member):
-        return counts_in_words(gains_of(group, member)) or "nothing"
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def readable_by(one: Principal) -> list[ResourceCount]:
-    return api.client().admin.access.count_resources(readable_by=one.reference).counts
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def owned_by(one: Principal) -> list[ResourceCount]:
-    return api.client().admin.access.count_resources(owned_by=one.reference).counts
+        return counts_text(counts_of(readable_by=group, not_readable_by=member)) or "nothing"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -89,51 +81,28 @@ def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
 
 
 def clear_caches() -> None:
-    cached = (
-        person_of,
-        person_at,
-        group_of,
-        memberships_of,
-        losses_of,
-        gains_of,
-        readable_by,
-        owned_by,
-        offboarding_of,
-    )
-    for kept in cached:
+    for kept in (person_of, person_at, group_of, memberships_of, losses_of, counts_of, offboarding_of):
         kept.clear()
     for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
         forget(table, unchoose=True)
-
-
-def counts_in_words(counts: Iterable[ResourceCount]) -> str:
-    sums: dict[str, int] = {}
-    for one in counts:
-        kind = kind_of(one.resource_type)
-        sums[kind] = sums.get(kind, 0) + one.count
-    return list_text([count_text(count, kind) for kind, count in sums.items() if count])
 
 
 ADD, JOIN, NEW_MEMBERS, NEW_GROUPS = "add_members", "join_groups", "members.new", "groups.new"
 SHOWN_LOSSES = 10
 
 
-def principal_of(group: Group) -> Principal:
-    return Principal(GROUP, str(group.id), group.name)
-
-
 @dialog("Add members", ADD, of="id", width="large")
 def show_adding(group: Group) -> None:
     show_text(f"New members get the access of {one_line(group.name)} and of its parent groups.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
-    show_gains([(principal_of(group), one) for one in added])
+    show_gains([(principal_from(group), one) for one in added])
     offer_submit(ADD, "Add", action=partial(_add_chosen, group), disabled=not added)
 
 
 def _add_chosen(group: Group) -> None:
     if not (added := get_principals(NEW_MEMBERS)):
         raise NotYetError("Select members to add.")
-    with naming(principal_of(group), *added):
+    with naming(principal_from(group), *added):
         api.client().admin.groups.add_members(group.id, [one.reference for one in added])
     clear_caches()
 
@@ -184,7 +153,7 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
     if not losses.losses:
         show_text(losses_in_words(losses))
         return
-    rows = [(one_line(one.principal.name), f"{counts_in_words(one.counts)}") for one in losses.losses]
+    rows = [(one_line(one.principal.name), f"{counts_text(one.counts)}") for one in losses.losses]
     show_table(rows[:SHOWN_LOSSES], heads=("Name", "Loses access to"), named=True)
     if len(rows) > SHOWN_LOSSES:
         show_note(f"And {count_text(len(rows) - SHOWN_LOSSES, 'other')}.")
@@ -193,7 +162,7 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
 
 
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
-    first = [f"{one_line(one.principal.name)} ({counts_in_words(one.counts)})" for one in losses.losses[:3]]
+    first = [f"{one_line(one.principal.name)} ({counts_text(one.counts)})" for one in losses.losses[:3]]
     if not losses.person_count:
         return "The group has no members, so nobody loses access."
     if not first:
@@ -224,9 +193,9 @@ def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> Non
 def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(offboarding_of, person.email))
     notices.show_table(_ends(plan), heads=("Ends immediately", "Now"), named=True)
-    notices.show_text(f"Owns: {counts_in_words(plan.owned) or 'nothing'}. Access that they shared with others ends.")
+    notices.show_text(f"Owns: {counts_text(plan.owned) or 'nothing'}. Access that they shared with others ends.")
     if plan.only_reader:
-        notices.show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
+        notices.show_warning(f"Nobody else can read {counts_text(plan.only_reader)} today.")
     if plan.made_tokens:
         named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
         notices.show_warning(
@@ -303,13 +272,13 @@ def show_person(person_id: str) -> None:
     _show_account(person)
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
-    counts = show_errors(partial(readable_by, who))
-    notices.show_text(f"{counts_in_words(counts) or 'Nothing'}, through groups, grants and ownership.")
+    counts = show_errors(partial(counts_of, readable_by=who))
+    notices.show_text(f"{counts_text(counts) or 'Nothing'}, through groups, grants and ownership.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
-    owned = show_errors(partial(owned_by, who))
+    owned = show_errors(partial(counts_of, owned_by=who))
     st.subheader("What they own", anchor=False)
     then = " Offboarding transfers this to another owner." if owned else ""
-    notices.show_text(f"{counts_in_words(owned) or 'Nothing'}.{then}")
+    notices.show_text(f"{counts_text(owned) or 'Nothing'}.{then}")
     _show_keys(person)
     st.subheader("Sessions", anchor=False)
     chosen = show_pages(

@@ -5,11 +5,11 @@ import tomllib
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from uuid import UUID
 
 import carrel
 from app import api
 from app.formatting import one_line
+from app.lookup import found_at
 from app.ui.errors import Problem, problem_of, show_errors
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 
@@ -22,10 +22,7 @@ def targets() -> dict[str, str]:
 
 
 def find_sync(name: str) -> DocstoreSync | None:
-    try:
-        return api.client().document_collections.docstore.get_docstore_sync(UUID(name))
-    except (ValueError, carrel.NotFoundError):
-        return None
+    return found_at(api.client().document_collections.docstore.get_docstore_sync, name)
 
 
 def sync_names() -> dict[str, str]:

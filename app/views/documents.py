@@ -8,7 +8,6 @@ from uuid import UUID
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-import carrel
 from app import api
 from app.documents import listing, sections
 from app.documents.chosen import offer_actions
@@ -19,7 +18,7 @@ from app.documents.trash import show_trash
 from app.documents.uploading import offer_upload
 from app.formatting import ago, one_line
 from app.loading.runs import documents_from, documents_of, source_in_words
-from app.lookup import is_id
+from app.lookup import found_at, is_id
 from app.ui import notices, tables
 from app.ui.dialogs import confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_found, show_errors
@@ -127,13 +126,6 @@ def _show_loaded(count: DeltaGenerator) -> None:
     )
 
 
-def find(address: str) -> GetDocumentResponse | None:
-    try:
-        return api.client().catalog.get_document(UUID(address))
-    except (ValueError, carrel.NotFoundError):
-        return None
-
-
 def _show_document(document: GetDocumentResponse) -> None:
     facts = (document.document_external_id, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
     notices.show_heading(document.document_name, *facts)
@@ -209,8 +201,8 @@ def page() -> None:
             if there := parse_qsl(st.query_params.get(name, "")):
                 link = notices.LinkedText(words, f"{name}?{urlencode(there)}").body
                 st.html(f'<p class="carrel-text">{link}</p>', width="content")
-    hint = "It was deleted, you cannot read it, or the URL is wrong."
-    _show_document(require_found(lambda: find(address), "This document is not available.", hint))
+    get, hint = api.client().catalog.get_document, "It was deleted, you cannot read it, or the URL is wrong."
+    _show_document(require_found(partial(found_at, get, address), "This document is not available.", hint))
 
 
 page()

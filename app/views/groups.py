@@ -7,7 +7,7 @@ import streamlit as st
 from app import api
 from app.formatting import one_line
 from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT
-from app.lookup import Principal
+from app.lookup import Principal, principal_from
 from app.people import directory
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, open_dialog, text_in
@@ -16,7 +16,7 @@ from app.ui.filters import filter_line, text_filter
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.admin import Group
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, counts_text
 
 TITLE, PURPOSE = "Groups", "Groups, their members, and what they can read."
 NEW, RENAME = "new_group", "rename_group"
@@ -58,13 +58,13 @@ def _show_group(group_id: str) -> None:
     _offer_changes(group)
     st.subheader("Members", anchor=False)
     _show_members(group)
-    who = directory.principal_of(group)
+    who = principal_from(group)
     if around := show_errors(partial(directory.memberships_of, who)):
         notices.show_text(f"Parent groups: {', '.join(one_line(one.name) for one in around)}.")
     st.subheader("What members can read", anchor=False)
-    counts = show_errors(partial(directory.readable_by, who))
+    counts = show_errors(partial(directory.counts_of, readable_by=who))
     with_others = ", including the access of parent groups" if around else ""
-    notices.show_text(f"{directory.counts_in_words(counts) or 'It opens nothing'}{with_others}.")
+    notices.show_text(f"{counts_text(counts) or 'It opens nothing'}{with_others}.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     st.subheader("Effect of deleting the group", anchor=False)
     directory.show_losses(losses)

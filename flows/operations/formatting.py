@@ -1,9 +1,12 @@
 """Numbers, durations, languages and waits as text for people."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from json import JSONDecodeError
 
+from carrel.wire.access import ResourceCount
+from carrel.wire.common import ResourceType
 from carrel.wire.docstore import DocstoreSync
 
 
@@ -14,6 +17,25 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
 
 def list_text(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+_KINDS = {
+    ResourceType.DOCUMENT_COLLECTION: "collection",
+    ResourceType.AGENT: "agent",
+    ResourceType.DOCSTORE_SYNC: "sync",
+}
+
+
+def kind_of(resource_type: ResourceType) -> str:
+    return _KINDS.get(resource_type, "document")
+
+
+def counts_text(counts: Iterable[ResourceCount]) -> str:
+    """Return counts of resources by kind: 2 collections and 1 document; without resources, an empty text."""
+    totals = Counter[str]()
+    for one in counts:
+        totals[kind_of(one.resource_type)] += one.count
+    return list_text([count_text(count, kind) for kind, count in totals.items() if count])
 
 
 def capitalize(text: str) -> str:

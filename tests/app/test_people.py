@@ -129,7 +129,7 @@ def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -
 
 
 def test_a_group_that_was_deleted_elsewhere_is_named_and_the_dialog_goes_on(house, monkeypatch) -> None:
-    monkeypatch.setattr(directory, "gains_of", unwrap(directory.gains_of))  # not kept for some seconds
+    monkeypatch.setattr(directory, "counts_of", unwrap(directory.counts_of))  # not kept for some seconds
     house.add_people("gus@gone.test")
     oars = house.add_group("Gone oars")
     page = add_by_typing(open_person(house, "gus@gone.test").press("Add to groups"), "groups.new", "gone oars")

@@ -1,10 +1,12 @@
 """Runs in the workbench: watching, stopping, repeating, listing, and quarantine."""
 
-from uuid import uuid4
+from collections.abc import Callable
+from uuid import UUID, uuid4
 
 import pytest
 
 from app.loading import run_page
+from app.lookup import found_at
 from flows.operations.deletions import beyond
 from flows.operations.plan import Plan
 from flows.operations.summary import Summary
@@ -170,15 +172,14 @@ def test_runs_are_found_by_state_source_and_time(house: LoadingHouse, deployment
 
 def test_a_run_that_is_removed_while_it_is_watched_is_said(house, deployment, monkeypatch):
     run = house.prefect.start(deployment, {"source": "/srv/handbook"})
-    find = run_page._find
 
-    def find_and_remove(name: str) -> RunStatus | None:
-        found = find(name)
+    def find_and_remove(find: Callable[[UUID], RunStatus], name: str) -> RunStatus | None:
+        found = found_at(find, name)
         if found is not None:
             house.prefect.forget(run)
         return found
 
-    monkeypatch.setattr(run_page, "_find", find_and_remove)
+    monkeypatch.setattr(run_page, "found_at", find_and_remove)
     assert "This run does not exist." in house.open("ingestion", run=run).shown
 
 
