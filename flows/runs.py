@@ -9,6 +9,7 @@ import time
 import zlib
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self, cast
@@ -316,12 +317,10 @@ class Runs:
         return self.start("quarantine-retry", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
-        if run.deployment_id is None:
-            return self.start(run.flow, run.parameters, person=person, key=key)
-        try:
-            return self.start_deployment(run.deployment_id, run.parameters, person=person, key=key)
-        except UnknownError:  # its schedule is gone since
-            return self.start(run.flow, run.parameters, person=person, key=key)
+        if run.deployment_id is not None:
+            with suppress(UnknownError):  # its schedule may be gone since
+                return self.start_deployment(run.deployment_id, run.parameters, person=person, key=key)
+        return self.start(run.flow, run.parameters, person=person, key=key)
 
     def start(self, flow: str, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None) -> UUID:
         """Start a flow by name. Raises NotServedError without a process serving it."""

@@ -23,7 +23,7 @@ from flows.operations.backlog import notes_of
 from flows.operations.jobs import open_client
 from flows.operations.ledger import quarantine
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark
+from flows.operations.ledger.rows import LONGEST_TEXT, Failure
 from flows.operations.outages import OutagePolicy
 from flows.operations.sources.reading import source_identity
 from flows.operations.summary import Summary
@@ -146,7 +146,7 @@ async def _mark(
     number = 0
     listing = client.sources.list_source_items(source.source_id, ignored=ignored, page_size=_MARKS)
     async for page in listing.pages():
-        marks = [ItemMark(item.place, item.document_external_id, item.fingerprint) for item in page.items]
+        marks = {(item.document_external_id or item.place, item.fingerprint) for item in page.items}
         number += await asyncio.to_thread(quarantine.mark_ignored, settings, known, marks, ignored=ignored)
     return number
 

@@ -59,8 +59,7 @@ class SyncOutcome:
             "status": self.sync.status.value,
             "launched": self.launched,
             **counts_of(self.sync),
-            "warning": _error_as_json(self.sync.warning),
-            "lastError": _error_as_json(self.sync.last_error),
+            **self.sync.model_dump(mode="json", by_alias=True, include={"warning", "last_error"}),
         }
 
 
@@ -158,7 +157,3 @@ def _error_of(sync: DocstoreSync) -> FlowError:
     if error.code.startswith("source_") or error.code in _SOURCE_CODES:
         return SyncFailedError(message)
     return StorageFullError(message) if error.code == StorageFullError.code else ServiceDownError(message)
-
-
-def _error_as_json(error: DocstoreError | None) -> dict[str, str] | None:
-    return None if error is None else {"code": error.code, "message": error.message}

@@ -15,7 +15,6 @@ from flows.errors import RefusedError, SourceError
 from flows.operations import reporting
 from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
 from flows.operations.ledger.quarantine import KnownSource, list_sources, mark_ignored, read_quarantine
-from flows.operations.ledger.rows import ItemMark
 from flows.operations.loading import open_ledger
 from flows.operations.reporting import report, report_ledgers
 from flows.operations.sources.documents import Problem
@@ -229,12 +228,10 @@ async def test_ledgers_that_were_never_reported_are(poisoned: Source, tmp_path) 
     await poisoned.load()
     await _forget(poisoned)
     known = _known(poisoned)
-    (mark,) = (
-        ItemMark(one.place, one.external_id, one.fingerprint)
-        for one in read_quarantine(poisoned.settings, known)
-        if one.place == "empty.md"
-    )
-    assert mark_ignored(poisoned.settings, known, [mark], ignored=True) == 1
+    marks = {
+        (one.place, one.fingerprint) for one in read_quarantine(poisoned.settings, known) if one.place == "empty.md"
+    }
+    assert mark_ignored(poisoned.settings, known, marks, ignored=True) == 1
     with pytest.raises(SourceError):
         await poisoned.using(base_url="http://127.0.0.1:9", flows_outage_seconds=0).load(tmp_path / "nothing")
     clean = poisoned.beside("clean")

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from flows.operations.ledger.addresses import Address, collection_of
-from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark, Run, storable
+from flows.operations.ledger.rows import LONGEST_TEXT, Failure, Run, storable
 from flows.operations.ledger.statements import AnyRow, Values, upsert
 from flows.operations.ledger.store import Store, open_store, open_stores
 from flows.operations.ledger.tables import quarantine, runs, sources
@@ -136,9 +136,9 @@ def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Fail
             page = found.where(sa.tuple_(*order) > sa.tuple_(rows[-1].part, rows[-1].key))
 
 
-def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[ItemMark], *, ignored: bool) -> int:
-    """Ignore items (at most 500) in quarantine with the given fingerprint, or undo that; return the number."""
-    wanted = {(item.external_id or item.place, item.fingerprint) for item in items}
+def mark_ignored(settings: FlowSettings, known: KnownSource, wanted: set[tuple[str, str]], *, ignored: bool) -> int:
+    """Ignore items (at most 500) in quarantine, by the service's name and fingerprint, or undo that; return the number.
+    The service names an item by its external id, or by its place."""
     ours = quarantine.c.source_id == known.source_id
     named = sa.select(quarantine).where(ours, _is_named({name for name, _ in wanted}))
     with open_store(settings.ledger(known.ledger)) as store, store.write() as connection:

@@ -115,15 +115,6 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemMark:
-    """The service's key of an item: the external id, or the place of an item without one; and the fingerprint."""
-
-    place: str
-    external_id: str | None
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True)
 class Missing:
     """A document sent by the source and now missing there; `intended`: fingerprint of a possible earlier sending."""
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from uuid import UUID
 
 from carrel import AsyncCarrel, AsyncPager
 from carrel.wire.access import AccessHolder, ClassedResource
@@ -44,7 +45,7 @@ class Taken:
         return "\n".join((first, compared, *self.problems))
 
 
-async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = None) -> Taken:
+async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows" = lambda _: None) -> Taken:
     """Write who may read what, and the changes since the last snapshot, into a new folder of `settings.snapshots`.
     Requires an admin's key. `on_rows` receives the number of rows of the current list. An error leaves no files."""
     reporting = report_run(settings, flow="permission-snapshot", source="permissions")
@@ -54,14 +55,8 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = No
         report.has_begun = True
         home = settings.snapshots / str(organization.organization_id)
         with files.open_unfinished(home) as folder:
-            listed = await list_access(client, folder, outages=outages, on_rows=on_rows or (lambda _: None))
-            manifest = files.Manifest(
-                taken_at=datetime.now(UTC),
-                organization_id=organization.organization_id,
-                consistent=listed.consistent,
-                attempts=listed.attempts,
-                rows=listed.rows,
-            )
+            identity = organization.organization_id
+            manifest = await list_access(client, folder, identity, outages=outages, on_rows=on_rows)
             taken = await asyncio.to_thread(_finish, folder, manifest)
             report.take_problems(found=bool(taken.problems))
             return taken
@@ -93,16 +88,9 @@ Page = TypeVar("Page", bound=PagedResponse)
 OnRows = Callable[[int], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The `rows` written, by table. Not `consistent`: access changed during every attempt."""
-
-    consistent: bool
-    attempts: int
-    rows: dict[str, int]
-
-
-async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
+async def list_access(
+    client: AsyncCarrel, folder: Path, organization_id: UUID, *, outages: OutagePolicy, on_rows: OnRows
+) -> files.Manifest:
     """Write all access into the folder's tables; start over, up to `ATTEMPTS` times, if access changes during this."""
     access, attempt = client.admin.access, 0
     while True:
@@ -111,7 +99,13 @@ async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolic
         rows = await _write_tables(client, folder, outages, on_rows)
         after = await outages.call(partial(access.get_state, since=before.state))
         if not after.changed or attempt == ATTEMPTS:
-            return Listed(consistent=not after.changed, attempts=attempt, rows=rows)
+            return files.Manifest(
+                taken_at=datetime.now(UTC),
+                organization_id=organization_id,
+                consistent=not after.changed,
+                attempts=attempt,
+                rows=rows,
+            )
 
 
 async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy, on_rows: OnRows) -> dict[str, int]:
