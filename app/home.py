@@ -105,7 +105,7 @@ def _link_to(run: RunStatus, *facts: str) -> LinkedText:
     return LinkedText(" · ".join((runs.title_of(run), *facts)), f"ingestion?run={run.flow_run_id}")
 
 
-def _unanswered() -> Answer:
+def _find_unanswered() -> Answer:
     """Return the last week's questions without a reply, or with a reply without citations."""
     log, where = api.client().admin.question_log, "agents?show=questions"
     outcomes = (Outcome.UNANSWERED, Outcome.FAILED)
@@ -116,7 +116,7 @@ def _unanswered() -> Answer:
     return Answer(len(names), names, action, any(page.next_page_token is not None for page in pages))
 
 
-def _expiring() -> Answer:
+def _find_expiring() -> Answer:
     tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
     provisioning = select_ending_soon(islice(api.client().admin.scim_tokens.list(page_size=100), 100))
     listed = [
@@ -128,7 +128,7 @@ def _expiring() -> Answer:
     return Answer(len(names), names, LinkedText("Open the first credential", names[0].address if names else "api_keys"))
 
 
-def _loaded() -> Answer:
+def _find_loaded() -> Answer:
     page = _runs_of_late(*_LOADING, days=1)
     names = [_link_to(run, runs.state_in_words(run)) for run in page.runs if _loads(run)]
     return Answer(len(names), names, LinkedText("Open runs", _RUNS), page.total > len(page.runs))
@@ -170,13 +170,13 @@ CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Open alerts": ("No open alerts.", _alerts),
     "Failed documents": ("Every document was loaded and indexed.", _failures),
     "Held deletions": ("No deletions wait for your approval.", _held_deletions),
-    "Questions without an answer": ("Agents answered every question of the last seven days.", _unanswered),
-    "Expiring credentials": ("No token or key expires within 14 days.", _expiring),
-    "Loaded in the last 24 hours": ("Nothing was loaded.", _loaded),
+    "Questions without an answer": ("Agents answered every question of the last seven days.", _find_unanswered),
+    "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
+    "Loaded in the last 24 hours": ("Nothing was loaded.", _find_loaded),
     "New access in the last seven days": ("No new access.", _access),
 }
 """The title of each card, the text when empty, and the function."""
-_NEWS = {_loaded, _access}
+_NEWS = {_find_loaded, _access}
 
 
 def _show_cards() -> None:
@@ -219,7 +219,7 @@ _OUTLINE = '<div class="carrel-skeleton" aria-hidden="true"><span></span><span><
 
 def _body(answer: Answer, *, is_trouble: bool) -> str:
     number = f"{answer.count:,}{'+' if answer.at_least else ''}"
-    names = "".join(f"<li>{_shortened(one)}</li>" for one in answer.names[:_SHOWN])
+    names = "".join(f"<li>{_shorten(one)}</li>" for one in answer.names[:_SHOWN])
     mark = " carrel-is-trouble" if is_trouble else ""
     return f'<p class="carrel-number-of{mark}">{number}</p><ul>{names}</ul><p>{answer.action.body}</p>'
 
@@ -242,11 +242,11 @@ def _show_reader_home() -> None:
 
 
 def _show_links(rows: Iterable[tuple[LinkedText, str]]) -> None:
-    listed = "".join(f"<li>{_shortened(link)} <small>{isolate(one_line(fact))}</small></li>" for link, fact in rows)
+    listed = "".join(f"<li>{_shorten(link)} <small>{isolate(one_line(fact))}</small></li>" for link, fact in rows)
     st.html(f'<ul class="carrel-links">{listed}</ul>')
 
 
-def _shortened(link: LinkedText) -> str:
+def _shorten(link: LinkedText) -> str:
     return LinkedText(shorten(one_line(link.text), _LONGEST), link.address).body
 
 

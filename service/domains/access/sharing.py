@@ -35,7 +35,8 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     `unknown_principal`; raises as `_require_owned`."""
     organization_id = caller.organization_id
     # A request that deactivates the caller, or changes the setting, waits for this or has been waited for.
-    await lock_organization(connection, organization_id)
+    if not request.validate_only:
+        await lock_organization(connection, organization_id)
     resource, access = await _lock_owned(connection, caller, request.resource)
     before = resource.shared_in(access)
     if request.version is not None:
