@@ -1,6 +1,6 @@
 """SQL of the audit log: entries are added and read, never changed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -12,7 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
 
 from carrel.wire.common import ResourceType
+from carrel.wire.fields import normal_email
 from carrel.wire.oversight import MOST_LOOKED_THROUGH
+from carrel.wire.oversight import AdminAuditLogQueryRequest as Filters
 from service.platform import sql
 from service.platform.batches import Batch
 from service.schema.agents import agents, evaluation_sets
@@ -20,28 +22,6 @@ from service.schema.catalog import collections, documents, source_reports
 from service.schema.identity import api_keys, organizations, principals, scim_tokens, service_account_tokens
 from service.schema.search import audit_entries, free_texts, searches
 from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_providers
-
-
-@dataclass(frozen=True)
-class EntryFilter:
-    """The filters of an audit log query. `actor` is an address or id; start times are inclusive, end times exclusive.
-    `name_contains` matches part of the target's or actor's name, ignoring case. `contained`: about a file in an archive
-    or mail, or not; `container_id`: about a file in this container."""
-
-    actor: str | None = None
-    action: str | None = None
-    target_id: str | None = None
-    name_contains: str | None = None
-    contained: bool | None = None
-    container_id: UUID | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    ids: Collection[UUID] | None = None
-
-    @property
-    def looks_through(self) -> bool:
-        """Whether a filter lacks an index, so that a page looks through a bounded number of entries."""
-        return not (self.name_contains is None and self.contained is None and self.container_id is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +177,23 @@ class LastChange:
 async def find_last_change(connection: Connection, organization_id: UUID, *, target_id: UUID) -> LastChange | None:
     """Return the last change of an object; None without an entry."""
     changes = audit_entries.c.action.regexp_match(_CHANGES)
-    statement = _entries(organization_id, EntryFilter(target_id=str(target_id)), None).where(changes).limit(1)
+    statement = _entries(organization_id, Filters(target_id=str(target_id)), None).where(changes).limit(1)
     return await sql.find_row(
         connection, statement.with_only_columns(*sql.columns_of(audit_entries, LastChange)), LastChange
     )
 
 
+def looks_through(filters: Filters) -> bool:
+    """Return whether a filter lacks an index, so that a page looks through a bounded number of entries."""
+    return not (filters.query is None and filters.contained is None and filters.container_id is None)
+
+
 async def list_entries(
-    connection: Connection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
+    connection: Connection, organization_id: UUID, *, filters: Filters, before: Position | None, limit: int
 ) -> list[StoredEntry]:
     """List audit entries, newest first, before a position. With a filter, look through the next MOST_LOOKED_THROUGH."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
-    looked_through = MOST_LOOKED_THROUGH if filters.looks_through else limit
+    looked_through = MOST_LOOKED_THROUGH if looks_through(filters) else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")
     actor_name = sa.func.coalesce(entries.c.actor_name, actors.c.name)
     acting_for_name = sa.func.coalesce(entries.c.acting_for_name, subjects.c.name)
@@ -238,14 +223,14 @@ async def list_entries(
         statement = statement.where(container_id.is_not(None) if filters.contained else container_id.is_(None))
     if filters.container_id is not None:
         statement = statement.where(container_id == str(filters.container_id))
-    if filters.name_contains is not None:
+    if filters.query is not None:
         names = (entries.c.target_name, actor_name, acting_for_name)
-        statement = statement.where(sa.or_(*(one.icontains(filters.name_contains, autoescape=True) for one in names)))
+        statement = statement.where(sa.or_(*(one.icontains(filters.query, autoescape=True) for one in names)))
     return await sql.find_rows(connection, statement, StoredEntry)
 
 
 async def find_last_looked_through(
-    connection: Connection, organization_id: UUID, *, filters: EntryFilter, before: Position | None
+    connection: Connection, organization_id: UUID, *, filters: Filters, before: Position | None
 ) -> Position | None:
     """Return the last entry looked through for a page; None at the end of the log."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
@@ -253,7 +238,7 @@ async def find_last_looked_through(
     return await sql.find_row(connection, narrowed, Position)
 
 
-def _entries(organization_id: UUID, filters: EntryFilter, before: Position | None) -> sa.Select[Any]:
+def _entries(organization_id: UUID, filters: Filters, before: Position | None) -> sa.Select[Any]:
     order = (audit_entries.c.at, audit_entries.c.audit_log_id)
     statement = sa.select(audit_entries).where(
         audit_entries.c.organization_id == organization_id, *_conditions(organization_id, filters)
@@ -263,19 +248,19 @@ def _entries(organization_id: UUID, filters: EntryFilter, before: Position | Non
     return statement.order_by(*(one.desc() for one in order))
 
 
-def _conditions(organization_id: UUID, filters: EntryFilter) -> list[sa.ColumnElement[bool]]:
+def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElement[bool]]:
     conditions = [sql.optional_in(audit_entries.c.audit_log_id, filters.ids)]
     if filters.actor is not None:
         named = sa.select(principals.c.principal_id).where(
-            sql.matches(principals, organization_id, email=filters.actor)
+            sql.matches(principals, organization_id, email=normal_email(filters.actor))
         )
         conditions.append(sa.or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
     if filters.action is not None:
         conditions.append(audit_entries.c.action == filters.action)
     if filters.target_id is not None:
         conditions.append(audit_entries.c.target_id == filters.target_id)
-    if filters.since is not None:
-        conditions.append(audit_entries.c.at >= filters.since)
-    if filters.until is not None:
-        conditions.append(audit_entries.c.at < filters.until)
+    if filters.from_ is not None:
+        conditions.append(audit_entries.c.at >= filters.from_)
+    if filters.to is not None:
+        conditions.append(audit_entries.c.at < filters.to)
     return conditions

@@ -10,9 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import oversight as wire
 from carrel.wire.common import UserPrincipal
-from carrel.wire.fields import normal_email
 from service.audit import queries
-from service.audit.queries import EntryFilter, Position
+from service.audit.queries import Position
 from service.auth.callers import Caller
 from service.web.pagination import Cursor
 
@@ -25,25 +24,14 @@ async def query_log(
     `actor` is the acting principal, or the principal acted for. With `query`, or the filter for files in archives and
     mails, a page may be short or empty although more pages follow."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AUDIT_LOG_QUERY.path, request=request)
-    filters = EntryFilter(
-        actor=None if request.actor is None else normal_email(request.actor),
-        action=request.action,
-        target_id=request.target_id,
-        name_contains=request.query,
-        contained=request.contained,
-        container_id=request.container_id,
-        since=request.from_,
-        until=request.to,
-        ids=request.ids,
-    )
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_entries(
-        connection, caller.organization_id, filters=filters, before=before, limit=cursor.limit
+        connection, caller.organization_id, filters=request, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=_position)
-    if filters.looks_through and page.next_page_token is None:
+    if queries.looks_through(request) and page.next_page_token is None:
         last = await queries.find_last_looked_through(
-            connection, caller.organization_id, filters=filters, before=before
+            connection, caller.organization_id, filters=request, before=before
         )
         page = page if last is None else cursor.page_until(rows, after=_position(last))
     return wire.AdminAuditLogQueryResponse(
