@@ -1,10 +1,9 @@
 """An agent's settings and access, a test of the agent, and the history of its settings, with restoring."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import islice
-from uuid import UUID
 
 import streamlit as st
 
@@ -15,6 +14,7 @@ from app.chat.conversations import message_html, reply_html
 from app.formatting import moment, one_line
 from app.labels import COLLECTION, GROUP, label_of, types_of
 from app.lookup import Principal, Resource, by_id
+from app.people.directory import counts_of
 from app.permissions.panel import show_access
 from app.ui.dialogs import confirm, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
@@ -53,13 +53,6 @@ def all_collections() -> dict[str, str]:
     return dict(
         sorted(((str(one.object_id), one_line(one.name or "")) for one in found), key=lambda pair: pair[1].lower())
     )
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
-    """Cached, because every key press draws the page."""
-    readable = api.client().admin.access.count_resources(object_ids=collection_ids, readable_by=who.reference)
-    return readable.total > 0
 
 
 _PROBLEM = "agent.problem"
@@ -192,7 +185,9 @@ def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> N
     if not (ids := agent.collection_ids):
         return
     looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
-    if lacking := show_errors(lambda: [one for one in looked_at if not _searches_any(ids, one)]):
+    if lacking := show_errors(
+        lambda: [one for one in looked_at if not counts_of(object_ids=ids, readable_by=one).total]
+    ):
         show_warning(
             "These people cannot search any of its collections, so the agent cannot answer them.",
             f"Give them access to a collection: {'; '.join(one.label for one in lacking)}.",

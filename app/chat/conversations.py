@@ -313,8 +313,7 @@ def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
 
 def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] | None) -> None:
     if ask_again is not None:
-        key = f"chat.ask-again-{message.message_id}"
-        offer_action("Ask again", ask_again, message.message, key=key)
+        offer_action("Ask again", ask_again, message.message, key=f"chat.ask-again-{message.message_id}")
 
 
 _KEY, RENAME, SHARE = "chat.conversations", "chat.rename", "chat.share"

@@ -315,16 +315,9 @@ def names_are_good(files: list[UploadedFile]) -> bool:
 STALE, EVERYTHING, MODEL = "Changed documents", "Everything", "All documents, with another embedding model"
 
 
-def offer_addition() -> None:
-    if (job := addition_job()) is not None:
-        _offer_start("addition", job, key="add")
-
-
-def offer_indexing() -> None:
-    _offer_start("indexing", indexing_job(), key="index")
-
-
-def _offer_start(what: str, job: Job | Missing, *, key: str) -> None:
+def _offer_start(what: str, ask: Callable[[], Job | Missing | None], *, key: str) -> None:
+    if (job := ask()) is None:
+        return
     if was_pressed(st.button(f"Start the {what}", type="primary", key=f"start.{what}")):
         begin_job(job, key=key)
     show_refusal()
@@ -510,3 +503,11 @@ def _remove() -> None:
 
 def _more(sentences: Sequence[str]) -> str:
     return f"… and {len(sentences) - _NAMED:,} more." if len(sentences) > _NAMED else ""
+
+
+JOBS: Mapping[str, tuple[str, Callable[[], None]]] = {
+    "upload": ("Load documents", offer_upload),
+    "addition": ("Add to a collection", partial(_offer_start, "addition", addition_job, key="add")),
+    "indexing": ("Re-index", partial(_offer_start, "indexing", indexing_job, key="index")),
+    "sample": ("Sample", offer_sample),
+}

@@ -20,7 +20,7 @@ from app.ui.passages import label
 from app.ui.pickers import get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages
-from carrel.wire.access import ResourceCount
+from carrel.wire.access import AdminAccessCountResourcesResponse, ResourceCount
 from carrel.wire.admin import Group, ListedUser
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
@@ -62,16 +62,16 @@ def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroups
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def counts_of(**holders: Principal) -> list[ResourceCount]:
-    """Return counts of resources by filters such as `readable_by`, `not_readable_by` and `owned_by`."""
-    filters: dict[str, Any] = {name: holder.reference for name, holder in holders.items()}
-    return api.client().admin.access.count_resources(**filters).counts
+def counts_of(**filters: Any) -> AdminAccessCountResourcesResponse:
+    """Return counts of resources by the service's filters; in `readable_by`, `owned_by` and the like a `Principal`."""
+    asked: dict[str, Any] = {name: one.reference for name, one in filters.items() if isinstance(one, Principal)}
+    return api.client().admin.access.count_resources(**filters | asked)
 
 
 def gains_in_words(group: Principal, member: Principal) -> str:
     """Return the extra access of a new member of a group, in words. NotYetError names a missing object."""
     with naming(group, member):
-        return counts_text(counts_of(readable_by=group, not_readable_by=member)) or "nothing"
+        return counts_text(counts_of(readable_by=group, not_readable_by=member).counts) or "nothing"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -272,10 +272,10 @@ def show_person(person_id: str) -> None:
     _show_account(person)
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
-    counts = show_errors(partial(counts_of, readable_by=who))
+    counts = show_errors(partial(counts_of, readable_by=who)).counts
     notices.show_text(f"{counts_text(counts) or 'Nothing'}, through groups, grants and ownership.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
-    owned = show_errors(partial(counts_of, owned_by=who))
+    owned = show_errors(partial(counts_of, owned_by=who)).counts
     st.subheader("What they own", anchor=False)
     then = " Offboarding transfers this to another owner." if owned else ""
     notices.show_text(f"{counts_text(owned) or 'Nothing'}.{then}")

@@ -5,9 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
-
-import streamlit as st
 
 from app import api
 from app.audit import names_for, sentence
@@ -15,6 +14,7 @@ from app.formatting import moment, one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, TYPES, kind_of
 from app.labels import PRINCIPALS as PRINCIPAL_KINDS
 from app.lookup import Principal, Resource, principal_from
+from app.people.directory import counts_of
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.notices import look_at, show_empty
@@ -27,8 +27,7 @@ from carrel.wire.common import Role
 from carrel.wire.file_names import safe_name
 from carrel.wire.oversight import AuditEntry
 
-SHOWN = (DOCUMENT, COLLECTION, AGENT)
-"""The counted kinds, in order."""
+COUNTED = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
 
 MOST_SORTED = 20_000
 """Most resources listed by name; longer lists have no useful order."""
@@ -44,9 +43,8 @@ def count_kind(counts: Counts, kind: str) -> int:
 
 def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> list[tuple[str, ...]]:
     """Return a row for each kind that either has: both, only the first, only the second."""
-    names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     rows: list[tuple[str, ...]] = []
-    for kind, name in names.items():
+    for kind, name in COUNTED.items():
         one, two, left, right = (count_kind(each, kind) for each in (first, second, only_first, only_second))
         if one - left or one or two:
             rows.append((name, *(f"{number:,}" for number in (one - left, left, right))))
@@ -158,9 +156,9 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
 def _list_resources(*, is_open: bool) -> None:
     query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
     filters: dict[str, Any] = {"query": query or None, "organization_wide": is_open}
-    access = api.client().admin.access
+    access, total = api.client().admin.access, show_errors(partial(counts_of, **filters)).total
     # Of very many, only the order of their ids is cheap.
-    order = ResourceOrder.NAME if _count(query, is_open=is_open) <= MOST_SORTED else ResourceOrder.ID
+    order = ResourceOrder.NAME if total <= MOST_SORTED else ResourceOrder.ID
     show_pages(
         "resources",
         pages_of(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
@@ -171,12 +169,6 @@ def _list_resources(*, is_open: bool) -> None:
     listed = (Resource.of(one) for one in access.list_resources(**filters, page_size=1000))
     label = "Export who can read these"
     offer_readers(listed, of=query or RESOURCES[OPEN if is_open else ALL], about=(query, is_open), label=label)
-
-
-@st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _count(query: str, *, is_open: bool) -> int:
-    access = api.client().admin.access
-    return show_errors(lambda: access.count_resources(query=query or None, organization_wide=is_open).total)
 
 
 def _list_principals(part: str) -> None:

@@ -323,9 +323,7 @@ def name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) ->
 
 def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants) -> str:
     """Return which way, if any, keeps the access of a principal without a grant of its own."""
-    if before.own:
-        return ", unless they have access in another way"
-    if one.kind == GROUP:
+    if before.own or one.kind == GROUP:
         return ", unless they have access in another way"
     if after.everybody and one.kind == PERSON:
         return " of their own, but keeps the access of everyone in the organization"

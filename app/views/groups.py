@@ -62,7 +62,7 @@ def _show_group(group_id: str) -> None:
     if around := show_errors(partial(directory.memberships_of, who)):
         notices.show_text(f"Parent groups: {', '.join(one_line(one.name) for one in around)}.")
     st.subheader("What members can read", anchor=False)
-    counts = show_errors(partial(directory.counts_of, readable_by=who))
+    counts = show_errors(partial(directory.counts_of, readable_by=who)).counts
     with_others = ", including the access of parent groups" if around else ""
     notices.show_text(f"{counts_text(counts) or 'It opens nothing'}{with_others}.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)

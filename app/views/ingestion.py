@@ -6,21 +6,25 @@ from app.loading.quarantine import show_quarantine
 from app.loading.run_page import show_run_page, show_runs
 from app.loading.schedules import show_schedules
 from app.loading.sources import show_sources
-from app.loading.starting import offer_addition, offer_indexing, offer_sample, offer_upload
+from app.loading.starting import JOBS
 from app.ui.errors import require_admin
 from app.ui.filters import choice_filter, part_of
-from app.ui.notices import show_title
+from app.ui.notices import drop_parameters, show_title
 
-PARTS = {"start": "Start", "sources": "Sources", "runs": "Runs", "quarantine": "Failed", "schedules": "Schedules"}
-ONLY_ON = {
-    "quarantine": ("source", "find", "show"),
-    "sources": ("location",),
-    "runs": ("place", "state", "by", "days"),
-    "start": ("job", "collection", "what"),
-    "schedules": ("schedule", "from"),
+
+def _show_start() -> None:
+    job = choice_filter("Action", "job", {key: label for key, (label, _) in JOBS.items()}, default="upload")
+    _, show = JOBS[job]
+    show()
+
+
+_PARTS = {  # with the address parameters of each
+    "start": ("Start", _show_start, ("job", "collection", "what")),
+    "sources": ("Sources", show_sources, ("location",)),
+    "runs": ("Runs", show_runs, ("place", "state", "by", "days")),
+    "quarantine": ("Failed", show_quarantine, ("source", "find", "show")),
+    "schedules": ("Schedules", show_schedules, ("schedule", "from")),
 }
-"""Address parameters used by a single part."""
-JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index", "sample": "Sample"}
 
 
 def page() -> None:
@@ -29,27 +33,10 @@ def page() -> None:
     if run := st.query_params.get("run"):
         show_run_page(run)
         return
-    part = part_of("part", PARTS, default="start")
-    for name in [name for other, names in ONLY_ON.items() if other != part for name in names]:
-        st.query_params.pop(name, None)
-    if part == "sources":
-        show_sources()
-    elif part == "runs":
-        show_runs()
-    elif part == "quarantine":
-        show_quarantine()
-    elif part == "schedules":
-        show_schedules()
-    else:
-        job = choice_filter("Action", "job", JOBS, default="upload")
-        if job == "upload":
-            offer_upload()
-        elif job == "addition":
-            offer_addition()
-        elif job == "indexing":
-            offer_indexing()
-        else:
-            offer_sample()
+    part = part_of("part", {key: label for key, (label, *_) in _PARTS.items()}, default="start")
+    drop_parameters(*(name for other, (*_, names) in _PARTS.items() if other != part for name in names))
+    _, show, _ = _PARTS[part]
+    show()
 
 
 page()

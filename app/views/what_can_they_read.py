@@ -8,8 +8,9 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
+from app.labels import GROUP, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
+from app.people.directory import counts_of
 from app.permissions import browsing
 from app.permissions.explaining import show_why
 from app.permissions.panel import REACH, offer_access, offer_change
@@ -63,17 +64,13 @@ def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
     return name, TYPES[found.resource_type], browsing.through_in_words(found.through or ()), found.resource_id
 
 
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
 def counts(who: Principal, without: Principal | None = None, query: str = "") -> browsing.Counts:
-    other = without.reference if without else None
-    count = api.client().admin.access.count_resources
-    return count(readable_by=who.reference, not_readable_by=other, query=query or None)
+    return counts_of(readable_by=who, not_readable_by=without, query=query or None)
 
 
 def _show_counts(found: browsing.Counts) -> None:
-    names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
-    for column, kind in zip(st.columns(len(browsing.SHOWN)), browsing.SHOWN, strict=True):
-        column.metric(names[kind], f"{browsing.count_kind(found, kind):,}", border=True)
+    for column, (kind, name) in zip(st.columns(len(browsing.COUNTED)), browsing.COUNTED.items(), strict=True):
+        column.metric(name, f"{browsing.count_kind(found, kind):,}", border=True)
 
 
 def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
