@@ -39,6 +39,9 @@ from service.domains.oversight.alerts import reports
 from service.domains.oversight.alerts.reports import begin_expired
 from service.domains.oversight.audit_log import endpoints as audit
 from service.domains.oversight.audit_log import erasure
+from service.domains.oversight.changes import endpoints as changes
+from service.domains.oversight.changes.changing import CHANGE_DOCUMENTS, CHANGES
+from service.domains.oversight.changes.queries import delete_old as delete_old_changes
 from service.domains.oversight.owners import endpoints as owners
 from service.domains.oversight.status import endpoints as status
 from service.domains.people.directory import endpoints as identity
@@ -79,6 +82,7 @@ DOMAINS = (
     permissions,
     audit,
     catalog,
+    changes,
     collections,
     search,
     *identity_server.ADMIN_ENDPOINTS,
@@ -159,6 +163,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
     visit = partial(in_each_organization, beside.database)
     repeat("idempotency-keys", partial(visit, idempotency.delete_old), every=PURGE_SECONDS)
+    repeat("document-changes", partial(visit, delete_old_changes), every=PURGE_SECONDS)
     repeat("oauth-tokens", partial(visit, partial(identity_server.purge_tokens, beside)), every=PURGE_SECONDS)
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
@@ -186,6 +191,7 @@ def _queues(settings: Settings) -> Sequence[Queue]:
         Queue(ALERTS, (DELIVER,), WORKERS),
         Queue(AGENTS, AGENT_TASKS, settings.agent_workers),
         Queue(UNPACK.queue, (UNPACK,), UNPACKED_AT_ONCE),
+        Queue(CHANGES, (CHANGE_DOCUMENTS,), 1),
         Queue(DOCSTORE, (RUN_SYNC,), settings.docstore_workers),
         Queue(OCR, (READ_PAGES,), settings.ocr_workers if settings.ocr else 0),
     )

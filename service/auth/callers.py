@@ -287,8 +287,10 @@ async def reload_caller(
     credential_id: UUID,
     acting_through: UUID | None,
     keys: Keys,
+    may_be_admin: bool = False,
 ) -> Caller | None:
-    """Reload an earlier request's caller, never as an admin and without operations; None if no longer allowed."""
+    """Reload an earlier request's caller without operations, None if no longer allowed; as an admin only where that
+    request was an admin's and its principal still is."""
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
     enabled = (await get_organization(connection, organization_id)).service_accounts_enabled
     if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
@@ -300,7 +302,7 @@ async def reload_caller(
         kind=principal.kind,
         email=principal.email,
         name=principal.name,
-        is_admin=False,
+        is_admin=may_be_admin and principal.is_admin,
         credential_id=credential_id,
         may_act_for_users=False,
         page_key=keys.page_key(organization_id),

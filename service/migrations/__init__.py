@@ -16,7 +16,7 @@ from service.platform.deployment_errors import MigrationError
 from service.platform.logs import logger
 from service.platform.version import VERSION
 
-HEAD = "0089"
+HEAD = "0090"
 # The oldest schema that is upgraded, and the version that makes it from any schema before.
 BASELINE, BASELINE_VERSION = "0079", "0.3.0"
 FOLDER = Path(__file__).parent

@@ -88,6 +88,20 @@ trashed_documents = table(
     sa.Index("ix_trashed_documents_deleted", "organization_id", "deleted_at", "trashed_document_id"),
 )
 
+# Changes of all documents that match the filters of `request`; `origin` is its credential. Documents up to `position`,
+# in the order of their ids, are done. `state` is what is shown of the change.
+document_changes = table(
+    "document_changes",
+    sa.Column("document_change_id", sa.Uuid, primary_key=True),
+    sa.Column("principal_id", sa.Uuid, nullable=False),
+    sa.Column("origin", JSONB, nullable=False),
+    sa.Column("request", JSONB, nullable=False),
+    sa.Column("position", sa.Uuid),
+    sa.Column("state", JSONB, nullable=False),
+    sa.Column("started_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_document_changes_started", "organization_id", "started_at"),
+)
+
 # The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with
 # its path (NULL: unknown) and why. They are written as the files are brought into the catalog.
 left_out_files = table(

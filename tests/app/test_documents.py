@@ -279,6 +279,54 @@ def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> N
     assert access_of(house, first) == {"Ada": "VIEWER"}, "someone else has changed it since"
 
 
+def test_all_matches_are_changed_by_the_service_and_told_by_name(house: House) -> None:
+    word = new_word()
+    for number in range(51):
+        house.load(f"{word} {number:02}", "x", await_vector_store_sync=False, upload_as_user_email=MEMBER)
+    house.load(f"{word} zz", "x", internal_public=True)
+    filtered = {"of": "all", "name": word, "rows": "choose", "order": "name"}
+    listed = {"signed_in_as": MEMBER, **filtered}
+    assert "match" not in house.open("documents", **listed).choose(0, 1).as_markdown
+    page = house.open("documents", **listed).choose(*range(50))
+    assert "All 50 on this page are selected." in page.as_markdown
+    page = page.press("Select all 52 that match")
+    assert ("All 52 that match are selected." in page.as_markdown, "Access …" in page.labels) == (True, False)
+    page = page.press("Delete …")
+    assert f"{word} 00" in page.shown
+    assert page.button(key="all_matches.submit").disabled
+    page.text_input(key="all_matches.count").set_value("52").run()
+    assert "restore them from the trash for 7 days" in page.shown
+    change = page.press_key("all_matches.submit").address["change"]
+    until(lambda: len(list(house.client.catalog.list_documents(document_name=word))) == 1)
+    page = house.open("documents", change=change, **listed)
+    assert "51 of 52 documents done." in page.shown
+    assert "Only the document&#x27;s owner or an admin may delete it." in page.shown
+    assert names(page) == [f"{word} zz"]
+    assert "change" not in page.press("Close").address
+    assert "done." not in house.open("documents", change=change, **filtered).shown, "the change of another person"
+
+
+def test_all_matches_get_values_and_readers(house: House) -> None:
+    word, schema = new_word(), {"fields": [{"name": "place", "type": "STRING"}]}
+    where = house.add_collection(word, custom_metadata_schema=schema)
+    for number in range(51):
+        house.load(f"{word} {number:02}", "x", await_vector_store_sync=False, collection_id=where)
+    page = house.open("documents", name=word, rows="choose", order="name").choose(*range(50))
+    page = page.press("Select all 51 that match").press("Set values …")
+    assert page.button(key="all_matches.submit").disabled
+    page.selectbox(key="all_matches.collection").set_value(where).run()
+    page.text_input(key=f"all_matches.{where}.0").set_value("Bergen").run()
+    page = page.press_key("all_matches.submit")
+    inside = house.client.document_collections.list_documents_in_collection
+    until(lambda: {one.custom_metadata.get("place") for one in inside(where)} == {"Bergen"})
+    page = house.open("documents", name=word, rows="choose", order="name").choose(*range(50))
+    page = page.press("Select all 51 that match").press("Access …")
+    page.text_input(key="all_matches.who.typed").set_value("jonas@example").run()
+    page.segmented_control(key="all_matches.role").set_value("OWNER").run()
+    page.press_key("all_matches.submit")
+    until(lambda: len(list(house.client.catalog.list_documents(document_name=word, owner_email=MEMBER))) == 51)
+
+
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
     tag = uuid4().hex[:8]
     for number in range(53):

@@ -130,7 +130,7 @@ class Things:
         self.sync_id = owner.sync(self.collection_id)
         self.source_id, self.reported_source_id = owner.source(), owner.source(ended=False)
         self.renew("document_id", "collection_id", "saved_search_id", "sync_id", "source_id")
-        self.make("trashed_document_id")
+        self.make("trashed_document_id", "document_change_id")
         self.new_rebuild()
 
     @property
@@ -203,6 +203,11 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "document_id": lambda things: things.owner.upload(f"{things.owner.mark}-{next(_numbers)}"),
     "trashed_document_id": maker(
         "catalog/deleteDocument", "trashedDocumentId", lambda things: {"documentId": MAKERS["document_id"](things)}
+    ),
+    "document_change_id": maker(
+        "catalog/startDocumentChange",
+        "documentChangeId",
+        lambda _: {"change": "REINDEX", "expectedCount": 0, "folder": "Nowhere"},
     ),
     "collection_id": lambda things: things.owner.collection(),
     "sync_id": lambda things: things.owner.sync(things.collection_id),

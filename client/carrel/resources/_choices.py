@@ -8,7 +8,8 @@ from carrel.wire.agents import DeploymentChange
 from carrel.wire.alerts import AlertKind, RunOutcome
 from carrel.wire.catalog import DocumentOrder, IndexingStatus
 from carrel.wire.collections import DistanceMetric
-from carrel.wire.common import Action, ResourceType, SecondFactorPolicy
+from carrel.wire.common import Action, ResourceType, Role, SecondFactorPolicy
+from carrel.wire.document_changes import DocumentAction
 from carrel.wire.messages import Verdict
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClientStatus
 from carrel.wire.oversight import Bucket
@@ -22,6 +23,9 @@ AnyAlertKind: TypeAlias = AlertKind | Literal["RUN_FAILED", "RUN_QUARANTINE", "S
 AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
 AnyDeploymentChange: TypeAlias = DeploymentChange | Literal["REPLACE", "ADD", "REMOVE"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
+AnyDocumentAction: TypeAlias = (
+    DocumentAction | Literal["DELETE", "REINDEX", "ADD_TO_COLLECTION", "REMOVE_FROM_COLLECTION", "SET_VALUES"]
+)
 AnyDocumentOrder: TypeAlias = DocumentOrder | Literal["CREATED", "UPDATED", "NAME", "SIZE"]
 AnyGroupsClaim: TypeAlias = GroupsClaim | Literal["NONE", "GROUPS", "ROLES"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]
@@ -55,6 +59,7 @@ AnyResourceType: TypeAlias = (
     ]
 )
 AnyResultOrder: TypeAlias = ResultOrder | Literal["RELEVANCE", "NEWEST", "OLDEST"]
+AnyRole: TypeAlias = Role | Literal["OWNER", "EDITOR", "VIEWER"]
 AnyRunOutcome: TypeAlias = RunOutcome | Literal["RUNNING", "COMPLETED", "INCOMPLETE", "QUARANTINE", "FAILED", "STOPPED"]
 AnyScope: TypeAlias = Scope | Literal["agent:message", "catalog:write", "catalog:read"]
 AnySearchFeedback: TypeAlias = SearchFeedback | Literal["THUMBS_UP", "THUMBS_DOWN"]

@@ -12,7 +12,7 @@ from carrel._operations import DownloadOperation, ListOperation, Operation, Raw
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources._by_hand import Uploads
-from carrel.resources._choices import AnyDocumentOrder, AnyIndexingStatus, AnyResourceType
+from carrel.resources._choices import AnyDocumentAction, AnyDocumentOrder, AnyIndexingStatus, AnyResourceType, AnyRole
 from carrel.wire.catalog import (
     DELETE_DOCUMENT,
     DOWNLOAD_DOCUMENT,
@@ -43,7 +43,17 @@ from carrel.wire.catalog import (
     RenameDocumentRequest,
     RenameDocumentResponse,
 )
-from carrel.wire.common import PrincipalReference, ResourceType
+from carrel.wire.common import PrincipalReference, ResourceType, Role
+from carrel.wire.document_changes import (
+    GET_DOCUMENT_CHANGE,
+    START_ACCESS_CHANGE,
+    START_DOCUMENT_CHANGE,
+    DocumentAction,
+    DocumentChange,
+    GetDocumentChangeRequest,
+    StartAccessChangeRequest,
+    StartDocumentChangeRequest,
+)
 from carrel.wire.pages import DOWNLOAD_DOCUMENT_PAGE, DownloadDocumentPageRequest
 from carrel.wire.trash import (
     DELETE_TRASHED_DOCUMENTS,
@@ -291,6 +301,119 @@ class Catalog(Uploads[M]):
         """Delete a document everywhere; `restore_document` restores it from the trash while that keeps it."""
         request = DeleteDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(DELETE_DOCUMENT, request)
+
+    @Operation
+    def start_document_change(
+        self,
+        change: AnyDocumentAction,
+        *,
+        target_collection_id: Id | None = None,
+        custom_metadata: Mapping[str, str] | None = None,
+        expected_count: int | None = None,
+        document_external_ids: Iterable[str] | None = None,
+        document_name: str | None = None,
+        owner_email: str | None = None,
+        shared_with_me: bool | None = None,
+        readable_by: PrincipalReference | Members | None = None,
+        document_collection_id: Id | None = None,
+        folder: str | None = None,
+        resource_types: Iterable[AnyResourceType] | None = None,
+        media_types: Iterable[str] | None = None,
+        updated_from: datetime | str | None = None,
+        updated_to: datetime | str | None = None,
+        indexing: AnyIndexingStatus | None = None,
+        parent_document_id: Id | None = None,
+        contained: bool | None = None,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[DocumentChange]:
+        """Delete or re-index all documents that match filters, add them to a collection or remove them, or set their
+        values. Without `expected_count`, nothing changes: the answer has the number. With it, the service changes the
+        documents in the background, with the caller's rights at that time. Raises ConflictError `count_changed` if more
+        match by now.
+        """
+        request = StartDocumentChangeRequest(
+            user_email=user_email,
+            document_external_ids=as_list(str, document_external_ids),
+            document_name=document_name,
+            owner_email=owner_email,
+            shared_with_me=shared_with_me,
+            readable_by=cast("PrincipalReference", readable_by),
+            document_collection_id=as_any(UUID, document_collection_id),
+            folder=folder,
+            resource_types=as_list(ResourceType, resource_types),
+            media_types=as_list(str, media_types),
+            updated_from=as_any(datetime, updated_from),
+            updated_to=as_any(datetime, updated_to),
+            indexing=as_any(IndexingStatus, indexing),
+            parent_document_id=as_any(UUID, parent_document_id),
+            contained=contained,
+            expected_count=expected_count,
+            change=as_any(DocumentAction, change),
+            target_collection_id=as_any(UUID, target_collection_id),
+            custom_metadata=None if custom_metadata is None else dict(custom_metadata),
+        )
+        return Call(START_DOCUMENT_CHANGE, request)
+
+    @Operation
+    def start_access_change(
+        self,
+        principal: PrincipalReference | Members,
+        *,
+        role: AnyRole | None = None,
+        expected_count: int | None = None,
+        document_external_ids: Iterable[str] | None = None,
+        document_name: str | None = None,
+        owner_email: str | None = None,
+        shared_with_me: bool | None = None,
+        readable_by: PrincipalReference | Members | None = None,
+        document_collection_id: Id | None = None,
+        folder: str | None = None,
+        resource_types: Iterable[AnyResourceType] | None = None,
+        media_types: Iterable[str] | None = None,
+        updated_from: datetime | str | None = None,
+        updated_to: datetime | str | None = None,
+        indexing: AnyIndexingStatus | None = None,
+        parent_document_id: Id | None = None,
+        contained: bool | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[DocumentChange]:
+        """Give a principal a role on all documents that match filters, or remove it, like `start_document_change`."""
+        request = StartAccessChangeRequest(
+            document_external_ids=as_list(str, document_external_ids),
+            document_name=document_name,
+            owner_email=owner_email,
+            shared_with_me=shared_with_me,
+            readable_by=cast("PrincipalReference", readable_by),
+            document_collection_id=as_any(UUID, document_collection_id),
+            folder=folder,
+            resource_types=as_list(ResourceType, resource_types),
+            media_types=as_list(str, media_types),
+            updated_from=as_any(datetime, updated_from),
+            updated_to=as_any(datetime, updated_to),
+            indexing=as_any(IndexingStatus, indexing),
+            parent_document_id=as_any(UUID, parent_document_id),
+            contained=contained,
+            expected_count=expected_count,
+            principal=cast("PrincipalReference", principal),
+            role=as_any(Role, role),
+        )
+        return Call(START_ACCESS_CHANGE, request)
+
+    @Operation
+    def get_document_change(
+        self,
+        document_change_id: Id,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[DocumentChange]:
+        """Return a change that the caller started: its progress, and the documents that could not be changed."""
+        request = GetDocumentChangeRequest(user_email=user_email, document_change_id=as_any(UUID, document_change_id))
+        return Call(GET_DOCUMENT_CHANGE, request)
 
     @ListOperation
     def list_trashed_documents(

@@ -11,6 +11,7 @@ MODULES = [
     for name in (
         "uploads",
         "catalog",
+        "document_changes",
         "trash",
         "pages",
         "collections",

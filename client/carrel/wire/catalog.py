@@ -269,7 +269,7 @@ class DocumentOrder(StrEnum):
     SIZE = "SIZE"
 
 
-class DocumentFilters(common.ActingRequest):
+class DocumentFilters(common.RequestModel):
     """The filters of a list of documents; filters narrow together."""
 
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
@@ -303,7 +303,7 @@ class DocumentFilters(common.ActingRequest):
     """Only files in archives and mails (true), or only other documents (false)."""
 
 
-class ListDocumentsRequest(DocumentFilters, common.NarrowedRequest):
+class ListDocumentsRequest(DocumentFilters, common.ActingRequest, common.NarrowedRequest):
     """List the documents the caller may READ."""
 
     order: DocumentOrder | None = None
@@ -319,7 +319,7 @@ class ListDocumentsResponse(common.PagedResponse):
     """The documents, newest first unless another order was asked for."""
 
 
-class ListFoldersRequest(DocumentFilters, common.PagedRequest):
+class ListFoldersRequest(DocumentFilters, common.ActingRequest, common.PagedRequest):
     """List the folders directly in `folder`, or at the top without any."""
 
 

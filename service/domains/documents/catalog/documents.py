@@ -93,7 +93,7 @@ async def list_documents(
     rows = await queries.list_documents(
         connection,
         caller,
-        document_filter=await _read_filter(connection, caller, request, ids=request.ids),
+        document_filter=await read_filter(connection, caller, request, ids=request.ids),
         order=order,
         is_descending=order is not wire.DocumentOrder.NAME if request.descending is None else request.descending,
         after=(cursor.after[0], UUID(cursor.after[1])) if cursor.after else None,
@@ -110,7 +110,7 @@ async def list_folders(
 ) -> wire.ListFoldersResponse:
     """List the folders directly in a folder, with counts of the documents listed by listDocuments."""
     cursor = Cursor.read(caller, operation=wire.LIST_FOLDERS.path, request=request)
-    document_filter = await _read_filter(connection, caller, request)
+    document_filter = await read_filter(connection, caller, request)
     after = cursor.after[0] if cursor.after else None
     rows = await queries.list_folders(
         connection, caller, document_filter=document_filter, after=after, limit=cursor.limit
@@ -119,7 +119,7 @@ async def list_folders(
     return wire.ListFoldersResponse(folders=[folder for folder, _ in page.items], next_page_token=page.next_page_token)
 
 
-async def _read_filter(
+async def read_filter(
     connection: Connection, caller: Caller, request: wire.DocumentFilters, *, ids: Collection[UUID] | None = None
 ) -> DocumentFilter:
     """Look up a filter's readers and documents; Forbidden `admin_only` for `readableBy` of other people."""
@@ -195,26 +195,33 @@ async def reindex(
     document_id, organization_id = request.document_id, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        document = await _lock_editable(runtime, connection, caller, document_id)
-        catalog = await ensure_catalog_space(connection, organization_id, model=runtime.embedders.default.model)
-        await request_indexing_in_space(
-            connection,
-            organization_id,
-            document_id=document_id,
-            space_id=catalog.space_id,
-            version=document.version,
-            custom_metadata={},
-            is_begun=False,
-            as_unindexed=True,
-        )
-        details = {"version": document.version}
-        await record(connection, caller, "document.reindex", "document", document_id, details=details)
-    waiter = runtime.indexer.request(
-        organization_id, document_id=document_id, space_ids=[catalog.space_id], is_begun=False
-    )
+        version, space_id = await request_reindexing(runtime, connection, caller, document_id)
+    waiter = runtime.indexer.request(organization_id, document_id=document_id, space_ids=[space_id], is_begun=False)
     outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
     status = wire.IndexingStatus.RUNNING if outcomes is None else wire.IndexingStatus.DONE
-    return wire.ReindexDocumentResponse(document_id=document_id, document_version=document.version, indexing=status)
+    return wire.ReindexDocumentResponse(document_id=document_id, document_version=version, indexing=status)
+
+
+async def request_reindexing(
+    runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID
+) -> tuple[int, int]:
+    """Request indexing in the catalog again, at commit; return the version and the space."""
+    organization_id = caller.organization_id
+    document = await _lock_editable(runtime, connection, caller, document_id)
+    catalog = await ensure_catalog_space(connection, organization_id, model=runtime.embedders.default.model)
+    await request_indexing_in_space(
+        connection,
+        organization_id,
+        document_id=document_id,
+        space_id=catalog.space_id,
+        version=document.version,
+        custom_metadata={},
+        is_begun=False,
+        as_unindexed=True,
+    )
+    details = {"version": document.version}
+    await record(connection, caller, "document.reindex", "document", document_id, details=details)
+    return document.version, catalog.space_id
 
 
 async def rename(

@@ -328,6 +328,28 @@ async def list_documents(
     return await sql.find_rows(connection, statement, _to_listed)
 
 
+async def count_documents(connection: Connection, caller: Caller, *, document_filter: DocumentFilter) -> int:
+    matching = _select_matching(caller, document_filter, _ID, of_versions=False).subquery("matching")
+    return (await connection.execute(sa.select(sql.count_of(matching)))).scalar_one()
+
+
+async def list_ids(
+    connection: Connection,
+    caller: Caller,
+    *,
+    document_filter: DocumentFilter,
+    until: datetime,
+    after: UUID | None,
+    limit: int,
+) -> Sequence[UUID]:
+    """List the ids of documents that were there at a time, in order after an id."""
+    walks = await _may_read_many(connection, caller.organization_id, document_filter.readers)
+    found = _select_matching(caller, document_filter, _ID, walks=walks).where(documents.c.created_at <= until)
+    if after is not None:
+        found = found.where(after < _ID)
+    return (await connection.execute(found.order_by(_ID).limit(limit))).scalars().all()
+
+
 def _catalog_of(organization_id: UUID) -> sa.ScalarSelect[int]:
     return (
         sa.select(spaces.c.space_id).where(sql.matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()

@@ -175,17 +175,8 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
         ]
     resources = batch.resources
     if resources:
-        before = await change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
-        resources = [one for one in resources if before[one.access_class].owner_id != owner_id]
-        own = [one.object_id for one in resources]
-        inside = await lock_contained(connection, organization_id, container_ids=own)
-        await queries.set_document_owner(connection, organization_id, document_ids=[*own, *inside], owner_id=owner_id)
-        roles = {access_class: _roles(access, owner_id) for access_class, access in before.items()}
-        changes += [
-            _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)
-            for one in resources
-        ]
-        changes += ended_shares(resources, before)
+        resources, given = await give_documents(connection, organization_id, resources, owner_id=owner_id)
+        changes += given
     if batch.owner_id is not None:
         roles_before = {batch.owner_id: Role.OWNER}
         changes += [_change("document", one, before=roles_before, owner_id=owner_id) for one in batch.trashed]
@@ -196,6 +187,23 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
         await record(connection, caller, "owners.transfer", "user", owner_id, details=details)
         await record_all(connection, caller, changes=changes)
     return counts
+
+
+async def give_documents(
+    connection: Connection, organization_id: UUID, resources: Sequence[Resource], *, owner_id: UUID
+) -> tuple[Sequence[Resource], list[Change]]:
+    """Give locked resources, and the files in them, another owner; return those of other owners, and the changes."""
+    before = await change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
+    resources = [one for one in resources if before[one.access_class].owner_id != owner_id]
+    own = [one.object_id for one in resources]
+    inside = await lock_contained(connection, organization_id, container_ids=own)
+    await queries.set_document_owner(connection, organization_id, document_ids=[*own, *inside], owner_id=owner_id)
+    roles = {access_class: _roles(access, owner_id) for access_class, access in before.items()}
+    changes = [
+        _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)
+        for one in resources
+    ]
+    return resources, changes + ended_shares(resources, before)
 
 
 def _roles(access: Access, new_owner_id: UUID) -> dict[UUID, Role]:

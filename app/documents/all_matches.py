@@ -1,0 +1,157 @@
+"""Changes of all documents that match the filters of the list, as jobs of the service."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.document_collections import contents
+from app.documents.listing import CHOSEN, LIST, Wanted, list_documents, tell_trash
+from app.labels import ROLES
+from app.lookup import is_id
+from app.permissions import panel
+from app.ui import notices
+from app.ui.dialogs import dialog, is_open, offer_submit, open_dialog
+from app.ui.errors import error_boundary, show_errors
+from app.ui.pickers import drop_choice, pick_principals
+from app.ui.saving import keep_opened
+from app.ui.tables import forget, shown_items
+from carrel.wire.catalog import Document
+from carrel.wire.common import Role
+from carrel.wire.document_changes import DocumentAction, DocumentChangeStatus
+from flows.operations.formatting import count_text
+
+FORM, ALL, CHANGE, REFRESH_SECONDS, SHOWN, ACCESS = "all_matches", "documents.all", "change", 2.0, 5, "ACCESS"
+ACTIONS = {
+    "DELETE": ("Delete", "delete", "Nobody can find them, or the files in them, afterwards."),
+    "REINDEX": ("Re-index", "refresh", "Carrel indexes their text again in the background."),
+    "ADD_TO_COLLECTION": ("Add to a collection", "library_add", "Documents already in the collection stay unchanged."),
+    "REMOVE_FROM_COLLECTION": ("Remove from a collection", "remove", "They stay in the catalog."),
+    "SET_VALUES": ("Set values", "edit", "A field that you leave empty stays unchanged."),
+    ACCESS: ("Access", "group", "The person or group gets this role on each document instead of its direct role."),
+}
+
+
+class Opened(NamedTuple):
+    """The documents of the dialog, fixed when it opens; `key` lets the service start the change once."""
+
+    filters: Mapping[str, Any]
+    number: int
+    first: Sequence[Document]
+    key: str
+
+
+def offers_all(chosen: Sequence[Document], wanted: Wanted) -> bool:
+    """Offer to select all documents that match, once a whole page is chosen; if all are, offer actions on them."""
+    on_page, filters = len(shown_items(CHOSEN)), wanted.filters()
+    is_all = st.session_state.get(ALL) == filters
+    if not (is_all or (chosen and len(chosen) == on_page)):
+        return False
+    count = show_errors(lambda: api.client().catalog.start_document_change("DELETE", **filters).document_count)
+    if not is_all and count <= on_page:
+        return False
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if not is_all:
+            st.caption(f"All {on_page:,} on this page are selected.")
+            select = partial(st.session_state.update, {ALL: filters})
+            notices.offer_action(f"Select all {count:,} that match", select, key="all.select", kind="tertiary")
+            return False
+        st.caption(f"All {count:,} that match are selected.")
+        for change, (label, icon, _) in ACTIONS.items():
+            if change != ACCESS or api.me().is_admin:
+                notices.offer_action(f"{label} …", open_dialog, FORM, change, key=f"all.{change}", icon=icon)
+        notices.offer_action("Clear the selection", _unselect, key="all.clear", kind="tertiary")
+    for change in filter(partial(is_open, FORM), ACTIONS):
+        first = list(shown_items(CHOSEN))[:SHOWN]
+        _show_form(change, keep_opened(FORM, Opened(filters, count, first, uuid4().hex)))
+    return True
+
+
+def _unselect() -> None:
+    st.session_state.pop(ALL, None)
+    for listed in (CHOSEN, LIST):
+        forget(listed, unchoose=True)
+
+
+@dialog("Change all documents that match", FORM, width="large")
+def _show_form(change: str, opened: Opened) -> None:
+    (label, _, consequence), asked, is_ready = ACTIONS[change], dict[str, Any](), True
+    more = ". These are the first" if opened.number > len(opened.first) else ""
+    notices.show_text(f"{label}: {count_text(opened.number, 'document')}{more}.")
+    list_documents(opened.first, "Path", lambda one: one.document_external_id)
+    notices.show_text(f"{consequence} {tell_trash('them')}" if change == "DELETE" else consequence)
+    if change == "DELETE":
+        typed = st.text_input(f"To continue, type the number of documents: {opened.number}", key=f"{FORM}.count")
+        is_ready = typed.strip() == str(opened.number)
+    elif change == ACCESS:
+        picked = pick_principals(f"{FORM}.who", label="Person or group", most=1)
+        asked["principal"] = picked[0].reference if picked else None
+        role = panel.choose_role("Role", f"{FORM}.role", {Role.OWNER: ROLES[Role.OWNER], "": "No direct access"})
+        asked["role"] = Role.OWNER if st.session_state[f"{FORM}.role"] == Role.OWNER else role
+        is_ready = bool(picked)
+    elif change != "REINDEX":
+        collection = contents.choose_collection("Collection", f"{FORM}.collection", none="Choose")
+        is_ready = collection is not None
+        if collection is not None:
+            asked["target_collection_id"] = collection.document_collection_id
+            if change != "REMOVE_FROM_COLLECTION":
+                asked["custom_metadata"] = values = contents.ask_for_values(collection, FORM)
+                is_ready = values is not None and bool(values or change != "SET_VALUES")
+    offer_submit(FORM, label, action=partial(_start, change, opened, asked), disabled=not is_ready)
+
+
+def _start(change: str, opened: Opened, asked: Mapping[str, Any]) -> None:
+    catalog = api.client().catalog
+    more: dict[str, Any] = {**opened.filters, **asked, "expected_count": opened.number}
+    start = (
+        catalog.start_access_change
+        if change == ACCESS
+        else partial(catalog.start_document_change, DocumentAction(change))
+    )
+    started = start(**more, headers={"Idempotency-Key": opened.key})
+    _unselect()
+    drop_choice(f"{FORM}.who")
+    st.query_params[CHANGE] = str(started.document_change_id)
+
+
+def show_change() -> None:
+    """Show the change in the page's address: its progress, and by name the documents that could not be changed."""
+    if is_id(address := st.query_params.get(CHANGE, "")):
+        with error_boundary():
+            _show_change(UUID(address))
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def _watch(change_id: UUID) -> None:
+    change = show_errors(lambda: api.client().catalog.get_document_change(change_id))
+    if change.status is not DocumentChangeStatus.RUNNING:
+        api.collections.clear()  # with their numbers of documents
+        _unselect()
+        st.rerun()
+    tried, of = change.done_count + change.failed_count, count_text(change.document_count, "document")
+    st.progress(min(tried / max(change.document_count, 1), 1.0), text=f"{tried:,} of {of}. You can leave this page.")
+
+
+def _show_change(change_id: UUID) -> None:
+    try:
+        change = api.client().catalog.get_document_change(change_id)
+    except carrel.NotFoundError:  # of another person, or too old
+        return
+    if change.status is DocumentChangeStatus.RUNNING:
+        _watch(change_id)
+        return
+    notices.show_note(f"{change.done_count:,} of {count_text(change.document_count, 'document')} done.")
+    gone = change.document_count - change.done_count - change.failed_count
+    if change.error:
+        notices.show_warning(f"This stopped before its end: {change.error}")
+    elif gone > 0:
+        notices.show_text(f"{count_text(gone, 'document')} had been deleted, or no longer matched.")
+    if why := {one.document_id: one.message for one in change.failures or ()}:
+        notices.show_warning(f"{count_text(change.failed_count, 'document')} could not be changed.")
+        listed = list(api.client().catalog.list_documents(ids=list(why), page_size=1000))
+        list_documents(listed, "Reason", lambda one: why[one.document_id])
+    notices.offer_action("Close", notices.drop_parameters, CHANGE, key="all.close", kind="tertiary")

@@ -1,0 +1,1 @@
+"""Changes of all documents that match filters, as jobs."""
