@@ -77,8 +77,9 @@ def test_a_source_opens_beside_the_reply_while_it_may_be_read(visit: Visit) -> N
     anchor = shown.partition(' data-source="')[2].partition('"')[0]
     assert 'class="carrel-preview"' not in shown
     assert f'data-source="{anchor}"' not in shown.partition('<li id="source-')[2]  # its link opens the document
-    quoted = '<p class="carrel-passage"><mark>The ferry to Northlight leaves at noon.</mark>'
-    whole = f"<h2>Ferries</h2>{quoted} Dogs travel free of charge.</p>"
+    marked = "<mark>The ferry to Northlight leaves at noon. Dogs travel free of charge.</mark>"
+    quoted = f'<p class="carrel-passage">{marked}'
+    whole = f"<h2>Ferries</h2>{quoted}</p>"
     with pytest.MonkeyPatch.context() as lost:
         lost.setattr("app.chat.source.read_around", Mock(side_effect=carrel.APIConnectionError("cut")))
         panel = open_source(page, anchor)

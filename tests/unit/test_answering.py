@@ -121,7 +121,7 @@ def test_numbers_are_known_in_figures_and_words(sentence: str, has_it: bool) -> 
 @given(st.text(alphabet="ab1 .:?!\n-|\"']é你。", max_size=200))
 def test_what_can_be_quoted_stands_in_the_passage(passage: str) -> None:
     plain = " ".join(passage.split())
-    for segment in (each for one in segments_of(passage) for each in (one, one.widened())):
+    for segment in segments_of(passage):
         for text in (segment.text, segment.quote):
             assert " ".join(text.split()) in plain
             assert 0 < len(text) <= LONGEST_LIST
@@ -191,7 +191,7 @@ def test_a_passage_is_completed_with_its_section() -> None:
 
 def test_a_list_too_long_to_quote_says_how_much_is_left_out() -> None:
     lines = ["Boarding", "To board:", *(f"{number}. Queue{' up' * 90}." for number in range(9)), "Note:"]
-    one = segments_of("\n".join(lines))[0].widened()
+    one = segments_of("\n".join(lines))[0]
     assert (one.quote, one.left_out) == ("\n".join(lines[1:9]), 2)
 
 

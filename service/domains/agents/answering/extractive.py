@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain, groupby
 from pathlib import PurePath
@@ -21,6 +21,7 @@ from service.text.embedding import MINILM, Embedders
 from service.text.sentences import cut_sentences
 
 LONGEST_NAME = 120
+_ITEM, _MARKUP = re.compile(r"\A(?:[-*•]|\d{1,3}[.)]) +"), re.compile(r"[*_`\[\]<>]")
 _BRACKETS = str.maketrans("[]<>", "()()")
 # At the beginning of a message, with a noun phrase on each side and nothing behind them.
 _NOUN = r"(?!(?:and|or|but|with|to|und|oder|mit|that|which|when|if|they|them|we|us|i|me|you)\b)[\w'\u2019/&-]++"
@@ -38,11 +39,6 @@ _AND_HOW = re.compile(
 )
 _A_NOUN = r"((?:an?|the|my|our) [\w-]+)"
 _EITHER = re.compile(rf"((?:how|where|when|who) .+? ){_A_NOUN} or {_A_NOUN}[ ?]*", re.IGNORECASE)
-# Steps, rules and comparisons take more than a sentence, unlike a number, a date or a name.
-_STEPS = r"how (?:do|does|can|could|should|must|to)|what now|why|warum|steps|explain|differences?|wie \w+ (?:ich|man)"
-_RULES = r"what (?:do|does|should|must|can|may|are|happens|counts|kinds?)|which \w+ (?:do|are|can|must|should)"
-_YES_NO = r"(?:is|are|am|do|does|can|could|may|must|should|will|has|have|darf|d.rfen|kann|k.nnen|muss|m.ssen) \w"
-_ASKS_FOR_ALL = re.compile(rf"\b(?:{_STEPS}|{_RULES})\b|(?:^|[,.?!] (?:and )?){_YES_NO}", re.IGNORECASE)
 MOST_OF_A_PART, MOST_QUOTABLE = 2, 160
 """Quotes for each part of a question; segments compared with the question, from the best passages first."""
 
@@ -77,12 +73,13 @@ async def _write(
     places: list[list[Place]] = [part.metadata or [] for part in returns]
     phrases = await asyncio.to_thread(phrases_of, newest)
     compares = _COMPARES.fullmatch(newest) is not None
-    by_section = compares or _ASKS_FOR_ALL.search(" ".join([newest, *parts])) is not None
     quotable = await asyncio.to_thread(_list_quotable, found, places)
-    if by_section:
-        quotable = [one.widened() for one in quotable]
     most = 1 if compares else MOST_GATHERED if len(questions) == 1 else MOST_OF_A_PART
     chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=places)
+    # What no sentence of any document answers may stand elsewhere on the page that answers another part.
+    pages = {one.document for some, fit in chosen if fit == "answers" for one in some}
+    beside = [[one for one in some if fit == "far" and one.document in pages and not compares] for some, fit in chosen]
+    chosen = [(near, "close") if near else one for near, one in zip(beside, chosen, strict=True)]
     answers, close, far = (
         list({(one.number, one.quote): one for some, each in chosen if each == fit for one in some}.values())
         for fit in ("answers", "close", "far")
@@ -90,8 +87,9 @@ async def _write(
     pairs = ((one, other) for one in answers for other in answers if len(one.quote) < len(other.quote))
     repeated = [one for one, other in pairs if is_alike(one, other)]
     quotes = [one for one in answers if one not in repeated]
-    told = [_reply(quotes, phrases)] if quotes else []
-    if close := [one for one in close if one not in quotes]:
+    marked = {one.text for some, fit in chosen if fit == "answers" for one in some}
+    told = [_reply(quotes, phrases, marked)] if quotes else []
+    if close := [one for one in close if not any(is_alike(one, other) for other in quotes)]:
         told += [phrases.closest_passage, _reply(close, phrases)]
     if told:
         asked = zip(parts.items(), chosen, strict=True)
@@ -126,16 +124,27 @@ def cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
     return {part: find_new_words(part) if follows else [] for part in extract_questions(message)}
 
 
-def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
-    """Write the quotes by document and section, as words can change meaning under another heading."""
+def _reply(quotes: Sequence[Quotable], phrases: Phrases, marked: Collection[str] = ()) -> str:
+    """Write the quotes by document and section, as words can change meaning under another heading. The sentences to be
+    `marked` are in bold."""
     told: list[str] = []
     for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
         told.append(place)
         for one in group:
-            text = "\n".join(f"> {line}" for line in one.quote.splitlines())
-            more = [phrases.more_items.format(one.left_out)] if one.left_out and one.quote == one.around else []
+            text = "\n".join(f"> {line}" for line in _mark(one.quote, marked).splitlines())
+            more = [phrases.more_items.format(one.left_out)] if one.left_out else []
             told += [f'{text} [[{one.number}: "{one.quote}"]]', *more]
     return "\n\n".join(told)
+
+
+def _mark(quote: str, marked: Collection[str]) -> str:
+    """Return a quote with the marked sentences in bold: the first line of each, unless the quote is nothing else."""
+    whole = [text for text in marked if not any(text in other for other in marked if text != other)]
+    for text in whole:
+        first = _ITEM.sub("", text.partition("\n")[0])
+        is_part = text in quote and text != quote and not _MARKUP.search(first)
+        quote = quote.replace(first, f"**{first}**", 1) if is_part else quote
+    return quote
 
 
 def _describe_source(quote: Quotable, phrases: Phrases) -> str:

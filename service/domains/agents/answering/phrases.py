@@ -67,14 +67,19 @@ _CLAUSE = re.compile(r"[^,.!:;\n]{1,40}(?:[,.!:;\n]+|\Z)")
 
 def phrases_of(question: str) -> Phrases:
     """Return the phrases of a question's language. May take a second, so run in a thread."""
+    return PHRASES[language_of(question)]
+
+
+def language_of(question: str) -> str:
+    """Return the language with phrases that a question is most likely in, as a code. May take a second."""
     words = _plain(question).split()
     hits = {code: sum(word in one.grammar for word in words) for code, one in PHRASES.items()}
     most = max(hits.values())
     likely = [code for code, count in hits.items() if count == most]
     if most and len(likely) == 1:
-        return PHRASES[likely[0]]
+        return likely[0]
     told = tell_language([question])
-    return PHRASES[told if told in likely else ENGLISH]
+    return told if told in likely else ENGLISH
 
 
 def drop_greeting(message: str) -> str:

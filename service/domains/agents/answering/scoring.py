@@ -4,6 +4,7 @@ import asyncio
 import math
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from itertools import chain, repeat
 from typing import Literal
@@ -11,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from service.domains.agents.answering.phrases import PHRASES
+from service.domains.agents.answering.phrases import PHRASES, language_of
 from service.domains.agents.answering.segments import Quotable
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import count_terms, read_query, words_of
@@ -22,9 +23,9 @@ from service.text.languages import tell_language
 OWN_WORDS, WORDS_IN_CONTEXT = 0.2, 0.1
 COMMON, USUAL = 0.4, 0.3
 """How much of the mean nearness of all that was found is taken off, and the least mean: an answer stands out."""
-NUMBER, RANK, BESIDE = 0.05, 0.02, 0.05
+NUMBER, RANK, BESIDE, ON_PAGE = 0.05, 0.02, 0.05, 0.1
 """The gain or loss by a number where a question asks for one, the loss by each passage found before, and by standing
-beside all that was found."""
+beside all that was found, and the gain by the page that answers the part of the question before."""
 BOUND = 0.47
 """A sentence with a lower score isn't an answer."""
 
@@ -34,11 +35,8 @@ FEWEST_TELLING_WORDS = 8
 TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
 """The gain of the first sentence below a fitting heading; the common shares of question and heading words to fit."""
 
-SURE = 0.55
-"""A sentence with a lower score is shown with all that is below the same heading."""
-
-NEAR_THE_BEST = 0.75
-"""Sentences with at least this share of the best score are quoted, too."""
+NEAR_THE_BEST, NEAR_ELSEWHERE = 0.75, 0.85
+"""The lowest shares of the best score for sentences quoted beside the best: of the same document, and of others."""
 
 MEANING = 0.62
 """A sentence this near in meaning is an answer, regardless of wording."""
@@ -51,21 +49,23 @@ CLOSE_TITLED, MOST_OF_IT = 0.35, 0.5
 """Where no sentence is an answer, the best is close with this score and nearness and this lead over other documents, or
 with the last score below names and headings with the share MOST_OF_IT of the question's words."""
 
-MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 2, 1200
+MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 3, 1800
 """The most quotes, the most nearest sentences shown, and the characters after which no quote is added."""
-MOST_GATHERED, NEAR_WHEN_GATHERING = 6, 0.75
-"""The most quotes for a question about everything on a subject, and the lowest share of the best score for each."""
+MOST_GATHERED = 6
+"""The most quotes for a question about everything on a subject."""
 
 _GATHERS = re.compile(r"\b(?:all|every|list|alle|liste|tou(?:s|tes)|tod[ao]s|tutt[ie])\b", re.IGNORECASE)
 COMPOUNDING = frozenset({"danish", "dutch", "german", "norwegian", "swedish"})
 """The stemmings of languages that write compounds as one word ("Teilzeitkräfte")."""
+_CAPITAL_NOUNS = "de"
 SHORTEST_STEM = 5
 """Letters of a word. In compounding languages, longer words with the same beginning count as compounds."""
 ALIKE = 0.7
 """Two sentences with this share of words in common count as equal."""
 
-_NAME = re.compile(r"(?<=[\w,;:] )(?!\w+days?\b)[A-Z][a-z]{2,}(?<!s)")
-"""A capitalized word within a sentence, except weekdays; without plural and possessive endings."""
+_NAME = re.compile(r"(?<=[\w,;:&] )(?!\w+days?\b)[^\W\d_]{3,}(?<!s)|\b[A-Za-z]+-?\d+\b")
+"""A word within a sentence, except weekdays, without plural and possessive endings, and a code ("E-33")."""
+_PART_OF_NAME = re.compile(r"[^\W\d_]+|\d+")
 _SPELLED = re.compile(r"[^\W\d_]{5,}")
 SLIP, MOST_CORRECTED = 0.85, 64
 """The similarity of two words that differ by a typing slip, and the most words of a question to compare."""
@@ -126,6 +126,7 @@ def _choose_all(
 ) -> list[Chosen]:
     stemmings = _tell_stemmings(quotable)
     chosen: list[Chosen] = []
+    pages = set[str]()
     within = np.array([is_within(each, list(chain.from_iterable(found))) for each in quotable])
     within |= not within.any()
     for (question, having), row, places in zip(questions, near, chain(found, repeat(())), strict=False):
@@ -135,7 +136,9 @@ def _choose_all(
         asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
         one: Chosen = ([], "far")
         if fit and question.strip():
-            one = _choose_for(question, *asked, row[fit], prior[fit], within=within[fit], limit=most)
+            one = _choose_for(question, *asked, row[fit], prior[fit], within=within[fit], pages=pages, limit=most)
+        if one[1] == "answers" and most > 1:
+            pages |= {each.document for each in one[0]}
         chosen.append(([], "far") if having and one[1] != "answers" else one)
     return chosen
 
@@ -159,6 +162,7 @@ def _choose_for(
     prior: NDArray[np.float32],
     *,
     within: NDArray[np.bool_],
+    pages: AbstractSet[str],
     limit: int,
 ) -> Chosen:
     asked = read_query(question, tuple(sorted(set(stemmings)))).alternatives()
@@ -167,28 +171,37 @@ def _choose_for(
     if _ASKS_FOR_NUMBER.search(question):
         scores += [NUMBER if has_number(each.text) else -NUMBER for each in quotable]
     scores = np.maximum(scores, np.where(near >= MEANING, BOUND, 0.0))
-    order = (scores + TITLED * np.array(_begin_titled(asked, quotable, stemmings))).tolist()
-    most, share = (MOST_GATHERED, NEAR_WHEN_GATHERING) if _GATHERS.search(question) else (MOST_QUOTES, NEAR_THE_BEST)
-    quotable = [one if score >= SURE else one.widened() for one, score in zip(quotable, scores.tolist(), strict=True)]
-    has_names = _has_names(question, quotable, stemmings)
-    if scores.max() < BOUND:
-        best = int(scores.argmax())
-        is_first = quotable[best].document == quotable[int(prior.argmax())].document
-        others = [score for one, score in zip(quotable, scores, strict=True) if one.document != quotable[best].document]
-        leads = near[best] >= CLOSE_IN_MEANING and scores[best] >= max(CLOSE, max(others, default=0) + CLEARLY)
-        is_titled = above[best] >= MOST_OF_IT and scores[best] >= CLOSE_TITLED
-        if has_names and is_first and (leads or is_titled):
-            return [quotable[best]], "close"
-        return _choose(quotable, order, bound=NEAREST, most=MOST_NEAREST, share=share), "far"
-    chosen = _choose(quotable, order, bound=BOUND, most=min(most, limit), share=share)
-    return chosen, "answers" if has_names else "far"
+    order = scores + TITLED * np.array(_begin_titled(asked, quotable, stemmings))
+    order += ON_PAGE * np.array([each.document in pages for each in quotable])
+    gathers = _GATHERS.search(question) is not None
+    most, share = (MOST_GATHERED, NEAR_THE_BEST) if gathers else (MOST_QUOTES, NEAR_ELSEWHERE)
+    language = language_of(question)
+    has_names = _have_names(question, quotable, nouns=language == _CAPITAL_NOUNS)
+    if scores.max(where=has_names, initial=0.0) >= BOUND:
+        named = np.where(has_names, order, 0.0)
+        return _choose(quotable, named.tolist(), bound=BOUND, most=min(most, limit), share=share), "answers"
+    best = int(scores.argmax())
+    is_first = quotable[best].document == quotable[int(prior.argmax())].document
+    others = [score for one, score in zip(quotable, scores, strict=True) if one.document != quotable[best].document]
+    leads = near[best] >= CLOSE_IN_MEANING and scores[best] >= max(CLOSE, max(others, default=0) + CLEARLY)
+    is_titled = above[best] >= MOST_OF_IT and scores[best] >= CLOSE_TITLED
+    if has_names[best] and is_first and (leads or is_titled):
+        return [quotable[best]], "close"
+    # Sentences in another language are never near: the search may know better.
+    if order.max() < NEAREST and stemming_of(language, default=ENGLISH) not in stemmings:
+        order = prior - prior.max() + 1
+    return _choose(quotable, order.tolist(), bound=NEAREST, most=MOST_NEAREST, share=NEAR_THE_BEST), "far"
 
 
-def _has_names(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> bool:
-    """Return whether the found text has all the question's names; where nouns have capitals, no word is a name."""
-    texts = "\n".join(f"{each.context}\n{each.quote}" for each in quotable).casefold()
-    names = _NAME.findall(question) if COMPOUNDING.isdisjoint(stemmings) else []
-    return all(name.casefold() in texts for name in names)
+def _have_names(question: str, quotable: Sequence[Quotable], *, nouns: bool) -> NDArray[np.bool_]:
+    """Mark sentences of documents that have all names of the question; where `nouns` have capitals, all codes."""
+    texts: dict[str, str] = {}
+    for each in quotable:
+        texts[each.document] = f"{texts.get(each.document, '')}\n{each.context}\n{each.quote}"
+    names = [name for name in _NAME.findall(question) if name[-1].isdigit() or (name.istitle() and not nouns)]
+    wanted = [r"\b" + r"\W?".join(_PART_OF_NAME.findall(name)) + r"(?!\d)" for name in names]
+    has = {document: all(re.search(each, text, re.IGNORECASE) for each in wanted) for document, text in texts.items()}
+    return np.array([has[each.document] for each in quotable])
 
 
 def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[bool]:
@@ -277,9 +290,11 @@ def _choose(
     best, length = best_first[0], 0
     chosen: list[int] = []
     for place in best_first:
-        if len(chosen) == most or length > LONG_QUOTES or scores[place] < max(bound, share * scores[best]):
+        if len(chosen) == most or length > LONG_QUOTES:
             break
-        if not any(is_alike(quotable[place], quotable[other]) for other in chosen):
+        least = NEAR_THE_BEST if quotable[place].document == quotable[best].document else share
+        is_near = scores[place] >= max(bound, least * scores[best])
+        if is_near and not any(is_alike(quotable[place], quotable[other]) for other in chosen):
             chosen.append(place)
             length += len(quotable[place].quote)
     documents = [quotable[place].document for place in chosen]

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from dataclasses import dataclass
+from itertools import accumulate, chain, takewhile
 from pathlib import PurePath
 
 from service.text.chunking import PATH_SEPARATOR
 from service.text.sentences import Span, cut_lines, cut_sentences
 
 LONGEST_SEGMENT, LONGEST_LIST = 1200, 2000
-"""Characters. The introduction of a list, or a question, is quoted with the following text up to this length; the
-second is for whole sections with items or rows."""
+"""Characters. The introduction of a list, or a question, is quoted with the following text up to this length, and a
+sentence with all text below the same heading; the second is for text with items or rows."""
 
 LONGEST_TABLE = 600
 """Characters of a table quoted with each row. Rows of longer tables are quoted alone."""
@@ -36,6 +36,13 @@ _CODE = re.compile(r"(?:^|\s)(?:--?[a-z]|[~$.]?/\w)|\w=\S")
 _ROW_SEPARATOR = " | "
 _KEYWORDS = ("Keywords: ", "Tags: ", "Categories: ")
 """Beginnings of keyword lists on pages, written for search and not as sentences."""
+# An order to a model, planted in a document ("Ignore all previous instructions"), is no answer, nor what follows it.
+_ORDER = re.compile(
+    r"(?:\A|[.!?:] )(?:please )?(?:ignore|disregard|forget|override|ignorier|vergiss|ignorez|oublie|ignora|negeer)\w*\b"
+    r"[^.!?]{0,40}\b(?:all|any|above|earlier|prior|previous|alle|bisherig|vorherig|pr[eé]c[eé]dent|anterior|vorige|eerdere)"
+    r"\w*\b[^.!?]{0,40}\b(?:instru|istruzion|rules?\b|prompt|anweisung|regeln)|(?:\A|[.!?] )(?:system|assistant): ",
+    re.IGNORECASE,
+)
 _BACK = frozenset({"he", "it", "its", "she", "such", "that", "their", "these", "they", "this", "those"})
 _TIMES = frozenset({"above", "after", "before", "beyond"})
 _ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "۔", "।")  # noqa: RUF001 - the punctuation of many scripts
@@ -44,9 +51,8 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """Words of a passage (by number), the text above, and the `whole` quoted with the words: a list or a table.
-    `around` are the lines between two headings, of which so many items and rows are `left_out`; `title` is the first
-    of the headings, and `at` the first character of the line."""
+    """Words of a passage (by number), the text above, and the `whole` quoted with the words: the lines between two
+    headings, of which so many items and rows are `left_out`, or a list or a table. `at` is where the line begins."""
 
     number: int
     document: str
@@ -54,8 +60,6 @@ class Quotable:
     text: str
     section: str = ""
     whole: str = ""
-    around: str = ""
-    title: str = ""
     left_out: int = 0
     at: int = 0
 
@@ -67,20 +71,18 @@ class Quotable:
     def context(self) -> str:
         return f"{self.document}\n{self.headings}"
 
-    def widened(self) -> "Quotable":
-        """Return the words to quote with the text below the same heading, where not too long."""
-        return replace(self, section=self.title, whole=self.around) if self.around else self
-
 
 def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Quotable]:
     """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name."""
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
-    sentences = [_cut_line(line) for line in lines]
+    orders = [_ORDER.search(line) is not None for line in lines]
+    sentences = [list(takewhile(lambda one: not _ORDER.search(one.text), _cut_line(line))) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
     headings = [is_heading(lines, place) for place in range(len(lines))]
     heads = [is_heading or _is_title(line, names) for line, is_heading in zip(lines, headings, strict=True)]
     asks = [line.endswith("?") and len(line.split()) <= MOST_ASKING_WORDS and not _ITEM.match(line) for line in lines]
-    ends = [*map(any, zip(headings, asks, strict=True))]
+    ends = [*map(any, zip(headings, asks, orders, strict=True))]
+    bounds = [*map(any, zip(heads, orders, strict=True))]
     plain = _plain(passage)
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
     segments: list[Quotable] = []
@@ -89,7 +91,7 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
         at = max(passage.find(line, at), at)
         if heads[place] and not _is_title(line, names):
             above, section = [*above[:1], line], line
-        if heads[place] or (segments and _is_bare(line)):
+        if heads[place] or not sentences[place] or (segments and _is_bare(line)):
             continue
         texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, ends, place)]))
         under_headings = "\n".join(dict.fromkeys(above))
@@ -97,14 +99,13 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
             announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[place][-1].text)
         table = _table_around(lines, place) if _is_row(line) else ""
         whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
-        around, left_out = _lines_around(lines, place, heads, asks)
+        around, left_out = _lines_around(lines, place, bounds, asks) if not orders[place] else ("", 0)
         around = around if _plain(around) in plain else ""  # a line of keywords may be missing in it
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
             under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
-            whole_of = whole if is_within else ""
-            one = Quotable(number, document, under_headings, text, under, whole_of, around, section, left_out, at)
-            segments.append(one)
+            quoted = (section, around, left_out) if around else (under, whole if is_within else "", 0)
+            segments.append(Quotable(number, document, under_headings, text, *quoted, at))
     return segments
 
 
