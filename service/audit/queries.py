@@ -1,5 +1,6 @@
 """SQL of the audit log: entries are added and read, never changed."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
 
-from carrel.wire.common import ResourceType
+from carrel.wire.common import ResourceType, UserPrincipal
 from carrel.wire.fields import normal_email
-from carrel.wire.oversight import MOST_LOOKED_THROUGH
+from carrel.wire.oversight import MOST_LOOKED_THROUGH, AuditEntry, AuditTarget
 from carrel.wire.oversight import AdminAuditLogQueryRequest as Filters
 from service.platform import sql
 from service.platform.batches import Batch
@@ -22,32 +23,6 @@ from service.schema.catalog import collections, documents, source_reports
 from service.schema.identity import api_keys, organizations, principals, scim_tokens, service_account_tokens
 from service.schema.search import audit_entries, free_texts, searches
 from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_providers
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """An entry, with actor and principal; `text` is None if missing or erased."""
-
-    audit_log_id: UUID
-    at: datetime
-    actor_id: UUID | None
-    actor_name: str | None
-    actor_email: str | None
-    acting_for_id: UUID | None
-    acting_for_name: str | None
-    acting_for_email: str | None
-    action: str
-    target_type: str | None
-    target_id: str | None
-    details: dict[str, Any]
-    target_name: str | None
-    text: str | None
-    request_id: str | None
-    address: str | None
-    device: str | None
-    attempts: int | None
-    last_at: datetime | None
-
 
 # What entries are about that has a name: its id and its name.
 _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], sa.ColumnElement[str]]] = {
@@ -65,6 +40,10 @@ _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], sa.ColumnElement[str]]] = {
     "source": (source_reports.c.source_id, source_reports.c.source),
 }
 LONGEST_NAME = 1000
+_SHOWN = (
+    *("audit_log_id", "at", "actor_id", "acting_for_id", "action", "target_type", "target_id", "target_name"),
+    *("details", "request_id", "address", "device"),
+)
 # Actions that change what people edit.
 _CHANGES = (
     r"\.(create|update|update_sync|rename|set|deploy|members|judge|remove_judgements|offboard|approve"
@@ -190,7 +169,7 @@ def looks_through(filters: Filters) -> bool:
 
 async def list_entries(
     connection: Connection, organization_id: UUID, *, filters: Filters, before: Position | None, limit: int
-) -> list[StoredEntry]:
+) -> list[AuditEntry]:
     """List audit entries, newest first, before a position. With a filter, look through the next MOST_LOOKED_THROUGH."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     looked_through = MOST_LOOKED_THROUGH if looks_through(filters) else limit
@@ -199,17 +178,14 @@ async def list_entries(
     acting_for_name = sa.func.coalesce(entries.c.acting_for_name, subjects.c.name)
     statement = (
         sa.select(
-            *sql.columns_of(
-                entries,
-                StoredEntry,
-                actors.c.email.label("actor_email"),
-                actor_name.label("actor_name"),
-                subjects.c.email.label("acting_for_email"),
-                acting_for_name.label("acting_for_name"),
-                free_texts.c.text,
-                failed_sign_ins.c.attempts,
-                failed_sign_ins.c.last_at,
-            )
+            *(entries.c[name] for name in _SHOWN),
+            actor_name.label("actor_name"),
+            actors.c.email.label("actor_email"),
+            acting_for_name.label("acting_for_name"),
+            subjects.c.email.label("acting_for_email"),
+            free_texts.c.text,
+            failed_sign_ins.c.attempts,
+            failed_sign_ins.c.last_at,
         )
         .outerjoin(actors, actors.c.principal_id == entries.c.actor_id)
         .outerjoin(subjects, subjects.c.principal_id == entries.c.acting_for_id)
@@ -226,7 +202,24 @@ async def list_entries(
     if filters.query is not None:
         names = (entries.c.target_name, actor_name, acting_for_name)
         statement = statement.where(sa.or_(*(one.icontains(filters.query, autoescape=True) for one in names)))
-    return await sql.find_rows(connection, statement, StoredEntry)
+    return await sql.find_rows(connection, statement, _to_entry)
+
+
+def _to_entry(*, target_id: str | None, details: dict[str, Any], text: str | None, **columns: Any) -> AuditEntry:
+    kind, name = columns.pop("target_type"), columns.pop("target_name")
+    parts = ("id", "name", "email")
+    actor, acting_for = (_to_person(*(columns.pop(f"{who}_{one}") for one in parts)) for who in ("actor", "acting_for"))
+    target = None if target_id is None else AuditTarget(type=kind, id=target_id, name=name)
+    said: dict[str, Any] = {"details": details, "text": text}
+    if "changes" in details:
+        # People's words are in the text, unless that is erased.
+        changes = {name: pair or {} for name, pair in details["changes"].items()} | json.loads(text or "{}")
+        said = {"details": {name: value for name, value in details.items() if name != "changes"}, "changes": changes}
+    return AuditEntry(**columns, **said, actor=actor, acting_for=acting_for, target=target)
+
+
+def _to_person(principal_id: UUID | None, name: str | None, email: str | None) -> UserPrincipal | None:
+    return None if principal_id is None else UserPrincipal(id=str(principal_id), name=name or "", email=email or "")
 
 
 async def find_last_looked_through(
