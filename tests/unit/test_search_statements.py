@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy.dialects import postgresql
@@ -14,7 +15,8 @@ from service.domains.documents.collections.filters import Condition
 from service.domains.search import queries, sql
 from service.domains.search.scoring.sql import AnySelect, Shape
 from service.domains.search.search_query import Scope
-from service.index.spaces.queries import Space
+from service.index.spaces.queries import Space, ask_current_space
+from service.platform.batches import Batch
 
 CONDITION = (Condition("a", FilterOperator.EQUAL, FieldType.STRING, "b"),)
 SHAPES = [
@@ -95,3 +97,10 @@ def test_a_statement_is_built_and_compiled_once_for_all_values():
     assert both_legs(shapes[0]) is both_legs(shapes[1])
     assert "value_0" in text_of(both_legs(shapes[0]))
     assert both_legs(Shape(384, by_chunk=False)) is both_legs(Shape(384, by_chunk=False))
+
+
+def test_the_statement_of_a_space_is_planned_once():
+    ask_current_space(batch := Batch(), UUID(int=1), space_id=2)
+    [statement] = batch.parts
+    assert re.search(r"chunk_count > 0 ORDER BY .*\s+LIMIT 1\)", statement.text)  # as its index says, not a parameter
+    assert len(statement.values) == 2

@@ -128,8 +128,8 @@ def _fitting(shape: Shape) -> sa.CTE:
 def whether_small(shape: Shape, few: int) -> AnySelect:
     """Build the statement of whether `is_small`, from the smallest index of what is in scope."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    some = sa.select(chunks.c.access_class).where(_in_scope(chunks, shape)).limit(few)
-    return sa.select((count_of(some.subquery("some")) < few).label("is_small"))
+    last = sa.select(chunks.c.access_class).where(_in_scope(chunks, shape)).offset(few - 1).limit(1)
+    return sa.select(last.scalar_subquery().is_(None).label("is_small"))
 
 
 @lru_cache(SHAPES)

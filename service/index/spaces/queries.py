@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -80,11 +80,12 @@ async def lock_spaces(
 
 _CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
 _known = spaces.alias("known")
+# Without parameters: otherwise the index of `chunk_count > 0` doesn't fit, or PostgreSQL plans again for each search.
 _OLDEST = (
     select(space_documents.c.forms)
-    .where(space_documents.c.space_id == spaces.c.space_id, space_documents.c.chunk_count > 0)
+    .where(space_documents.c.space_id == spaces.c.space_id, space_documents.c.chunk_count > literal_column("0"))
     .order_by(space_documents.c.forms)
-    .limit(1)
+    .limit(literal_column("1"))
     .scalar_subquery()
     .label("oldest")
 )
