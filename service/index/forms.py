@@ -71,9 +71,10 @@ _GROUPS = re.compile(
 )
 _IS_SURE = re.compile(r"[+(0]|[A-Z]{2}\d")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 24
+_DIGITS, _OF_NUMBER = "0123456789", 4  # as many as a number with a blank, a year or a group has at least
 
 _DATE = re.compile(r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}))(?=$|T\d)")
-_YEAR = re.compile(r"\d{4}(?<!\d....)(?!\d)")
+_YEAR, _ASCII_YEAR = re.compile(r"\d{4}(?<!\d....)(?!\d)"), re.compile(r"\d{4}(?<!\w....)(?!\w)")
 _DATES = (
     re.compile(
         r"(?P<d>\d(?<![\w.,]\d)\d?)(?:[a-z]{2}|º)?[. /-]{1,2}(?:[a-z]{2} )?(?P<m>[^\W\d_]{3,14})[.,]?[ /-](?:del? )?"
@@ -91,9 +92,9 @@ _MONTHS = {
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
 _CAPITALS = re.compile("[A-Z](?<![\\w'\u2019&][A-Z])[A-Z]+(?![\\w'\u2019&])")
 _HAS_SMALL, _HAS_OTHER = re.compile("[a-z]"), re.compile(r"\b[A-Z]{2,}\b")
-_LETTER = re.compile(r"(?<=[^\W\d_]) ([A-Z])(?![\w'\u2019+#&]|\.\w)")
+_LETTER = re.compile(r" ([A-Z])(?<=[^\W\d_] .)(?![\w'\u2019+#&]|\.\w)")
 _NOUN_BEFORE = re.compile(r"(?:\b|_)([^\W\d_]{3,24})\Z")
-_HAS_SIGN = re.compile(r"[+#&]|[\s(]\.[A-Za-z]|\A\.")
+_HAS_POINT = re.compile(r"\.(?<=[\s(].)[A-Za-z]")
 _SIGNED = re.compile(
     r"(?<![\w.])(?:[A-Za-z](?:\+\+?|#)(?![\w+#])|\.[A-Za-z]{2,5}(?!\w))|\b[A-Za-z] ?& ?[A-Za-z]\b", re.ASCII
 )
@@ -164,20 +165,25 @@ def _join_parts(parts: list[Word]) -> Iterator[Form]:
 
 def find_forms(text: str) -> Iterator[Form]:
     """Yield forms for several words, or for a word because of its neighbours."""
-    numbers = [*_SPACED_NUMBER.finditer(text)]
+    # Counting characters takes a tenth of what a pattern takes.
+    is_ascii = text.isascii()
+    has_digits = not is_ascii or sum(map(text.count, _DIGITS)) >= _OF_NUMBER
+    numbers = [*_SPACED_NUMBER.finditer(text)] if has_digits else []
     for match in numbers:
         yield from _move((*read_number(match[0]), _as_written(match[0])), match.start())
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
-    for match in chain.from_iterable(pattern.finditer(text) for pattern in (_DATES if _YEAR.search(text) else ())):
+    year = has_digits and (_ASCII_YEAR if is_ascii else _YEAR).search(text)
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in (_DATES if year else ())):
         if day := _as_date(match["y"], match["m"], match["d"]):
             yield from _move((Form(0, len(match[0]), day, 1.0, 0.3), _as_written(match[0])), match.start())
-    for match in _GROUPS.finditer(text):
+    for match in _GROUPS.finditer(text) if has_digits else ():
         digits = re.sub(r"[^\dA-Z]", "", match[0])
         if " " in match[0] and _FEWEST_DIGITS <= len(digits) <= _MOST_DIGITS:
             # Without a sign at the beginning, the groups may be numbers of their own: years in a row.
             rest = 0.3 if _IS_SURE.match(match[0]) else 1.0
             yield from _move((Form(0, len(match[0]), digits, JOINED, rest), _as_written(match[0])), match.start())
-    for match in _SIGNED.finditer(text) if _HAS_SIGN.search(text) else ():
+    has_sign = text[:1] == "." or any(map(text.__contains__, "+#&")) or _HAS_POINT.search(text)
+    for match in _SIGNED.finditer(text) if has_sign else ():
         yield Form(*match.span(), match[0].replace(" ", ""), 1.0, 0.3)
         if " " in match[0]:
             yield from _move((_as_written(match[0]),), match.start())

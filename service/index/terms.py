@@ -232,7 +232,8 @@ class Match(NamedTuple):
 @lru_cache(maxsize=256)
 def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
     """Return the stretches of a text with any of these terms, in order. A search asks several times about each text."""
-    matched = {word: its for word in {*split_words(text)} if (its := _match_word(word, terms, stemmings))}
+    known = (word for word in {*split_words(text)} if not terms.isdisjoint(_hash_word(word, stemmings)))
+    matched = {word: _match_word(word, terms, stemmings) for word in known}
     found: list[Match] = []
     for start, _, word in find_words(text, matched) if matched else ():
         found += [Match(start + each.start, start + each.end, each.terms) for each in matched[word]]
@@ -242,7 +243,11 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
     return tuple(sorted(found, key=lambda each: each[:2]))
 
 
-@lru_cache(maxsize=2**14)
+@lru_cache(maxsize=2**16)
+def _hash_word(word: str, stemmings: tuple[str, ...]) -> frozenset[int]:
+    return frozenset(term for _, _, spelled in _hash_spellings(word, stemmings) for term in spelled)
+
+
 def _match_word(word: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
     spellings = _hash_spellings(word, stemmings)
     return tuple(Match(start, end, its) for start, end, spelled in spellings if (its := _keep_terms(terms, spelled)))
