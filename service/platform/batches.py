@@ -33,6 +33,8 @@ Convert = Callable[[Any], Any]
 # Numbered parameters are sent once however often a statement names them, and the driver need not look for them.
 _DIALECT: Dialect = PGDialectAsync_psycopg(paramstyle="numeric_dollar")
 STATEMENTS = 1024
+# The same bytes each time: the driver looks statements up by them, and would hash a long text again.
+_encode = lru_cache(STATEMENTS)(str.encode)
 # After the first that fails, which may be the preparing of a statement, all others are aborted.
 _FAILED = frozenset({ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED})
 
@@ -170,7 +172,7 @@ def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequen
 
 def _write_query(adapting: Adapting, part: _Part) -> PostgresRawQuery:
     query = PostgresRawQuery(adapting)
-    query.convert(part.text.encode(), part.values)
+    query.convert(_encode(part.text), part.values)
     return query
 
 

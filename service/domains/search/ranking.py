@@ -98,7 +98,7 @@ async def rank(
 def _weigh_relevance(search_query: SearchQuery, exact: Sequence[ExactScores]) -> dict[Hit, float]:
     """Return the relevance of hits, from the weighted share of the query's words in each, and the meaning."""
     by_words, by_meaning = search_query.looks_for_words, search_query.mode is not SearchMode.LEXICAL
-    lexical, dense = np.array([each.scores for each in exact], np.float64).reshape(-1, 2).T
+    lexical, dense = map(np.array, zip(*(each.scores for each in exact), strict=True))
     words = np.minimum(1.0, lexical / search_query.full_score) * by_words
     meaning = np.clip((dense - FAR) / (NEAR - FAR), 0.0, 1.0) * by_meaning
     found = (words + meaning) / (by_words + by_meaning)
