@@ -63,10 +63,11 @@ class Ledger(ClaimedRun):
     def digests(self, names: Sequence[str]) -> dict[str, Digest]:
         """Return the digests stored by name (paths of files, addresses of objects), for at most a thousand names."""
         by_key = {key_of(name): name for name in names}
-        found = sa.select(files).where(files.c.source_id == self.run.source_id, files.c.key.in_(by_key))
+        _, *columns = files.c  # of the same source
+        found = sa.select(*columns).where(files.c.source_id == self.run.source_id, files.c.key.in_(by_key))
         return {
-            by_key[bytes(row.key)]: Digest(row.size, row.marker, bytes(row.sha256), row.taken_at_ns)
-            for row in self._rows(found)
+            by_key[bytes(key)]: Digest(size, marker, bytes(sha256), taken_at_ns)
+            for key, size, marker, sha256, taken_at_ns in self._rows(found)
         }
 
     def keep_digests(self, digests: Mapping[str, Digest]) -> None:
@@ -90,10 +91,9 @@ class Ledger(ClaimedRun):
                 else:
                     fresh[key] = entry
             # What was refused or ignored by an earlier version stays so.
-            former = {key: value for key, entry in fresh.items() if (value := _former(entry))}
-            refused = sa.select(quarantine).where(self._in_quarantine(quarantine.c.key.in_(former)))
+            refused = sa.select(quarantine).where(self._in_quarantine(quarantine.c.key.in_(fresh)))
             for row in connection.execute(refused):
-                if row.fingerprint == former[key := bytes(row.key)]:
+                if row.fingerprint == _former(fresh[key := bytes(row.key)]):
                     fresh[key] = replace(fresh[key], fingerprint=row.fingerprint)
             if fresh:
                 rows = [values_of(entry, key, self.run) for key, entry in fresh.items()]

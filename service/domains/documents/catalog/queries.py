@@ -185,13 +185,15 @@ async def find_external_ids(
     connection: Connection, organization_id: UUID, external_ids: Collection[str]
 ) -> dict[str, str]:
     """Return each external id in the Unicode form of the existing document; composed (NFC) without a document."""
-    forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in external_ids}
+    # In ASCII there is a single form: most names need no id here.
+    others = [one for one in external_ids if not one.isascii()]
+    forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in others}
     wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
     found = existing_documents(organization_id, documents.c.document_id).where(
         sql.in_array(documents.c.document_id, wanted)
     )
     known = set((await connection.execute(found)).scalars()) if wanted else set[UUID]()
-    return {
+    return {one: one for one in external_ids} | {
         one: next((form for document_id, form in ids.items() if document_id in known), normalize("NFC", one))
         for one, ids in forms.items()
     }
