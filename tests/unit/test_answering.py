@@ -33,16 +33,6 @@ selecting, retrying = (
     lazily("service.domains.agents.answering.capabilities"),
 )
 
-LEANING = [
-    *("And how long does it take?", "What about overtime?", "Und wie lange dauert das?", "And part-time?"),
-    *("And how much of it?", "What is included?", "And what is required?", "What is next?", "And what is the limit?"),
-    "And what are those?",
-]
-STANDING_ALONE = [
-    *("And what is the hotel limit on islands?", "And what is overtime?", "And what is the dress code?"),
-    *("And what are the opening hours?", "And when is the canteen closed?", "And who is the harbour master?"),
-    *("How many days of leave are there?", "weeks of parental leave", "🦭"),
-]
 NOTHING_NEW = [
     *("But really?", "Why?", "So?", "And how much of it?", "And a 1, a 2, a 3, a 4 and a 5?", "And what is overtime?"),
     *("Or how about crew in their first year?", "And how long does it take?", "weeks of parental leave"),
@@ -61,8 +51,8 @@ Passenger: Adult | Single: 12.50"""
     ("before", "message", "whole"),
     [
         ([], "And how long does it take?", "And how long does it take?"),
-        *((["How do I enroll?"], leaning, f"How do I enroll? {leaning}") for leaning in LEANING),
-        *((["How do I enroll?"], alone, alone) for alone in STANDING_ALONE),
+        *((["How do I enroll?"], leaning, f"How do I enroll? {leaning}") for leaning in cases("questions_that_lean")),
+        *((["How do I enroll?"], alone, alone) for alone in cases("questions_that_stand_alone")),
         (["How do I enroll?", "And where?"], "Why?", "How do I enroll? And where? Why?"),
         (["1", "and 2", "and 3", "and 4"], "and 5", "and 2 and 3 and 4 and 5"),
     ],
