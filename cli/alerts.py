@@ -9,8 +9,7 @@ import typer
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
 from cli.choosing import AsJson, Yes, confirm
 from cli.listing import Columns, say_done, show_first, show_list, to_json, words_of
-from cli.outcome import client_of, connect, usage
-from cli.screen import Screen
+from cli.outcome import connect, usage
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -123,10 +122,9 @@ def add(
     """Send alerts to a webhook, or by mail to people of the organization.
 
     The secret for verifying the webhook's messages is printed once, and never again."""
-    screen = Screen(as_json=as_json)
-    if (webhook is None) == (not mail):
-        raise usage(screen, "Give either --webhook or --mail.")
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
+        if (webhook is None) == (not mail):
+            raise usage(screen, "Give either --webhook or --mail.")
         create = client.admin.alert_rules.create
         made = create(kind or list(AlertKind), webhook_url=webhook, emails=mail or None, names=source or [])
     say_done(screen, "created", f"Created rule {made.alert_rule_id}.", **to_json(made))

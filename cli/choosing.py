@@ -10,7 +10,6 @@ from carrel import InvalidArgumentError
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.scim_tokens import ScimToken
 from carrel.wire.service_accounts import ServiceAccountToken
-from cli.outcome import usage
 from cli.screen import Screen
 
 T = TypeVar("T")
@@ -45,14 +44,6 @@ def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, com
         found = [one for one in listed(page_size=1000) if one.name == name and one.status is CredentialStatus.ACTIVE]
     hint = f"carrel {command or f'{kind}s'} list shows all with ids"
     return require_one(found, kind=f"active {kind}", name=name, hint=hint)
-
-
-def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
-    """End the command when both a plan and the change are requested, or no terminal is available to ask."""
-    if plan_only and yes:
-        raise usage(screen, "Give either --plan or --yes.")
-    if not (plan_only or yes or screen.can_ask):
-        raise usage(screen, "No terminal for confirmation: give --plan to see the changes, or --yes to make them.")
 
 
 def confirm(screen: Screen, question: str, *, outcome: str = "deleted") -> None:

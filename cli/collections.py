@@ -105,8 +105,7 @@ def add(
     options = CollectionOptions(
         collection=collection, metadata=pairs(metadata), hidden=hidden, include=include or [], exclude=exclude or []
     )
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import run_collection_add  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(run_collection_add(source, options, screen=screen, direct=direct))

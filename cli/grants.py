@@ -12,10 +12,10 @@ from carrel.wire import common
 from carrel.wire.admin import Grant, GrantInfo, NamedPrincipal
 from carrel.wire.permissions import AuthorizationStep, StepType
 from cli.access import WHO, principal_of, resource_of, words_of
-from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm
+from cli.choosing import AsJson, PlanOnly, Yes, confirm
 from cli.groups import name_of
 from cli.listing import Columns, print_json, show_list
-from cli.outcome import client_of, connect, usage
+from cli.outcome import connect, usage
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
@@ -70,9 +70,8 @@ def give(
     as_json: AsJson = False,
 ) -> None:
     """Grant roles on a resource and keep existing grants; a principal with another role gets the new role instead."""
-    screen = Screen(as_json=as_json)
-    _check_named(who, screen=screen, everybody=everybody)
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
+        _check_named(who, screen=screen, everybody=everybody)
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         changes = ["Everyone in the organization can read it."] if everybody and not granted.everybody else []
@@ -102,10 +101,8 @@ def take(
     as_json: AsJson = False,
 ) -> None:
     """Revoke roles on a resource. Shows first the remaining readers, and how they read."""
-    screen = Screen(as_json=as_json, agrees=yes)
-    _check_named(who, screen=screen, everybody=everybody)
-    check_plan(screen, plan_only=plan_only, yes=yes)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, plan_only=plan_only) as (screen, client):
+        _check_named(who, screen=screen, everybody=everybody)
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         gone = {str(granted.roles[one].principal.id) for one in chosen.values() if one in granted.roles}

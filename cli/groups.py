@@ -10,11 +10,11 @@ from carrel.wire.admin import Group, NamedPrincipal
 from carrel.wire.common import GroupReference
 from carrel.wire.people import AdminGroupsPreviewLossesResponse
 from cli.access import WHO, group_of, principal_of
-from cli.choosing import AsJson, PartOfName, PlanOnly, Yes, check_plan, confirm
+from cli.choosing import AsJson, PartOfName, PlanOnly, Yes, confirm
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
-from cli.outcome import client_of, connect
+from cli.outcome import connect
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
@@ -86,9 +86,7 @@ def remove(group: Named, who: Members, *, plan_only: PlanOnly = False, as_json: 
 @app.command()
 def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a group: members lose at once all access given only by the group. Shows the losses first."""
-    screen = Screen(as_json=as_json, agrees=yes)
-    check_plan(screen, plan_only=plan_only, yes=yes)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, plan_only=plan_only) as (screen, client):
         found = group_of(group, client)
         losses = client.admin.groups.preview_losses(found.id)
         _show_losses(losses, screen=screen)

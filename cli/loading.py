@@ -99,8 +99,7 @@ def upload(
     --delete-missing, documents sent from this source and now missing are named, and deleted after a question or with
     --yes; never when the listing is incomplete or empty, or above the limit. After an interruption, run it again."""
     options = _options(locals(), wait_for_index=not no_wait)
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(run_upload(source, options, screen=screen, direct=direct, names=names, yes=yes))
@@ -109,8 +108,7 @@ def upload(
 def plan(**given: Any) -> None:
     """Show the effect of `carrel upload` with the same options; nothing is sent or changed."""
     options = _options(given)
-    screen = Screen(as_json=given["as_json"])
-    with show_errors(screen):
+    with show_errors(Screen(as_json=given["as_json"])) as screen:
         from cli.runs import run_plan  # noqa: PLC0415 - as above
 
         raise typer.Exit(run_plan(given["source"], options, screen=screen, names=given["names"]))

@@ -72,8 +72,7 @@ def check_notebook(
 
     Credentials are searched for in sources and outputs. Documents are found by name or id in outputs; only documents
     not open to everyone in the organization are reported, which requires an admin's key. Pictures are not searched."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         secrets = _secret_values(settings)
         try:
             notebooks = {str(path): _read(path) for path in files}

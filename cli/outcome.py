@@ -28,10 +28,10 @@ _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
 
 
 @contextmanager
-def show_errors(screen: Screen) -> Generator[None]:
-    """Turn any error into a message and an exit code, and end the command."""
+def show_errors(screen: Screen) -> Generator[Screen]:
+    """Yield the screen; turn any error into a message and an exit code, and end the command."""
     try:
-        yield
+        yield screen
     except KeyboardInterrupt as exc:
         message = str(exc) or "Interrupted. Completed work stays. Run the command again for the rest."
         raise fail(screen, "interrupted", message, code=ExitCode.INTERRUPTED) from exc
@@ -63,11 +63,16 @@ def client_of(screen: Screen) -> "Generator[carrel.Carrel]":
 
 @contextmanager
 def connect(
-    *, as_json: bool, yes: bool | None = None, action: str = "delete it"
+    *, as_json: bool, yes: bool | None = None, plan_only: bool | None = None, action: str = "delete it"
 ) -> "Generator[tuple[Screen, carrel.Carrel]]":
-    """Yield a screen and a client. `yes`: None: no question; False ends the command unless a terminal can ask."""
+    """Yield a screen and a client. `yes`: None: no question; False ends the command unless a terminal can ask, or only
+    a plan is wanted. `plan_only`: None: the command has no plan."""
     screen = Screen(as_json=as_json, agrees=bool(yes))
-    if yes is False and not screen.can_ask:
+    if plan_only and yes:
+        raise usage(screen, "Give either --plan or --yes.")
+    if yes is False and not plan_only and not screen.can_ask:
+        if plan_only is False:
+            raise usage(screen, "No terminal for confirmation: give --plan to see the changes, or --yes to make them.")
         raise usage(screen, f"There is no terminal for confirmation. Give --yes to {action}.")
     with client_of(screen) as client:
         yield screen, client

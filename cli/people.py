@@ -15,11 +15,11 @@ from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboar
 from carrel.wire.people import GroupMembership
 from carrel.wire.sessions import PersonSession
 from cli.access import group_of
-from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm, require_one
+from cli.choosing import AsJson, PlanOnly, Yes, confirm, require_one
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_list, show_more, show_one, to_json
-from cli.outcome import client_of, connect, usage
+from cli.outcome import connect, usage
 from cli.screen import Screen
 from flows.operations.formatting import counts_text, kind_of
 
@@ -68,10 +68,8 @@ def offboard(
     """End all access of a person at once, then transfer all documents and collections to a new owner.
 
     Shows the plan and asks; without a terminal, use --plan or --yes. After an interruption, run it again to finish."""
-    screen = Screen(as_json=as_json, agrees=yes)
-    check_plan(screen, plan_only=plan_only, yes=yes)
     new_owner = None if to is None else UserReference(email=to)
-    with client_of(screen) as client:
+    with connect(as_json=as_json, yes=yes, plan_only=plan_only) as (screen, client):
         plan = client.admin.users.plan_offboarding(email, new_owner=new_owner)
         show_plan(plan, screen=screen)
         outcome, done = "planned", None

@@ -9,8 +9,7 @@ from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
 from cli.choosing import AsJson, Yes, confirm
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, say_done, show_list, to_json
-from cli.outcome import client_of, connect, usage
-from cli.screen import Screen
+from cli.outcome import connect, usage
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -77,12 +76,11 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a provider; the addresses to register there are printed."""
-    screen = Screen(as_json=as_json)
-    if not secret:
-        raise usage(screen, f"Give the client secret in the variable {SECRET_VARIABLE}, or with --secret.")
-    if not domain:
-        raise usage(screen, "Give the provider's email domains with --domain.")
-    with client_of(screen) as client:
+    with connect(as_json=as_json) as (screen, client):
+        if not secret:
+            raise usage(screen, f"Give the client secret in the variable {SECRET_VARIABLE}, or with --secret.")
+        if not domain:
+            raise usage(screen, "Give the provider's email domains with --domain.")
         made = client.admin.sign_in_providers.create(
             name,
             issuer=issuer,

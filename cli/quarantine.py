@@ -26,8 +26,7 @@ def list_items(
     """List the quarantine, with reasons: your own sources; for admins, all sources.
 
     Runs report it to the service from every machine."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
 
         asyncio.run(show_quarantine(source, with_ignored=ignored, screen=screen))
@@ -43,8 +42,7 @@ def retry(
     """Send only a source's quarantined documents again, with the options of the last run.
 
     Use the machine that loaded the source, or its database of ledgers. Exit code 1: some is still in quarantine."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import run_retry  # noqa: PLC0415 - as above
 
         raise typer.Exit(run_retry(source, names or (), screen=screen))
@@ -61,8 +59,7 @@ def ignore(
     """Ignore quarantined items of a source until a change; the next run skips them.
 
     Exit code 1: some of the names aren't in quarantine."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.quarantined import change_ignored  # noqa: PLC0415 - as above
 
         raise typer.Exit(asyncio.run(change_ignored(source, names, undo=undo, screen=screen)))

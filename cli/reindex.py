@@ -33,8 +33,7 @@ def reindex(
     as_json: AsJson = False,
 ) -> None:
     """Re-index the documents of a collection: only stale documents, --all, or with another --model."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra
 
         if cancel:

@@ -22,8 +22,7 @@ def take(*, as_json: AsJson = False) -> None:
     """Write who may read what into a new folder of Parquet files, and report changes since the last snapshot.
 
     Requires an admin's key. Exit code 1: written, but access changed, or the last snapshot is unreadable."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional
         from flows.settings import FlowSettings  # noqa: PLC0415 - as above
 
@@ -45,8 +44,7 @@ def take(*, as_json: AsJson = False) -> None:
 @app.command()
 def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
     """Show the access gained and lost between two snapshots. Exit code 1: there are changes."""
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from flows.operations.snapshots.comparing import compare as compared  # noqa: PLC0415 - as above
 
         difference = compared(before, after)

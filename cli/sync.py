@@ -256,8 +256,7 @@ def _all(client: "carrel.Carrel", *, within: UUID | None = None) -> list[Docstor
 
 
 def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> None:
-    screen = Screen(as_json=as_json)
-    with show_errors(screen):
+    with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import follow_sync  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(follow_sync(name, launching=launching, watching=watching, screen=screen))
