@@ -235,18 +235,15 @@ def show_consents(client: OAuthClient | None = None) -> None:
             action=partial(clients.withdraw_consents, chosen.client_id, email=chosen.email),
             then=clear_caches,
         )
-    if client is not None and not nobody:
-        _offer_withdrawal_for_all(client)
-
-
-def _offer_withdrawal_for_all(client: OAuthClient) -> None:
+    if client is None or nobody:
+        return
     if st.button("Withdraw all …", key="consents.withdraw", icon=":material/link_off:"):
         confirm(
             "Withdraw it for everyone?",
             f"“{client.name}” can no longer act for anyone, effective immediately. People can allow it again. "
             "To prevent this, delete the application or remove its host.",
             doing="Withdraw all",
-            action=partial(api.client().admin.oauth_clients.withdraw_consents, client.client_id),
+            action=partial(clients.withdraw_consents, client.client_id),
             then=clear_caches,
         )
 

@@ -236,7 +236,7 @@ def _sync_fields(base: Job | None) -> Job | Missing | None:
     if not (names := show_errors(sync_names)):
         notices.show_empty("There are no syncs yet.", "Create a sync on the Syncs page.")
         return None
-    chosen = _choose("Sync", names)
+    chosen = starting.choose_one("Sync", names, starting.field("source"))
     return Job("docstore-sync", {**(base.parameters if base else {}), "source": chosen})
 
 
@@ -251,7 +251,8 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
         return None
     offered = list(islice(sources.values(), MOST))
     labels = label_sources(offered)
-    chosen = sources[_choose("Source", {one.ledger: labels[str(one.source_id)] for one in offered})]
+    names = {one.ledger: labels[str(one.source_id)] for one in offered}
+    chosen = sources[starting.choose_one("Source", names, starting.field("source"))]
     return Job("quarantine-retry", {"source": chosen.ledger, "loaded_from": chosen.source})
 
 
@@ -269,7 +270,7 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
             "No agent has an evaluation set yet.", "Create an evaluation set on the Agents page, under Evaluation sets."
         )
         return None
-    chosen = _choose("Evaluation set", names)
+    chosen = starting.choose_one("Evaluation set", names, starting.field("source"))
     notices.show_text("If a score is lower than its minimum, the run fails and alerts are sent. 0 means no minimum.")
     kept = _known(EvaluationOptions, base) or EvaluationOptions()
     floors: dict[str, float] = {}
@@ -279,13 +280,6 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
         floors[name] = column.number_input(label, min_value=0.0, max_value=1.0, step=0.05, key=key)
     options = {"at_least": {name: floor for name, floor in floors.items() if floor}}
     return Job("agent-evaluation", {"source": chosen, "options": options})
-
-
-def _choose(label: str, names: Mapping[str, str]) -> str:
-    key = starting.field("source")
-    if st.session_state.get(key) not in names:
-        st.session_state.pop(key, None)
-    return st.selectbox(label, list(names), key=key, format_func=lambda one: names[one])
 
 
 def _known(model: type[Options], base: Job | None) -> Options | None:

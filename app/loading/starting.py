@@ -403,10 +403,14 @@ def _choose_collection(collections: list[DocumentCollection], *, everything: boo
     if everything:
         names[CATALOG] = "The whole catalog"
     asked = st.query_params.get("collection", "")
-    key = field("to", asked if asked in names else None)
-    if st.session_state.get(key) not in {None, *names}:
-        st.session_state.pop(key)
-    return st.selectbox("Collection", list(names), key=key, format_func=lambda key: names[key])
+    return choose_one("Collection", names, field("to", asked if asked in names else None))
+
+
+def choose_one(label: str, names: Mapping[str, str], key: str) -> str:
+    """Show a choice of `names`, the first one in place of a kept choice that is gone."""
+    if st.session_state.get(key) not in names:
+        st.session_state.pop(key, None)
+    return st.selectbox(label, list(names), key=key, format_func=lambda one: names[one])
 
 
 def _models() -> list[str]:

@@ -19,8 +19,6 @@ RESOURCES = (DOCUMENT, COLLECTION, AGENT)
 TELLING = 3
 """With at least so many letters, a single match is taken as chosen."""
 
-NOBODY, NOTHING = "No matches.", "No matches."
-
 
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
@@ -42,7 +40,7 @@ def pick_principals(
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     kept: dict[str, Principal] = st.session_state[key]
-    found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)), none=NOBODY)
+    found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)))
     match = _offer_matches(key, {one.key: one for one in found if one.key not in kept}, most=most)
     picked = _latest([*kept.values(), *([match] if match else [])], most)
     options = disambiguate(picked)
@@ -146,11 +144,10 @@ def _pick(
             _show_chosen(name, label=label, chosen=chosen)
             return chosen
         show_warning("The URL contains a name that does not exist.", "Make a choice below.")
-    none = NOBODY if set(kinds) <= set(EVERYBODY) else NOTHING
 
     @st.fragment
     def offer() -> None:
-        options = disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
+        options = disambiguate(_search(name, label=label, find=find, compact=compact))
         picked = _only(options, typed=str(st.session_state[f"{name}.typed"] or "")) if options else None
         if options and picked is None:
             picked = _choose_match(name, options)
@@ -167,7 +164,7 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
     return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
 
 
-def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str, compact: bool = False) -> list[One]:
+def _search(key: str, *, label: str, find: Callable[[str], list[One]], compact: bool = False) -> list[One]:
     query = st.text_input(
         label,
         key=f"{key}.typed",
@@ -180,7 +177,7 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str
     asked = (query or "").strip()
     found = show_errors(lambda: find(asked))
     if asked and not found:
-        show_text(f"{none} Try fewer letters, or another part of the name.")
+        show_text("No matches. Try fewer letters, or another part of the name.")
     elif len(found) > MOST:
         show_text(f"More than {MOST} match. Type more of the name.")
     return found[:MOST]

@@ -23,10 +23,6 @@ NEW, OWNER, LIKE = "new_key", "key.owner", "key.like"
 FOR_OTHERS = "Can act for other people"
 
 
-def _offer_new() -> None:
-    notices.offer_action("New API key", open_new, key="new.open", icon="add", kind="primary")
-
-
 def _show_keys(count_at: DeltaGenerator) -> None:
     show_pages(
         tokens.KEYS,
@@ -106,7 +102,8 @@ def _create() -> None:
 def page() -> None:
     require_admin()
     one = "key" in st.query_params
-    count = notices.show_title(TITLE, PURPOSE, action=None if one else _offer_new)
+    new = partial(notices.offer_action, "New API key", open_new, key="new.open", icon="add", kind="primary")
+    count = notices.show_title(TITLE, PURPOSE, action=None if one else new)
     show_held_secret()
     if one:
         _show_key(str(st.query_params["key"]))

@@ -26,10 +26,6 @@ NONE_LIKE_THIS = ("No application has this status.",)
 NONE_YET = ("No applications yet.", "Create an application, or approve applications that people request.")
 
 
-def _offer_new() -> None:
-    notices.offer_action("New application", applications.open_new, key="new.open", icon="add", kind="primary")
-
-
 def _show_clients(count_at: DeltaGenerator) -> None:
     options = {"": "All", **{status.value: words for status, words in STATUSES.items()}}
     with filter_line():
@@ -165,7 +161,9 @@ def _rotate(client: OAuthClient) -> None:
 def page() -> None:
     require_admin()
     one = "client" in st.query_params
-    count = notices.show_title(TITLE, PURPOSE, action=None if one else _offer_new)
+    open_new = applications.open_new
+    new = partial(notices.offer_action, "New application", open_new, key="new.open", icon="add", kind="primary")
+    count = notices.show_title(TITLE, PURPOSE, action=None if one else new)
     show_held_secret()
     if one:
         _show_client(str(st.query_params["client"]))

@@ -17,10 +17,6 @@ _MOST = 100
 _YES_NO = {True: "yes", False: "no"}
 
 
-def _offer_new() -> None:
-    offer_action("New provider", open_new, key="new.open", icon="add", kind="primary")
-
-
 def _show_provider(provider: SignInProvider) -> None:
     key = f"provider.{provider.provider_id}"
     with st.container(border=True):
@@ -66,7 +62,8 @@ def _show_provider(provider: SignInProvider) -> None:
 
 def page() -> None:
     require_admin()
-    show_title(TITLE, PURPOSE, action=_offer_new)
+    new = partial(offer_action, "New provider", open_new, key="new.open", icon="add", kind="primary")
+    show_title(TITLE, PURPOSE, action=new)
     listed = show_errors(lambda: next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()))
     if not (providers := listed.sign_in_providers):
         show_empty(
