@@ -132,12 +132,8 @@ async def list_versions(
         before=int(cursor.after[0]) if cursor.after else None,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.version_no)])
-    versions = [
-        wire.AgentVersion(**row.settings, number=row.version_no, saved_at=row.saved_at, saved_by=row.name)
-        for row in page.items
-    ]
-    return wire.AdminAgentsListVersionsResponse(versions=versions, next_page_token=page.next_page_token)
+    page = cursor.page(rows, position=lambda row: [str(row.number)])
+    return wire.AdminAgentsListVersionsResponse(versions=page.items, next_page_token=page.next_page_token)
 
 
 async def delete_agent(
@@ -207,11 +203,9 @@ async def _keep_version(
         {"settings": _dump(now), "saved_by": caller.acting_through or caller.principal_id, "saved_at": now.updated_at}
     ]
     # Settings that an older release has kept lack the newer members.
-    if before is not None and _dump(before) not in [_dump(wire.AgentSettings(**one.settings)) for one in newest]:
+    if before is not None and _dump(before) not in [_dump(one) for one in newest]:
         rows.insert(0, {"settings": _dump(before), "saved_by": None, "saved_at": before.updated_at})
-    numbered = [
-        {**row, "version_no": number} for number, row in enumerate(rows, newest[0].version_no + 1 if newest else 1)
-    ]
+    numbered = [{**row, "version_no": number} for number, row in enumerate(rows, newest[0].number + 1 if newest else 1)]
     await queries.insert_versions(connection, organization_id, agent_id=agent_id, rows=numbered)
 
 

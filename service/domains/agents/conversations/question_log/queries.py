@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire import question_log as wire
 from carrel.wire.messages import Verdict
 from service.domains.agents.answering.phrases import PHRASES
-from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, matches, optional_in
+from service.identity.queries import user_as
+from service.platform.sql import as_member, count_where, find_row, find_rows, in_array, matches, optional_in
 from service.schema.agents import agents
 from service.schema.conversations import COMPLETED, conversations, questions, turns
 from service.schema.identity import group_members, principals
@@ -31,23 +32,6 @@ Filters = Query | wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogR
 class Position:
     at: datetime
     turn_id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class StoredQuestion:
-    """A question of the log, with the agent, the asker, and the words of the newest feedback on the reply."""
-
-    turn_id: UUID
-    conversation_id: UUID
-    at: datetime
-    agent_id: UUID
-    agent_name: str
-    principal_id: UUID
-    name: str
-    email: str
-    outcome: wire.Outcome
-    feedback: Verdict | None
-    feedback_text: str | None
 
 
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
@@ -93,22 +77,20 @@ async def end_erased(connection: Connection, organization_id: UUID, *, conversat
 
 async def list_questions(
     connection: Connection, organization_id: UUID, *, filters: Query, before: Position | None, limit: int
-) -> list[StoredQuestion]:
+) -> list[wire.LoggedQuestion]:
     """List questions before a position, newest first. A search by words covers only the next MOST_LOOKED_THROUGH."""
     looked_through = limit if filters.query is None else wire.MOST_LOOKED_THROUGH
     page = _newest(organization_id, filters, before).limit(looked_through).subquery("page")
     statement = (
         sa.select(
-            *columns_of(
-                page,
-                StoredQuestion,
-                principals.c.name,
-                principals.c.email,
-                agents.c.name.label("agent_name"),
-                as_member(page.c.outcome, wire.Outcome),
-                as_member(page.c.feedback, Verdict),
-                _feedback_text(organization_id, page.c.turn_id).label("feedback_text"),
-            )
+            page.c.turn_id.label("message_id"),
+            *(page.c[name] for name in ("conversation_id", "at", "agent_id")),
+            agents.c.name.label("agent_name"),
+            user_as("actor", page.c.principal_id),
+            as_member(page.c.outcome, wire.Outcome),
+            as_member(page.c.feedback, Verdict),
+            _feedback_text(organization_id, page.c.turn_id).label("feedback_text"),
+            sa.false().label("withheld"),
         )
         .join(agents, agents.c.agent_id == page.c.agent_id)
         .join(principals, principals.c.principal_id == page.c.principal_id)
@@ -119,7 +101,7 @@ async def list_questions(
         # Looked up one by one: a join may read the messages of all there are.
         message = sa.select(turns.c.message).where(matches(turns, organization_id, turn_id=page.c.turn_id))
         statement = statement.where(message.scalar_subquery().icontains(filters.query, autoescape=True))
-    return await find_rows(connection, statement, StoredQuestion)
+    return await find_rows(connection, statement, wire.LoggedQuestion)
 
 
 async def find_last_looked_through(

@@ -1,6 +1,5 @@
 """People's questions to agents: each with the part of the reply readable by the admin, and counts."""
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -8,10 +7,9 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import question_log as wire
-from carrel.wire.common import UserPrincipal
 from service.auth.callers import Caller
 from service.domains.agents.conversations.question_log import queries
-from service.domains.agents.conversations.question_log.queries import Position, StoredQuestion
+from service.domains.agents.conversations.question_log.queries import Position
 from service.domains.agents.conversations.reading.queries import list_turns_of_everybody
 from service.domains.agents.conversations.reading.turns import SeenTurn, see_turns
 from service.schema.conversations import COMPLETED
@@ -28,39 +26,34 @@ async def query_log(
     organization_id = caller.organization_id
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_questions(connection, organization_id, filters=request, before=before, limit=cursor.limit)
-    page = cursor.page(rows, position=_position)
+    page = cursor.page(rows, position=lambda row: _position(row.at, row.message_id))
     if request.query is not None and page.next_page_token is None:
         last = await queries.find_last_looked_through(connection, organization_id, filters=request, before=before)
-        page = page if last is None else cursor.page_until(rows, after=_position(last))
-    turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.turn_id for row in page.items])
+        page = page if last is None else cursor.page_until(rows, after=_position(last.at, last.turn_id))
+    turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.message_id for row in page.items])
     seen = {turn.turn_id: turn for turn in await see_turns(connection, caller, rows=turns)}
     return wire.AdminQuestionLogQueryResponse(
-        questions=[_question(row, seen.get(row.turn_id)) for row in page.items], next_page_token=page.next_page_token
+        questions=[_with_reply(row, seen.get(row.message_id)) for row in page.items],
+        next_page_token=page.next_page_token,
     )
 
 
-def _position(row: StoredQuestion | Position) -> list[str]:
-    return [row.at.isoformat(), str(row.turn_id)]
+def _position(at: datetime, turn_id: UUID) -> list[str]:
+    return [at.isoformat(), str(turn_id)]
 
 
-def _question(row: StoredQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion:
-    said: dict[str, Any] = (
-        {}
-        if turn is None
-        else {
-            "message": turn.row.message,
-            "agent_response_text": turn.text if turn.status == COMPLETED else None,
-            "referenced_sources": list(turn.cited),
-            "warnings": turn.warnings,
-            "error_message": turn.row.error_message,
-        }
-    )
-    more = {
-        "message_id": row.turn_id,
-        "actor": UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email),
-        "withheld": turn is not None and turn.status == "WITHHELD",
+def _with_reply(question: wire.LoggedQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion:
+    if turn is None:
+        return question
+    said: dict[str, Any] = {
+        "message": turn.row.message,
+        "withheld": turn.status == "WITHHELD",
+        "agent_response_text": turn.text if turn.status == COMPLETED else None,
+        "referenced_sources": list(turn.cited),
+        "warnings": turn.warnings,
+        "error_message": turn.row.error_message,
     }
-    return wire.LoggedQuestion.model_validate(asdict(row) | more | said)
+    return question.model_copy(update=said)
 
 
 async def summarize(
