@@ -31,15 +31,8 @@ from service.web.pagination import Cursor
 
 TARGET = "signInProvider"
 MOST_PROVIDERS = 100
-_KEPT = (
-    "name",
-    "client_id",
-    "accepted_audiences",
-    "trust_addresses",
-    "groups_claim",
-    "create_accounts",
-    "sign_out_there",
-)
+# The columns that admins edit; domains have a table of their own.
+_KEPT = [name for name in wire.SignInProvider.edited if name != "domains"]
 
 
 async def create_provider(

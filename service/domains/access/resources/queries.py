@@ -9,7 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.access import AccessHolder, AccessThrough, ClassedResource, GroupPerson, ResourceCount
+from carrel.wire.access import AccessHolder, AccessThrough, ClassedResource, GroupPerson, ResourceCount, ResourceFilters
 from carrel.wire.common import ResourceType
 from service.auth.queries import Grantee
 from service.domains.access.lookups.queries import holder_type_of, resources_in, to_through
@@ -26,21 +26,17 @@ _NAMED = {documents.c.document_id: documents, collections.c.collection_id: colle
 
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
-    """The filters of resources; None means no filter. `text` is part of a name or resourceId."""
+    """The filters of a request, with the principals named there; None means no filter."""
 
-    object_ids: Sequence[UUID] | None = None
-    text: str | None = None
-    resource_ids: Sequence[str] | None = None
-    resource_types: Sequence[str] | None = None
-    readable_by: Grantee | None = None
-    not_readable_by: Grantee | None = None
-    owner_id: UUID | None = None
-    is_open: bool = False
+    asked: ResourceFilters
+    readable_by: Grantee | None
+    not_readable_by: Grantee | None
+    owner_id: UUID | None
 
     @property
     def is_of_classes(self) -> bool:
         """Whether readers and types are the only filters, so access classes alone give the answer."""
-        return all(one is None for one in (self.object_ids, self.text, self.resource_ids))
+        return all(one is None for one in (self.asked.object_ids, self.asked.query, self.asked.resource_ids))
 
 
 async def list_resources(
@@ -159,11 +155,12 @@ async def count_resources(
 
 
 def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Iterator[sa.ColumnElement[bool]]:
+    asked = resource_filter.asked
     yield resources.c.organization_id == organization_id
-    if resource_filter.object_ids is not None:
-        yield in_array(resources.c.object_id, resource_filter.object_ids)
-    if resource_filter.resource_ids is not None:
-        yield in_array(resources.c.resource_id, resource_filter.resource_ids)
+    if asked.object_ids is not None:
+        yield in_array(resources.c.object_id, asked.object_ids)
+    if asked.resource_ids is not None:
+        yield in_array(resources.c.resource_id, asked.resource_ids)
     of_type = _type(resource_filter)
     if of_type is not None:
         yield resources.c.resource_type == of_type
@@ -171,11 +168,11 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
     if classes is not None:
         # Written so, it is not planned as a join, which would lose the order.
         yield resources.c.access_class.in_(classes).is_(sa.true())
-    if resource_filter.text is not None:
+    if asked.query is not None:
         # The names are searched once, into a hash: a join would read the name of each resource that is walked past.
         yield sa.or_(
-            resources.c.resource_id.icontains(resource_filter.text, autoescape=True),
-            resources.c.object_id.in_(_name_matches(organization_id, resource_filter.text)),
+            resources.c.resource_id.icontains(asked.query, autoescape=True),
+            resources.c.object_id.in_(_name_matches(organization_id, asked.query)),
         )
 
 
@@ -193,7 +190,7 @@ def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> sa.Selec
     wanted: list[sa.Select[int] | sa.CompoundSelect[int]] = []
     if owner_id is not None:
         wanted.append(owned_classes(organization_id, owner_id))
-    if resource_filter.is_open:
+    if resource_filter.asked.organization_wide:
         wanted.append(open_classes(organization_id))
     if reader is not None:
         readable = readable_classes(reader)
@@ -202,9 +199,9 @@ def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> sa.Selec
 
 
 def _type(resource_filter: ResourceFilter) -> sa.ColumnElement[str] | None:
-    if resource_filter.resource_types is None:
+    if resource_filter.asked.resource_types is None:
         return None
-    types: Any = sa.literal([*resource_filter.resource_types], sa.ARRAY(sa.Text))
+    types: Any = sa.literal([*resource_filter.asked.resource_types], sa.ARRAY(sa.Text))
     one: Any = sa.any_(types)
     return one
 

@@ -68,14 +68,10 @@ async def _read_filter(connection: Connection, caller: Caller, filters: wire.Res
         return await find_grantee(connection, caller.organization_id, reference, field=field)
 
     return ResourceFilter(
-        object_ids=filters.object_ids,
-        text=filters.query,
-        resource_ids=filters.resource_ids,
-        resource_types=filters.resource_types,
+        filters,
         readable_by=await find(filters.readable_by, "readableBy"),
         not_readable_by=await find(filters.not_readable_by, "notReadableBy"),
         owner_id=await _find_owner(connection, caller, filters.owned_by),
-        is_open=filters.organization_wide is True,
     )
 
 

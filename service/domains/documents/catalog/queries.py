@@ -242,7 +242,7 @@ async def read_owner(connection: Connection, organization_id: UUID, *, principal
 
 # Of what a list has of a document, besides its owner, its place in the catalog's index, and whether it is being read.
 _LISTED = (
-    *(documents.c[name] for name in ("document_id", "custom_metadata", "created_at", "updated_at", "owner_id")),
+    *(documents.c[name] for name in ("document_id", "custom_metadata", "created_at", "updated_at")),
     documents.c.name.label("document_name"),
     documents.c.external_id.label("document_external_id"),
     documents.c.external_url.label("document_external_url"),
@@ -315,8 +315,7 @@ async def list_documents(
             organization_id,
             *_LISTED,
             page.c.sort_key,
-            principals.c.email.label("owner_email"),
-            principals.c.name.label("owner_name"),
+            user_as("owner", principals.c.principal_id),
             space_documents.c.version.label("wanted_version"),
             *(space_documents.c[name] for name in ("indexed_version", "attempts", "chunk_count")),
             shown_version().label("found_version"),
@@ -433,9 +432,6 @@ async def list_folders(
 
 def _to_document(
     *,
-    owner_id: UUID,
-    owner_email: str,
-    owner_name: str,
     resource_id: str,
     resource_type: ResourceType,
     wanted_version: int | None,
@@ -453,7 +449,6 @@ def _to_document(
         )
     return Document(
         resource=ResourceIdentifier(resource_id=resource_id, resource_type=resource_type),
-        owner=UserPrincipal(email=owner_email, id=str(owner_id), name=owner_name),
         chunk_count=None if found_version is None else chunk_count,
         indexing=status,
         **columns,

@@ -5,7 +5,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, literal, or_, select
+from sqlalchemy import and_, literal, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -146,7 +146,7 @@ async def delete_factors(
 async def replace_recovery_codes(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, hashes: Collection[bytes]
 ) -> None:
-    await connection.execute(delete(recovery_codes).where(_codes_of(organization_id, principal_id)))
+    await sql.delete_rows(connection, recovery_codes, organization_id, principal_id=principal_id)
     rows = [
         {"organization_id": organization_id, "principal_id": principal_id, "code_hash": one} for one in sorted(hashes)
     ]
@@ -162,8 +162,4 @@ async def use_recovery_code(
 
 
 async def count_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    return await sql.count_rows(connection, _codes_of(organization_id, principal_id))
-
-
-def _codes_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return sql.matches(recovery_codes, organization_id, principal_id=principal_id)
+    return await sql.count_rows(connection, sql.matches(recovery_codes, organization_id, principal_id=principal_id))
