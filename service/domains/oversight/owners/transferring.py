@@ -28,17 +28,10 @@ from service.identity import queries as identity
 from service.identity.principals import MOST_DETAILS, to_named_principal
 from service.identity.queries import Principal, PrincipalSummary, leave_groups
 from service.identity_server.interface import end_access
+from service.permissions import service as permissions
 from service.permissions.access import Access
 from service.permissions.queries import Resource, lock_contained, lock_owned_resources, lock_resources
 from service.permissions.readers import find_referenced_principal
-from service.permissions.service import (
-    change_owner,
-    end_shares,
-    ended_shares,
-    identity_of,
-    refuse_contained,
-    unknown_resource,
-)
 from service.platform.errors import BadRequest, Conflict, FieldError, require
 from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
@@ -152,14 +145,16 @@ async def _transfer_named(
         sync_ids = [one for one in ids if one is not None]
         locked = await queries.lock_syncs(connection, organization_id, sync_ids=sync_ids) if sync_ids else ()
         known = {str(one.sync_id): one for one in locked}
-        identities = [identity_of(one) for one in named if one.resource_type is not _SYNC]
+        identities = [permissions.identity_of(one) for one in named if one.resource_type is not _SYNC]
         resources = await lock_resources(connection, organization_id, identities=identities) if identities else []
         there = {(one.resource_type, one.resource_id) for one in resources} | {(_SYNC.value, one) for one in known}
-        missing = [place for place, one in enumerate(named) if identity_of(one) not in there]
+        missing = [place for place, one in enumerate(named) if permissions.identity_of(one) not in there]
         if missing:
-            raise unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
-        places = {identity_of(one): place for place, one in enumerate(named)}
-        refuse_contained((f"resources.{places[one.resource_type, one.resource_id]}", one) for one in resources)
+            raise permissions.unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
+        places = {permissions.identity_of(one): place for place, one in enumerate(named)}
+        permissions.refuse_contained(
+            (f"resources.{places[one.resource_type, one.resource_id]}", one) for one in resources
+        )
         syncs = [one for one in known.values() if one.principal_id != found.principal_id]
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
 
@@ -193,7 +188,7 @@ async def give_documents(
     connection: Connection, organization_id: UUID, resources: Sequence[Resource], *, owner_id: UUID
 ) -> tuple[Sequence[Resource], list[Change]]:
     """Give locked resources, and the files in them, another owner; return those of other owners, and the changes."""
-    before = await change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
+    before = await permissions.change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
     resources = [one for one in resources if before[one.access_class].owner_id != owner_id]
     own = [one.object_id for one in resources]
     inside = await lock_contained(connection, organization_id, container_ids=own)
@@ -203,7 +198,7 @@ async def give_documents(
         _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)
         for one in resources
     ]
-    return resources, changes + ended_shares(resources, before)
+    return resources, changes + permissions.ended_shares(resources, before)
 
 
 def _roles(access: Access, new_owner_id: UUID) -> dict[UUID, Role]:
@@ -322,7 +317,7 @@ async def _end_access(connection: Connection, caller: Caller, person: Principal)
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False, password_hash=None)
     # A person's own upload locks resources first, and then the person.
-    unshared = await end_shares(connection, organization_id, owner_ids=[person_id])
+    unshared = await permissions.end_shares(connection, organization_id, owner_ids=[person_id])
     left = await end_access(connection, organization_id, principal_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])
     await require_active_admin(connection, organization_id)

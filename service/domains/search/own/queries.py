@@ -10,16 +10,7 @@ from carrel.wire.own_searches import RecentSearch, SavedSearch
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.auth.queries import is_by_hand
-from service.platform.sql import (
-    as_member,
-    columns_of,
-    count_rows,
-    delete_rows,
-    find_rows,
-    insert_new,
-    matches,
-    optional,
-)
+from service.platform import sql
 from service.schema.identity import principals
 from service.schema.search import free_texts, saved_searches, searches
 
@@ -31,7 +22,7 @@ async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> 
     """List the caller's newest searches by own client or keys, each once, if the words are still stored."""
     newest = (
         select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
-        .where(matches(searches, caller.organization_id, principal_id=caller.principal_id))
+        .where(sql.matches(searches, caller.organization_id, principal_id=caller.principal_id))
         .order_by(searches.c.at.desc(), searches.c.search_id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery("newest")
@@ -44,7 +35,7 @@ async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> 
         select(
             free_texts.c.text.label("search_query"),
             newest.c.collection_id.label("document_collection_id"),
-            as_member(newest.c.mode, SearchMode),
+            sql.as_member(newest.c.mode, SearchMode),
             at,
         )
         .join_from(newest, free_texts, free_texts.c.subject_id == newest.c.search_id)
@@ -53,14 +44,14 @@ async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> 
         .order_by(at.desc(), *what)
         .limit(limit)
     )
-    return await find_rows(connection, statement, RecentSearch)
+    return await sql.find_rows(connection, statement, RecentSearch)
 
 
 async def lock_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> None:
     """Lock a principal's saved searches against changes until the transaction ends."""
     await connection.execute(
         select(principals.c.principal_id)
-        .where(matches(principals, organization_id, principal_id=principal_id))
+        .where(sql.matches(principals, organization_id, principal_id=principal_id))
         .with_for_update(key_share=True)
     )
 
@@ -68,34 +59,34 @@ async def lock_saved(connection: Connection, organization_id: UUID, *, principal
 async def count_saved_beside(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
 ) -> int:
-    own = matches(saved_searches, organization_id, principal_id=principal_id)
-    return await count_rows(connection, own, saved_searches.c.saved_search_id != saved_search_id)
+    own = sql.matches(saved_searches, organization_id, principal_id=principal_id)
+    return await sql.count_rows(connection, own, saved_searches.c.saved_search_id != saved_search_id)
 
 
 async def insert_saved(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    await insert_new(connection, saved_searches, {**row, "organization_id": organization_id})
+    await sql.insert_new(connection, saved_searches, {**row, "organization_id": organization_id})
 
 
 async def list_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
     """List a principal's saved searches, newest first."""
     statement = (
         select(
-            *columns_of(
+            *sql.columns_of(
                 saved_searches,
                 SavedSearch,
                 saved_searches.c.collection_id.label("document_collection_id"),
-                as_member(saved_searches.c.mode, SearchMode),
+                sql.as_member(saved_searches.c.mode, SearchMode),
             )
         )
-        .where(matches(saved_searches, organization_id, principal_id=principal_id))
+        .where(sql.matches(saved_searches, organization_id, principal_id=principal_id))
         .order_by(saved_searches.c.saved_at.desc(), saved_searches.c.saved_search_id)
     )
-    return await find_rows(connection, statement, SavedSearch)
+    return await sql.find_rows(connection, statement, SavedSearch)
 
 
 async def delete_saved(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
     """Delete a principal's saved search, or without an id all of them; return the number deleted."""
-    chosen = optional(saved_searches.c.saved_search_id, saved_search_id)
-    return await delete_rows(connection, saved_searches, organization_id, chosen, principal_id=principal_id)
+    chosen = sql.optional(saved_searches.c.saved_search_id, saved_search_id)
+    return await sql.delete_rows(connection, saved_searches, organization_id, chosen, principal_id=principal_id)

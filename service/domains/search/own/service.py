@@ -5,31 +5,23 @@ from uuid import uuid5
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.own_searches import (
-    MOST_SAVED,
-    DeleteSavedSearchRequest,
-    DeleteSavedSearchResponse,
-    ListRecentSearchesRequest,
-    ListRecentSearchesResponse,
-    ListSavedSearchesResponse,
-    SaveSearchRequest,
-    SaveSearchResponse,
-)
+from carrel.wire import own_searches as wire
+from carrel.wire.own_searches import MOST_SAVED
 from service.auth.callers import Caller
 from service.domains.search.own import queries
 from service.platform.errors import Conflict, NotFound
 
 
 async def list_recent(
-    connection: Connection, caller: Caller, *, request: ListRecentSearchesRequest
-) -> ListRecentSearchesResponse:
+    connection: Connection, caller: Caller, *, request: wire.ListRecentSearchesRequest
+) -> wire.ListRecentSearchesResponse:
     """List the caller's recent searches, each once. A person's list excludes searches by programs."""
-    return ListRecentSearchesResponse(
+    return wire.ListRecentSearchesResponse(
         searches=await queries.list_recent(connection, caller, limit=request.max_searches)
     )
 
 
-async def save(connection: Connection, caller: Caller, *, request: SaveSearchRequest) -> SaveSearchResponse:
+async def save(connection: Connection, caller: Caller, *, request: wire.SaveSearchRequest) -> wire.SaveSearchResponse:
     """Save a search for the caller alone. Raises Conflict `too_many_saved_searches`."""
     organization_id, principal_id = caller.organization_id, caller.principal_id
     saved_search_id = uuid5(principal_id, json.dumps(request.model_dump(mode="json"), sort_keys=True))
@@ -49,23 +41,23 @@ async def save(connection: Connection, caller: Caller, *, request: SaveSearchReq
         "metadata_filters": [one.model_dump(mode="json") for one in request.metadata_filters],
     }
     await queries.insert_saved(connection, organization_id, row=row)
-    return SaveSearchResponse(saved_search_id=saved_search_id)
+    return wire.SaveSearchResponse(saved_search_id=saved_search_id)
 
 
-async def list_saved(connection: Connection, caller: Caller) -> ListSavedSearchesResponse:
+async def list_saved(connection: Connection, caller: Caller) -> wire.ListSavedSearchesResponse:
     """List the caller's saved searches."""
-    return ListSavedSearchesResponse(
+    return wire.ListSavedSearchesResponse(
         searches=await queries.list_saved(connection, caller.organization_id, principal_id=caller.principal_id)
     )
 
 
 async def delete_saved(
-    connection: Connection, caller: Caller, *, request: DeleteSavedSearchRequest
-) -> DeleteSavedSearchResponse:
+    connection: Connection, caller: Caller, *, request: wire.DeleteSavedSearchRequest
+) -> wire.DeleteSavedSearchResponse:
     """Delete a saved search of the caller."""
     if not await queries.delete_saved(
         connection, caller.organization_id, principal_id=caller.principal_id, saved_search_id=request.saved_search_id
     ):
         message = "You have no such saved search. search/listSavedSearches has those that you have."
         raise NotFound(message, code="saved_search_not_found")
-    return DeleteSavedSearchResponse()
+    return wire.DeleteSavedSearchResponse()
