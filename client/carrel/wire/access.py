@@ -92,7 +92,6 @@ class AccessThrough(common.ResponseModel):
     """A principal with a direct role: the reader, one of the reader's groups, or the organization."""
 
     principal_id: UUID
-    """Id of the user, service account, group or organization."""
     principal_type: HolderType
     """Kind of the principal."""
     name: str
@@ -107,7 +106,6 @@ class ClassedResource(common.ResourceIdentifier):
     object_id: UUID
     """Own id of the document, collection or agent."""
     access_class: str
-    """Class of the access, shared by resources with the same access. Opaque."""
     name: str | None = None
     """Name of the document, collection or agent."""
     through: list[AccessThrough] | None = None
@@ -150,9 +148,7 @@ class AccessHolder(common.ResponseModel):
     """A principal with its role in a class; a principal with several roles is listed with each."""
 
     access_class: str
-    """Class of the access, shared by resources with the same access. Opaque."""
     principal_id: UUID
-    """Id of the user, service account, group or organization."""
     principal_type: HolderType
     """Kind of the holder."""
     role: common.Role

@@ -41,7 +41,6 @@ class User(common.Versioned):
 
     id: UUID
     email: str
-    """Email address."""
     name: str
     is_admin: bool
     """Whether the user is an admin of the organization."""
@@ -127,7 +126,6 @@ class Group(common.Versioned):
     external_id: str | None = None
     """Identifier of the group in an outside directory."""
     member_count: int
-    """Number of direct members."""
 
 
 class AdminGroupsUpsertResponse(common.Tabular):
@@ -141,7 +139,6 @@ class AdminGroupsListRequest(common.NarrowedRequest):
     """List groups."""
 
     query: Label | None = None
-    """Part of a name, in any case."""
 
 
 class AdminGroupsListResponse(common.PagedResponse):
@@ -168,7 +165,6 @@ class AdminGroupsAddMembersResponse(common.ResponseModel):
     """How many direct members the group has now."""
 
     member_count: int
-    """Number of direct members."""
 
 
 class AdminGroupsRemoveMembersResponse(AdminGroupsAddMembersResponse):
@@ -185,9 +181,7 @@ class Grant(common.RequestModel):
     """A role for a principal."""
 
     principal: common.PrincipalReference
-    """The user, group or service account."""
     role: common.GrantRole
-    """The principal's role: EDITOR or VIEWER."""
 
 
 class AdminGrantsSetRequest(common.VersionedRequest):
@@ -206,7 +200,6 @@ class NamedUser(common.ResponseModel):
 
     type: Literal["user"] = "user"
     email: str
-    """Email address."""
     id: UUID
     name: str
 
@@ -225,7 +218,6 @@ class NamedServiceAccount(common.ResponseModel):
     type: Literal["serviceAccount"] = "serviceAccount"
     id: UUID
     email: str
-    """Email address."""
     name: str
 
 
@@ -244,9 +236,7 @@ class GrantInfo(common.ResponseModel):
     """A role a principal holds on a resource."""
 
     principal: NamedPrincipal
-    """The user, group or service account."""
     role: common.GrantRole
-    """The principal's role: EDITOR or VIEWER."""
     given_by: NamedPrincipal | None = None
     """The owner who shared it; absent: an admin or an upload gave the role."""
 
@@ -255,7 +245,6 @@ class ResourceGrants(common.Versioned):
     """A resource with its grants."""
 
     resource: common.ResourceIdentifier
-    """The resource, by identity in the source system."""
     grants: list[GrantInfo]
     """The grants on the resource."""
     organization_wide: bool
@@ -284,7 +273,6 @@ class AdminGrantsListRequest(common.PagedRequest):
     """List the grants on a resource."""
 
     resource: common.ResourceReference
-    """The resource, by identity in the source system."""
 
 
 class AdminGrantsListResponse(common.PagedResponse, ResourceGrants):

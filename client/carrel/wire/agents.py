@@ -86,13 +86,11 @@ class AgentSettings(common.Versioned):
     description: str
     """Purpose of the agent, shown to people."""
     instructions: str
-    """Instructions for the language model in every conversation."""
     model: str | None = None
     """Language model; absent: the service's default."""
     collection_ids: list[UUID]
     """Collections that the agent searches; empty: the agent searches nothing."""
     api_access_enabled: bool
-    """Whether programs may message the agent on v0."""
     retrieval: AgentRetrieval = Field(default_factory=AgentRetrieval)
     """How the agent looks passages up."""
     starter_questions: list[str] = Field(default_factory=list[str])
@@ -149,7 +147,6 @@ class AdminAgentsListRequest(common.NarrowedRequest):
     """List agents."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
-    """Part of a name, in any case."""
 
 
 class AdminAgentsListResponse(common.PagedResponse):
@@ -181,7 +178,6 @@ class AdminAgentsListVersionsResponse(common.PagedResponse):
     """A page of versions."""
 
     versions: list[AgentVersion]
-    """The versions, newest first."""
 
 
 class AdminAgentsDeleteRequest(common.RequestModel):

@@ -159,7 +159,6 @@ class AlertRule(common.Versioned):
     recipients: list[common.UserPrincipal]
     """The people who receive mail."""
     enabled: bool
-    """Whether the rule is enabled."""
     created_at: fields.Instant
     """When the rule was created."""
 
@@ -168,7 +167,6 @@ class AdminAlertRulesCreateRequest(common.RequestModel):
     """Create a rule that posts alerts to a webhook, or mails them to people of the organization."""
 
     kinds: Kinds
-    """Kinds of alerts to send."""
     webhook_url: WebhookUrl | None = None
     """Public https address to post to, as the Standard Webhooks specification says; or `emails`."""
     emails: Emails | None = None
@@ -206,11 +204,9 @@ class AdminAlertRulesUpdateRequest(common.VersionedRequest):
 
     alert_rule_id: UUID
     kinds: Kinds | None = None
-    """Kinds of alerts to send."""
     emails: Emails | None = None
     """Email addresses of people of the organization, for a mail rule."""
     enabled: fields.StrictFlag | None = None
-    """Whether the rule is enabled."""
     names: Names | None = None
     """Names of the sources, syncs or schedules; an empty list: all."""
     webhook_url: WebhookUrl | None = None

@@ -34,7 +34,6 @@ class ApiKey(ResponseModel):
     """Whether the key works."""
     created_at: Instant
     expires_at: Instant | None = None
-    """When the key stops; absent: never."""
     last_used_at: Instant | None = None
     """When the key was last used; absent: never."""
 
@@ -49,7 +48,6 @@ class AdminApiKeysCreateRequest(RequestModel):
     may_act_for_users: StrictFlag = False
     """Whether the key may name a user to act for; false unless given."""
     expires_at: RequestInstant | None = None
-    """When the key stops; absent: never."""
 
 
 class AdminApiKeysCreateResponse(ApiKey):

@@ -112,13 +112,9 @@ class Document(common.NamedDocument, common.Versioned):
     document_version: int
     """Number of the newest version, counted from 1."""
     file_name: str
-    """Name of the uploaded file."""
     file_size: int
-    """Size of the file in bytes."""
     media_type: str
-    """Media type of the file, for example application/pdf."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
-    """The document's metadata: values by field name, always strings."""
     source_system_updated: Instant | None = None
     """When the document last changed in its source system, according to the uploader."""
     created_at: Instant
@@ -157,13 +153,9 @@ class DocumentVersion(common.ResponseModel):
     """A version of a document's contents."""
 
     document_version: int
-    """Number of the version, counted from 1."""
     file_name: str
-    """Name of the uploaded file."""
     file_size: int
-    """Size of the file in bytes."""
     media_type: str
-    """Media type of the file, for example application/pdf."""
     created_at: Instant
     """When the version was uploaded."""
     created_by: common.Principal
@@ -186,7 +178,6 @@ class DocumentIndexing(common.ResponseModel):
     words_indexed: bool = False
     """Whether the version to be searchable is found by words; search by meaning follows."""
     chunk_count: int
-    """Number of searchable chunks."""
     chunks_embedded: int | None = None
     """Chunks embedded so far, while indexing runs; renewed about every ten seconds."""
     chunks_expected: int | None = None
@@ -194,7 +185,6 @@ class DocumentIndexing(common.ResponseModel):
     language: str | None = None
     """Language of the searchable text, by ISO 639-1; absent: uncertain, treated as English."""
     error: str | None = None
-    """Why indexing failed last."""
 
 
 class ContainedFiles(common.ResponseModel):
@@ -246,7 +236,6 @@ class GetDocumentResponse(Document):
     fingerprint: str | None = None
     """Fingerprint given by the newest upload."""
     versions: list[DocumentVersion]
-    """The versions, newest first."""
     indexed_in: list[DocumentIndexing]
     """The document's indexing in the catalog, and in collections visible to the caller."""
 

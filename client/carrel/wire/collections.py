@@ -336,11 +336,9 @@ class DocumentInCollection(common.NamedDocument, MetadataInCollection):
     stale: bool
     """Whether the searchable contents differ from the document's newest contents."""
     chunk_count: int
-    """Number of searchable chunks."""
     added_at: Instant
     """When the document was added to the collection."""
     error: str | None = None
-    """Why indexing failed last."""
     indexing: IndexingStatus | None = None
     """How far indexing of `documentVersion` is."""
 
@@ -436,10 +434,8 @@ class DocumentChunk(common.ResponseModel):
 
     chunk_id: UUID
     chunk_index: int
-    """Place of the chunk in reading order, counted from 0."""
     text: str
     place: PassagePlace | None = None
-    """Place of the chunk in the document; absent: unknown."""
 
 
 class GetDocumentChunksRequest(common.ActingRequest, common.PagedRequest):

@@ -202,7 +202,6 @@ class PagedRequest(RequestModel):
     """A request for a page of a list; a token is valid only for its own query."""
 
     page_size: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
-    """Most items of a page, 1 to 1000; 10 unless given."""
     page_token: PageToken | None = None
     """Token from the previous page, valid only for the same query. Absent: the first page."""
 
@@ -218,7 +217,6 @@ class PagedParameters(PagedRequest):
     """Page size and token in a URL's query, with numbers as text."""
 
     page_size: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Most items of a page, 1 to 1000; 10 unless given."""
 
 
 class ResourceType(StrEnum):
@@ -307,7 +305,6 @@ class ResourceReference(RequestModel):
     """A resource in a request, named by its identity in the source system."""
 
     resource_id: Identifier
-    """Identifier of the resource in the source system."""
     resource_type: ResourceType
 
 
@@ -319,7 +316,6 @@ class ResourceIdentifier(ResponseModel):
     """A resource named in a response."""
 
     resource_id: str
-    """Identifier of the resource in the source system."""
     resource_type: ReportedType
 
 
@@ -338,7 +334,6 @@ class UserPrincipal(ResponseModel):
     type: Literal["user"] = "user"
     """A user or a service account."""
     email: str
-    """Email address."""
     id: str
     """Id of the user or service account."""
     name: str
@@ -363,7 +358,6 @@ class UserReference(RequestModel):
     type: Literal["user"] = "user"
     """A user, by email address."""
     email: EmailAddress
-    """Email address."""
 
 
 class GroupReference(RequestModel):
@@ -414,7 +408,6 @@ class ErrorBody(ResponseModel):
     code: str = "error"
     """Stable code of the error, for programs."""
     request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    """Id of the request, equal to the header X-Request-Id."""
     confirmation_url: str | None = None
     """With the code `confirmation_required`: the URL for the person to confirm their identity."""
     details: list[ErrorDetail] | None = None

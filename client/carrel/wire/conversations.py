@@ -126,7 +126,6 @@ class ConversationMessage(ResponseModel):
     referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
     warnings: list[str] = Field(default_factory=list[str])
     error_message: str | None = None
-    """Reason for the missing reply, and what to do."""
     feedback: Verdict | None = None
     """The person's feedback on the reply."""
 

@@ -39,9 +39,7 @@ class SourceFields(common.RequestModel):
     """The fields of a source document for text, name, last change and address."""
 
     body: FieldPath
-    """Path of the text."""
     source_name: FieldPath
-    """Path of the document's name."""
     source_system_updated: FieldPath | None = None
     """Path of the time of the last change; absent: the source has none."""
     source_url: FieldPath | None = None
@@ -53,11 +51,9 @@ class DocstoreConfig(common.RequestModel):
     run that would delete more than the limit deletes nothing and reports this."""
 
     sync_name: Label
-    """Name of the sync, for people."""
     collection_name: SourceName
     """Name of the collection in the source's database."""
     source_fields: SourceFields
-    """Mapping of a source document's fields."""
     filter_expression: FilterExpression = Field(default_factory=dict[str, Any])
     """MongoDB query in Extended JSON for the documents to sync; all unless given."""
     allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000)] = None
@@ -65,7 +61,6 @@ class DocstoreConfig(common.RequestModel):
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
     """Groups with read access to the documents, at most 10,000."""
     internal_public: StrictFlag | None = None
-    """Whether every active user of the organization may read the documents."""
     delete_missing: StrictFlag = True
     """Whether to delete documents missing from the source; default: true."""
     delete_limit_percent: Annotated[int, Field(strict=True, ge=0, le=100)] = 20
@@ -79,7 +74,6 @@ class CreateDocstoreSyncRequest(common.ActingRequest):
     docstore_uri: Annotated[DocstoreUri, Field(alias="docstoreURI")]
     """Address of the document database with credentials; encrypted at rest, never returned."""
     config: DocstoreConfig
-    """Source, access and deletion options."""
 
 
 class UpdateDocstoreSyncRequest(common.VersionedRequest, common.ActingRequest):
@@ -89,7 +83,6 @@ class UpdateDocstoreSyncRequest(common.VersionedRequest, common.ActingRequest):
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
     """Address with credentials, encrypted, never returned. Absent: unchanged, if `collectionName` is unchanged."""
     config: DocstoreConfig
-    """Source, access and deletion options."""
 
 
 class LaunchDocstoreSyncRequest(common.ActingRequest):
@@ -152,9 +145,7 @@ class SourceFieldsInfo(common.ResponseModel):
     """The field mapping of a sync."""
 
     body: str
-    """Path of the text."""
     source_name: str
-    """Path of the document's name."""
     source_system_updated: str | None = None
     """Path of the time of the last change."""
     source_url: str | None = None
@@ -165,12 +156,10 @@ class DocstoreConfigInfo(common.ResponseModel):
     """The config of a sync."""
 
     sync_name: str
-    """Name of the sync, for people."""
     name = property(attrgetter("sync_name"))
     collection_name: str
     """Name of the collection in the source's database."""
     source_fields: SourceFieldsInfo
-    """Mapping of a source document's fields."""
     filter_expression: dict[str, Any]
     """MongoDB query in Extended JSON for the documents to sync."""
     allowed_users_email_addresses: list[str] | None = None
@@ -178,7 +167,6 @@ class DocstoreConfigInfo(common.ResponseModel):
     allowed_group_ids: list[UUID] | None = None
     """Groups with read access to the documents."""
     internal_public: bool | None = None
-    """Whether every active user of the organization may read the documents."""
     delete_missing: bool
     """Whether documents missing from the source are deleted."""
     delete_limit_percent: int
@@ -189,7 +177,6 @@ class DocstoreError(common.ResponseModel):
     """Reason for the last run's failure or remaining work; `code` is stable."""
 
     code: str
-    """Stable code of the problem, for programs."""
     message: str
     """The problem and its solution, for people."""
 
@@ -204,7 +191,6 @@ class DocstoreSync(common.Versioned):
     """Identifier of the sync as a resource."""
     document_collection_id: UUID
     config: DocstoreConfigInfo
-    """Source, access and deletion options."""
     status: DocstoreSyncStatus
     """How far the sync is."""
     counts: DocstoreCounts
@@ -264,7 +250,6 @@ class DocstoreFailure(common.ResponseModel):
     document_external_id: str
     """External id of the document, existing or not, in the catalog."""
     code: str
-    """Stable code of the problem, for programs."""
     message: str
     """Why the document could not be taken, for people."""
     failed_at: Instant

@@ -52,7 +52,6 @@ class StartAccessChangeRequest(ChangeMatchingRequest):
     """Count the documents that match now, and with `expectedCount` change access to them in the background."""
 
     principal: common.PrincipalReference
-    """The user, group or service account."""
     role: common.Role | None = None
     """The direct role that the principal gets; OWNER replaces the owner. Absent: none, the principal loses it."""
 

@@ -77,7 +77,6 @@ class AdminEvaluationSetsListRequest(common.NarrowedRequest):
     """List evaluation sets in order of creation."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
-    """Part of a name, in any case."""
     agent_id: UUID | None = None
     """Only sets for this agent."""
 

@@ -22,23 +22,15 @@ class CaseResult(RequestModel):
 
     case_id: UUID
     ndcg: Share | None = None
-    """The nDCG of the first ten documents found."""
     recall: Share | None = None
-    """The share of the relevant documents found or cited."""
     reciprocal_rank: Share | None = None
-    """1 over the rank of the first relevant document."""
     precision: Share | None = None
-    """The share of relevant documents among the cited documents; absent: none cited."""
     answered: bool | None = None
-    """Whether the reply rested on any document; of an agent alone."""
     statements_said: Share | None = None
-    """The share of the case's statements in the reply; absent: no statements."""
     refused: bool | None = None
-    """For an unanswerable question: whether the reply correctly cites nothing."""
     message_id: UUID | None = None
     """Id of the message to the agent; its text is stored only in the conversation."""
     found: Annotated[list[Identifier], Field(max_length=10)] = Field(default_factory=list[Identifier])
-    """External ids of the first ten documents found or cited, best first."""
     error: Note | None = None
     """Reason for a failed search or message; a failed case has no score."""
 
@@ -75,7 +67,6 @@ class AskedSettings(ResponseModel):
     """Instructions and retrieval settings of an agent at the beginning of a run."""
 
     instructions: str
-    """Instructions for the language model in every conversation."""
     collection_ids: list[UUID]
     """Collections searched by the agent."""
     retrieval: AgentRetrieval
@@ -159,19 +150,12 @@ class KeptResult(ResponseModel):
     case_id: UUID
     question: str
     ndcg: float | None = None
-    """The nDCG of the first ten documents found."""
     recall: float | None = None
-    """The share of the relevant documents found or cited."""
     reciprocal_rank: float | None = None
-    """1 over the rank of the first relevant document."""
     precision: float | None = None
-    """The share of relevant documents among the cited documents; absent: none cited."""
     answered: bool | None = None
-    """Whether the reply rested on any document; of an agent alone."""
     statements_said: float | None = None
-    """The share of the case's statements in the reply; absent: no statements."""
     refused: bool | None = None
-    """For an unanswerable question: whether the reply correctly cites nothing."""
     groundedness: float | None = None
     """The share of the reply's sentences that the cited passages support; absent for searches and no sentences."""
     message_id: UUID | None = None
@@ -179,7 +163,6 @@ class KeptResult(ResponseModel):
     error: str | None = None
     """Reason for a failed search or message; a failed case has no score."""
     found: list[str]
-    """External ids of the first ten documents found or cited, best first."""
 
 
 class AdminEvaluationSetsListResultsResponse(PagedResponse):

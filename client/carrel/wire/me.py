@@ -15,7 +15,6 @@ class MeResponse(ResponseModel):
     id: UUID
     """Id of the person."""
     email: str
-    """Email address."""
     name: str
     """Name of the person."""
     is_admin: bool

@@ -33,7 +33,6 @@ class SendMessageRequest(ActingRequest):
 
     agent_id: UUID
     message: MessageText
-    """Text of the person's message, 1 to 20,000 characters."""
     conversation_id: UUID | None = None
     """Id of the conversation to continue; absent: a new conversation."""
     input_variables: Annotated[list[InputVariable] | None, Field(max_length=20)] = None
@@ -105,14 +104,12 @@ class SendAgentMessageRequest(RequestModel):
     conversation: ConversationReference
     """A new or existing conversation."""
     message: MessageText
-    """Text of the person's message, 1 to 20,000 characters."""
 
 
 class SendAgentMessageResponse(ResponseModel):
     """The job for the reply."""
 
     job_id: UUID
-    """Id of the job for the reply; kept for 24 hours."""
     conversation_id: UUID
 
 
@@ -120,7 +117,6 @@ class FetchAgentResponseRequest(RequestModel):
     """The parameters of GET /api/v1/agents/fetchAgentResponse and streamAgentResponse."""
 
     job_id: UUID
-    """Id of the job for the reply; kept for 24 hours."""
 
 
 class AgentResponse(ResponseModel):
@@ -159,7 +155,6 @@ class FailedJob(ResponseModel):
     status: Literal["FAILED"] = "FAILED"
     """The job failed without a reply."""
     error_message: str
-    """Reason for the missing reply, and what to do."""
     error_code: str
     """Stable code of the problem, for programs."""
 

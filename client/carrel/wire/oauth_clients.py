@@ -120,7 +120,6 @@ class OAuthClient(common.Versioned):
     status: OAuthClientStatus
     """Whether the client may be used."""
     audience: OAuthAudience = OAuthAudience.API
-    """The API for the client's tokens."""
     is_public: bool = False
     """Whether the client has no secret."""
     document_url: str | None = None
@@ -215,7 +214,6 @@ class OAuthConsent(common.ResponseModel):
     application_name: str
     """Name of the client."""
     audience: OAuthAudience
-    """The API for the client's tokens."""
     person_id: UUID
     email: str
     """Email address of the person."""

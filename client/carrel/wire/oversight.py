@@ -30,9 +30,7 @@ class AdminSearchLogSummarizeRequest(RequestModel):
     from_: Annotated[RequestInstant, Field(alias="from")]
     to: RequestInstant
     bucket: Bucket
-    """Length of a bucket; at most 400 buckets in all."""
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
-    """Time zone for the days, for example `Pacific/Auckland`."""
 
 
 class SearchesInBucket(ResponseModel):
@@ -54,7 +52,6 @@ class AdminSearchLogSummarizeResponse(Tabular):
     """All buckets in order, including empty buckets."""
 
     buckets: list[SearchesInBucket]
-    """The buckets by time, including empty buckets."""
 
 
 class AdminStatusGetRequest(RequestModel):
@@ -303,7 +300,6 @@ class AuditEntry(ResponseModel):
     text: str | None = None
     """A person's comment; absent: none, or erased."""
     request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    """Id of the request, equal to the header X-Request-Id."""
     address: str | None = None
     """Network address of the request; absent: unknown."""
     device: str | None = None
@@ -373,7 +369,6 @@ class AdminSearchLogQueryResponse(PagedResponse):
     """A page of searches."""
 
     searches: list[LoggedSearch]
-    """The searches, newest first."""
 
 
 ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(

@@ -36,7 +36,6 @@ class ListRecentSearchesResponse(Tabular):
     """The caller's recent searches."""
 
     searches: list[RecentSearch]
-    """The searches, newest first."""
 
 
 class SaveSearchRequest(RequestModel):
@@ -48,7 +47,6 @@ class SaveSearchRequest(RequestModel):
     mode: SearchMode = SearchMode.HYBRID
     """How to search; HYBRID unless given."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
-    """Conditions on metadata, at most 50; all must match."""
 
 
 class SaveSearchResponse(ResponseModel):
@@ -80,7 +78,6 @@ class ListSavedSearchesResponse(Tabular):
     """The caller's saved searches, at most 100."""
 
     searches: list[SavedSearch]
-    """The searches, newest first."""
 
 
 class DeleteSavedSearchRequest(RequestModel):

@@ -17,9 +17,7 @@ class ListAuthorizedPrincipalsForResourceRequest(common.PagedRequest):
     """List every group and user with effective access to a resource, without repetition; for admins."""
 
     resource: common.ResourceReference
-    """The resource, by identity in the source system."""
     action: common.Action
-    """The principal's action; READ is the only action."""
     with_through: StrictFlag | None = None
     """Whether each principal has its access path; default: false."""
 
@@ -37,7 +35,6 @@ class ListAuthorizedResourcesRequest(common.ActingRequest, common.PagedRequest):
     """List the resources that the acting principal may act on, optionally of one type."""
 
     action: common.Action
-    """The principal's action; READ is the only action."""
     resource_type: common.ResourceType | None = None
     """Only resources of this type; absent: all types."""
 
@@ -52,11 +49,8 @@ class ExplainAuthorizationRequest(common.RequestModel):
     """Explain why a principal may or may not act on a resource; for admins."""
 
     resource: common.ResourceReference
-    """The resource, by identity in the source system."""
     principal: common.PrincipalReference
-    """The user, group or service account."""
     action: common.Action
-    """The principal's action; READ is the only action."""
 
 
 class StepType(StrEnum):
@@ -129,16 +123,13 @@ class CheckResourceAuthorizationForUserRequest(common.ActingRequest):
     """Check whether a principal may act on a resource: the caller by default, any principal for admins."""
 
     resource: common.ResourceReference
-    """The resource, by identity in the source system."""
     action: common.Action
-    """The principal's action; READ is the only action."""
 
 
 class CheckResourceAuthorizationForUserResponse(common.ResponseModel):
     """Whether the principal may act on the resource; False if the resource doesn't exist."""
 
     authorized: bool
-    """Whether the principal may act on the resource; false if the resource doesn't exist."""
 
 
 class CheckBulkResourcesAuthorizationForUserRequest(common.ActingRequest):
@@ -147,16 +138,13 @@ class CheckBulkResourcesAuthorizationForUserRequest(common.ActingRequest):
     resources: Annotated[list[common.ResourceReference], Field(min_length=1, max_length=1000)]
     """The resources, 1 to 1000."""
     action: common.Action
-    """The principal's action; READ is the only action."""
 
 
 class ResourceAuthorization(common.ResponseModel):
     """Whether the principal may act on a resource."""
 
     resource: common.ResourceIdentifier
-    """The resource, by identity in the source system."""
     authorized: bool
-    """Whether the principal may act on the resource; false if the resource doesn't exist."""
 
 
 class CheckBulkResourcesAuthorizationForUserResponse(common.Tabular):

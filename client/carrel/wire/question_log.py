@@ -91,9 +91,7 @@ class AdminQuestionLogSummarizeRequest(QuestionFilters):
     from_: Annotated[RequestInstant, Field(alias="from")]
     to: RequestInstant
     bucket: Bucket
-    """Length of a bucket; at most 400 buckets in all."""
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
-    """Time zone for the days, for example `Pacific/Auckland`."""
 
 
 class QuestionCounts(ResponseModel):
@@ -124,7 +122,6 @@ class AdminQuestionLogSummarizeResponse(Tabular):
     """All buckets in order, including empty buckets."""
 
     buckets: list[QuestionsInBucket]
-    """The buckets by time, including empty buckets."""
     askers: int
     """Number of different people and service accounts with questions in the whole time."""
 

@@ -87,7 +87,6 @@ class IndexRebuildFailure(NamedDocument):
     """A document blocking a rebuild, with its last failure and the number of failures in a row."""
 
     error: str
-    """Why indexing failed last."""
     attempts: Annotated[int, Field(ge=0)]
     """Number of failures in a row."""
 

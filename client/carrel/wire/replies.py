@@ -87,9 +87,7 @@ class AiResponseResult(ResponseModel):
     """Always empty: agents don't search the web."""
     warnings: list[str]
     policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
-    """Always empty; required by clients of v0 up to 0.0.30."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
-    """The audit-log entry of the exchange."""
 
 
 class BlockedResult(ResponseModel):
@@ -103,9 +101,7 @@ class BlockedResult(ResponseModel):
     warnings: list[str]
     """Warnings for the caller."""
     policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
-    """Always empty; required by clients of v0 up to 0.0.30."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
-    """The audit-log entry of the exchange."""
 
 
 SendChatResult = Annotated[AiResponseResult | BlockedResult, Field(discriminator="type")]
@@ -129,7 +125,6 @@ class ChunkError(ResponseModel):
     message: str
     """Reason for the missing reply, and what to do."""
     code: str
-    """Stable code of the problem, for programs."""
 
 
 class StreamingChunk(ResponseModel):

@@ -15,7 +15,6 @@ class ScimToken(ResponseModel):
 
     token_id: UUID
     hint: str
-    """The last four characters of the secret value, to recognize the token."""
     name: str
     """Name of the token, for people."""
     status: CredentialStatus
@@ -24,7 +23,6 @@ class ScimToken(ResponseModel):
     expires_at: Instant | None = None
     """When the token stops; absent: never."""
     last_used_at: Instant | None = None
-    """When the token was last used; absent: never."""
 
 
 class AdminScimTokensCreateRequest(RequestModel):
@@ -40,7 +38,6 @@ class AdminScimTokensCreateResponse(ScimToken):
     """The new token with its value."""
 
     token: str = Field(repr=False)
-    """Value of the token; shown only once."""
     base_url: str
     """SCIM address of the service, to enter at the identity provider with the token."""
 

@@ -177,11 +177,9 @@ class CatalogSearchOptions(common.RequestModel):
     resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only documents of these types, at most 100."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
-    """Conditions on metadata, at most 50; all must match."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
     """Whether a reranking model reorders the best results; default: the organization's setting."""
     literal_query: Annotated[bool, Field(strict=True)] | None = None
-    """Whether to treat signs in the query as plain text, without spelling correction; default: false."""
     order: ResultOrder | None = None
     """Order of the results; default: RELEVANCE. By time, only relevant results are ordered, at most 100."""
     passages_per_document: Annotated[int, Field(strict=True, ge=1, le=3)] | None = None
@@ -248,7 +246,6 @@ class CatalogSearchResult(common.NamedDocument):
     score: float
     """Nearness in meaning from 0 to 1; falls with the rank."""
     relevance: float | None = None
-    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: an older service."""
     matched: MatchedBy | None = None
     """Why the document was found; absent: the service is older."""
     snippet: Snippet
@@ -258,7 +255,6 @@ class CatalogSearchResult(common.NamedDocument):
     similar: list[common.NamedDocument] = Field(default_factory=list)
     """Documents with an equal or nearly equal passage; only with `groupSimilar`."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
-    """The document's metadata: values by field name, always strings."""
     updated_at: Instant
     parent_document_id: UUID | None = None
     """Id of the archive or mail containing the document; absent: none."""
@@ -294,7 +290,6 @@ class SearchDocumentCatalogResponse(common.Tabular):
     facets_counted: int | None = None
     """Number of results counted in the facets, at most 200; absent without facets."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)
-    """Effects of the search options."""
 
 
 class CollectionSearchOptions(common.RequestModel):
@@ -315,7 +310,6 @@ class CollectionSearchOptions(common.RequestModel):
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
     """Whether a reranking model reorders the best chunks; default: the organization's setting."""
     literal_query: Annotated[bool, Field(strict=True)] | None = None
-    """Whether to treat signs in the query as plain text, without spelling correction; default: false."""
 
 
 class SearchDocumentCollectionRequest(common.ActingRequest):
@@ -334,27 +328,22 @@ class FoundChunk(common.ResponseModel):
 
     chunk_id: UUID
     chunk_index: int
-    """Place of the chunk in reading order, counted from 0."""
     text: str
     score: float
     """Nearness in meaning from 0 to 1."""
     relevance: float | None = None
-    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: an older service."""
     matched: MatchedBy | None = None
     """Why the chunk was found; absent: the service is older."""
     place: PassagePlace | None = None
-    """Place of the chunk in the document; absent: unknown."""
 
 
 class CollectionSearchResult(common.NamedDocument):
     """A document with its matching chunks, best first."""
 
     document_url: str | None = None
-    """URL of the document in its source system."""
     document_version: int | None = None
     """Number of the found version; getDocument shows newer versions."""
     document_metadata: dict[str, str]
-    """The document's metadata in the collection: values by field name, always strings."""
     chunks: list[FoundChunk]
     """The matching chunks, best first."""
     merged_contents: str | None = None
@@ -369,11 +358,9 @@ class FoundChunkRow(FoundChunk):
     name = property(attrgetter("document_name"))
     document_external_id: str
     document_url: str | None
-    """URL of the document in its source system."""
     document_version: int | None
     """Number of the found version."""
     document_metadata: dict[str, str]
-    """The document's metadata in the collection: values by field name, always strings."""
 
 
 class SearchDocumentCollectionResponse(common.Tabular):
@@ -386,7 +373,6 @@ class SearchDocumentCollectionResponse(common.Tabular):
     structured_filters_applied: list[AppliedFilter]
     """Applied filters: the request's, then filters drawn from the query."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)
-    """Effects of the search options."""
 
     def table_rows(self) -> list[FoundChunkRow]:
         """Return a row per chunk, with its document."""

@@ -19,7 +19,6 @@ class AdminServiceAccountsCreateRequest(RequestModel):
     """Create a service account; its address is made from its name, on the organization's domain."""
 
     display_name: Label
-    """Name of the service account, for people."""
 
 
 class ServiceAccount(ResponseModel):
@@ -27,7 +26,6 @@ class ServiceAccount(ResponseModel):
 
     service_account_id: UUID
     display_name: str
-    """Name of the service account, for people."""
     name = property(attrgetter("display_name"))
     email: str
     """Address of the account, on the organization's domain."""
@@ -71,7 +69,6 @@ class ServiceAccountToken(ResponseModel):
     token_id: UUID
     service_account_id: UUID
     hint: str
-    """The last four characters of the secret value, to recognize the token."""
     name: str
     """Name of the token, for people."""
     description: str | None = None
@@ -83,7 +80,6 @@ class ServiceAccountToken(ResponseModel):
     expires_at: Instant
     """When the token stops."""
     last_used_at: Instant | None = None
-    """When the token was last used; absent: never."""
 
 
 class AdminServiceAccountTokensMintRequest(RequestModel):
@@ -104,7 +100,6 @@ class AdminServiceAccountTokensMintResponse(ServiceAccountToken):
     """The new token with its value."""
 
     token: str = Field(repr=False)
-    """Value of the token; shown only once."""
 
 
 class AdminServiceAccountTokensListRequest(NarrowedRequest):
@@ -163,7 +158,6 @@ class ReachedAgent(ResponseModel):
     agent_id: UUID
     agent_name: str
     api_access_enabled: bool
-    """Whether programs may message the agent on v0."""
 
 
 class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):

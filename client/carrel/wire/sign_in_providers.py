@@ -90,13 +90,10 @@ class SignInProvider(Versioned):
     unconfirmed_domains: list[str] | None = None
     """Domains not confirmed as the organization's; with several organizations, an operator confirms domains."""
     trust_addresses: bool
-    """Whether the provider's addresses count as verified even if its tokens don't say so."""
     groups_claim: GroupsClaim
     """Claim with the person's groups."""
     create_accounts: bool
-    """Whether an unknown person gets an account at the first sign-in."""
     sign_out_there: bool
-    """Whether signing out here signs out at the provider, too."""
     accepted_audiences: list[str] = Field(default_factory=list[str])
     """Audiences accepted in tokens in addition to the client id."""
     redirect_uri: str
@@ -125,7 +122,6 @@ class AdminSignInProvidersCreateRequest(RequestModel):
     """Whether the provider's addresses count as verified even if its tokens don't say so, as with Microsoft Entra ID.
     Use only for an issuer whose accounts all belong to the organization."""
     groups_claim: GroupsClaim = GroupsClaim.NONE
-    """Claim with the external ids of the person's groups."""
     create_accounts: StrictFlag = False
     """Whether an unknown person gets an account at the first sign-in, with no rights except the groups' rights."""
     sign_out_there: StrictFlag = False
@@ -171,13 +167,9 @@ class AdminSignInProvidersUpdateRequest(VersionedRequest):
     domains: Domains | None = None
     """All domains managed by the provider, at most 100."""
     trust_addresses: StrictFlag | None = None
-    """Whether the provider's addresses count as verified even if its tokens don't say so."""
     groups_claim: GroupsClaim | None = None
-    """Claim with the external ids of the person's groups."""
     create_accounts: StrictFlag | None = None
-    """Whether an unknown person gets an account at the first sign-in."""
     sign_out_there: StrictFlag | None = None
-    """Whether signing out here signs out at the provider, too."""
     accepted_audiences: Audiences | None = None
     """All audiences accepted in tokens in addition to the client id, at most 20."""
 

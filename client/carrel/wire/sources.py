@@ -43,9 +43,7 @@ class ReportSourceRequest(ActingRequest):
     """Begin a report of a source's quarantine, visible at its end for a new source; ends an unfinished report."""
 
     ledger: LedgerName
-    """Name of the source's ledger, unique for the reporting caller."""
     source: SourceText
-    """The source: a path, a pattern or an address, without credentials."""
     document_collection_id: UUID | None = None
     """Id of the collection receiving the documents, as reported; absent: upload to the catalog."""
     fingerprint: Fingerprint | None = None
@@ -68,13 +66,10 @@ class ReportedItem(RequestModel):
     place: ItemText
     """Place in the source: a path, or the line of a manifest."""
     code: Label
-    """Stable code of the problem, for programs."""
     message: Annotated[str, Field(max_length=4096), NO_NUL]
     """Reason for the failure, for people."""
     fingerprint: Fingerprint
-    """Digest of the item; an ignored item stays ignored until the digest changes."""
     since: RequestInstant
-    """Start of the quarantine of the item in its present form."""
     ignored: StrictFlag = False
     """Whether to ignore the item if the service doesn't know it in this form; default: false."""
 
@@ -107,9 +102,7 @@ class Source(ResponseModel):
 
     source_id: UUID
     ledger: str
-    """Name of the source's ledger, unique for the reporting caller."""
     source: str
-    """The source: a path, a pattern or an address, without credentials."""
     document_collection_id: UUID | None = None
     """Id of the collection receiving the documents; absent: upload to the catalog."""
     reported_by: UserPrincipal
@@ -158,13 +151,10 @@ class SourceItem(ResponseModel):
     document_external_id: str | None = None
     """The document's identifier in the caller's own system; absent for items that can't be documents."""
     code: str
-    """Stable code of the problem, for programs."""
     message: str
     """Reason for the failure, for people."""
     fingerprint: str
-    """Digest of the item; an ignored item stays ignored until the digest changes."""
     since: Instant
-    """Start of the quarantine of the item in its present form."""
     ignored: bool
     """Whether the item is ignored until the next change."""
 

@@ -61,7 +61,6 @@ class UploadFileForm(RequestModel):
     collection_id: UUID | None = None
     """Additional collection for the document; absent: none."""
     upload_as_user_email: fields.EmailAddress | None = None
-    """Address of the user to upload for; requires an API key that may act for users."""
     allowed_users_email_addresses: Annotated[list[fields.EmailAddress] | None, Field(max_length=10_000), _FROM_LIST] = (
         None
     )
@@ -144,7 +143,6 @@ class UploadFileResponse(ResponseModel):
 
     document_id: UUID
     document_version: int
-    """Number of the version, counted from 1."""
     status: UploadStatus
     """Effect of the upload."""
     indexing: IndexingStatus
@@ -179,7 +177,6 @@ class PlanUploadRequest(RequestModel):
     documents: Annotated[list[PlannedUpload], Field(min_length=1, max_length=1000)]
     """The documents, 1 to 1000."""
     upload_as_user_email: fields.EmailAddress | None = None
-    """Address of the user to upload for; requires an API key that may act for users."""
     allowed_users_email_addresses: Annotated[list[fields.EmailAddress] | None, Field(max_length=10_000)] = None
     """Planned users with read access; an unknown address is refused."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
