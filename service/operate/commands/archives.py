@@ -4,7 +4,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -33,6 +33,7 @@ from service.operate.backup.taking import verify as verify_archive
 from service.operate.commands.context import (
     CommandError,
     format_count,
+    format_counts,
     format_size,
     open_access,
     refuse_strangers,
@@ -83,7 +84,9 @@ def backup(
             data_dir=settings.data_dir,
             secret_key=settings.secret_key,
         )
-    typer.echo(f"{path}: {_describe(manifest)}, {format_size(path.stat().st_size)}.", err=True)
+    typer.echo(
+        f"{path}: {_describe(manifest.rows, manifest.contents.files)}, {format_size(path.stat().st_size)}.", err=True
+    )
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("The backup does not hold the secret key: keep CARREL_SECRET_KEY too.", err=True)
 
@@ -200,7 +203,7 @@ def _restore(settings: Settings, source: str, to: str | None) -> Restored | None
         file.seek(0)
         with _mark_folder(settings) as files:
             _fill(file, manifest, settings, files)
-    typer.echo(f"Restored: {_describe(manifest)}.", err=True)
+    typer.echo(f"Restored: {_describe(manifest.rows, manifest.contents.files)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("Start the service with the CARREL_SECRET_KEY from the time of this backup.", err=True)
     return None
@@ -217,12 +220,8 @@ def _back_up_to_archive(settings: Settings, keep_days: int | None) -> None:
     typer.echo(f"{base.name}: {kind}, {format_count(base.files, 'file')}, {format_size(base.size)}.", err=True)
     if keep_days is not None:
         gone = remove_old(archive, keep=timedelta(days=keep_days))
-        counts = (
-            format_count(gone.bases, "backup"),
-            format_count(gone.segments, "log segment"),
-            format_count(gone.files, "file"),
-        )
-        typer.echo(f"Removed from the archive: {', '.join(counts)}.", err=True)
+        counts = {"backup": gone.bases, "log segment": gone.segments, "file": gone.files}
+        typer.echo(f"Removed from the archive: {format_counts(counts)}.", err=True)
 
 
 def _restore_moment(settings: Settings, source: str, to: datetime | None) -> Restored:
@@ -240,15 +239,10 @@ def _restore_moment(settings: Settings, source: str, to: datetime | None) -> Res
 
 
 def _show_restored(restored: Restored) -> None:
-    counts = (
-        format_count(restored.rows["documents"], "document"),
-        format_count(restored.files, "file"),
-        format_count(restored.rows["organizations"], "organization"),
-    )
     at = "of the last moment before a gap in the log"
     if restored.moment is not None:
         at = f"as of {format_moment(restored.moment, timespec='milliseconds')}"
-    typer.echo(f"Restored: {', '.join(counts)}, {at}.", err=True)
+    typer.echo(f"Restored: {_describe(restored.rows, restored.files)}, {at}.", err=True)
     if restored.faulty:
         lacking = format_count(len(restored.faulty), "file")
         typer.echo(f"The archive lacks {lacking}: `python -m service files check` names the documents.", err=True)
@@ -266,13 +260,8 @@ def _parse_moment(text: str) -> datetime:
     return moment
 
 
-def _describe(manifest: Manifest) -> str:
-    parts = {
-        "document": manifest.rows["documents"],
-        "file": manifest.contents.files,
-        "organization": manifest.rows["organizations"],
-    }
-    return ", ".join(format_count(count, what) for what, count in parts.items())
+def _describe(rows: Mapping[str, int], files: int) -> str:
+    return format_counts({"document": rows["documents"], "file": files, "organization": rows["organizations"]})
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import getpass
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,10 @@ def new_group(about: str) -> typer.Typer:
 def format_count(count: int, what: str) -> str:
     """Format a count with its noun: `1 document`, `70 documents`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(format_count(count, what) for what, count in counts.items())
 
 
 def format_size(count: int) -> str:
