@@ -205,15 +205,15 @@ async def list_entries(
     return await sql.find_rows(connection, statement, _to_entry)
 
 
-def _to_entry(*, target_id: str | None, details: dict[str, Any], text: str | None, **columns: Any) -> AuditEntry:
-    kind, name = columns.pop("target_type"), columns.pop("target_name")
+def _to_entry(*, target_id: str | None, details: dict[str, Any], **columns: Any) -> AuditEntry:
+    kind, name, words = (columns.pop(one) for one in ("target_type", "target_name", "text"))
     parts = ("id", "name", "email")
     actor, acting_for = (_to_person(*(columns.pop(f"{who}_{one}") for one in parts)) for who in ("actor", "acting_for"))
     target = None if target_id is None else AuditTarget(type=kind, id=target_id, name=name)
-    said: dict[str, Any] = {"details": details, "text": text}
+    said: dict[str, Any] = {"details": details, "text": words}
     if "changes" in details:
         # People's words are in the text, unless that is erased.
-        changes = {name: pair or {} for name, pair in details["changes"].items()} | json.loads(text or "{}")
+        changes = {name: pair or {} for name, pair in details["changes"].items()} | json.loads(words or "{}")
         said = {"details": {name: value for name, value in details.items() if name != "changes"}, "changes": changes}
     return AuditEntry(**columns, **said, actor=actor, acting_for=acting_for, target=target)
 

@@ -92,14 +92,14 @@ async def update_agent(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, values: Mapping[str, object]
 ) -> None:
     """Change an agent's row; empty `values` change only the time of the last change."""
-    values, exists = {**values, "updated_at": func.now()}, agents.c.deleted_at.is_(None)
-    await sql.update_rows(connection, agents, organization_id, values, exists, agent_id=agent_id)
+    values, is_kept = {**values, "updated_at": func.now()}, agents.c.deleted_at.is_(None)
+    await sql.update_rows(connection, agents, organization_id, values, is_kept, agent_id=agent_id)
 
 
 async def mark_deleted(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> bool:
     """Delete an agent, but keep the row; return False when the agent doesn't exist or is already deleted."""
-    values, exists = {"deleted_at": func.now()}, agents.c.deleted_at.is_(None)
-    return await sql.update_rows(connection, agents, organization_id, values, exists, agent_id=agent_id) > 0
+    values, is_kept = {"deleted_at": func.now()}, agents.c.deleted_at.is_(None)
+    return await sql.update_rows(connection, agents, organization_id, values, is_kept, agent_id=agent_id) > 0
 
 
 async def lock_collections(
