@@ -275,8 +275,8 @@ def restore(
     """Restore a deleted document."""
     with connect(as_json=as_json) as (screen, client):
         back = client.catalog.restore_document(trashed)
-    lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ())]
-    without = f" without {list_text(lost)}, which were deleted or which you cannot change" if lost else ""
+    lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ()), *(back.values_left_out or ())]
+    without = f" without {list_text(lost)}, which were deleted or changed, or which you cannot change" if lost else ""
     say_done(screen, "restored", f"Restored {back.document_name}{without}.", documentId=str(back.document_id))
 
 

@@ -77,13 +77,14 @@ def _show_nothing(name: str) -> None:
         notices.show_empty("The trash is turned off.", "You cannot restore documents after you delete them.")
 
 
-_REASONS = "They were deleted, you cannot change them, or a program sent the document's chunks to them."
+_REASONS = "They were deleted or changed, you cannot change them, or a program sent the document's chunks to them."
 
 
 def _restore(client: Carrel, one: TrashedDocument) -> None:
     back = client.catalog.restore_document(one.trashed_document_id)
     st.session_state.setdefault(DONE, []).append((one.document_name, back.document_id))
-    if lost := [*(back.readers_left_out or ()), *(back.collections_left_out or ())]:
+    lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ()), *(back.values_left_out or ())]
+    if lost:
         told = st.session_state.setdefault(LEFT_OUT, [])
         told.append(f"{one.document_name} was restored without {list_text(lost)}. {_REASONS}")
 

@@ -63,7 +63,9 @@ def test_a_plan_has_the_effects_and_a_change_saves_them_together(service: Runnin
     }
     assert [one["name"] for one in plan["fields"]] == ["pages", "city"]
     assert held_in(service, collection_id)["b"] == {"pages": "1,5", "city": "Oslo"}
-    changed = ok(service.call(CHANGE, body(collection_id, *changes, version=plan["version"])))
+    asked = body(collection_id, *changes, version=plan["version"]), {"Idempotency-Key": "once"}
+    changed, again = [ok(service.call(CHANGE, asked[0], headers=asked[1])) for _ in range(2)]
+    assert again == changed
     fields = [{"name": "length", "type": "DOUBLE"}, {"name": "city", "type": "BOOLEAN", "required": True}]
     assert changed["fields"] == fields
     [listed] = ok(service.call(LIST, {}))["documentCollections"]
@@ -143,6 +145,10 @@ def test_values_for_the_former_fields_are_refused_with_the_fields_name(service: 
     assert held_in(service, collection_id) == {"a": {"pages": "12", "town": "Oslo"}}
     error = refused(service.call(PLAN, body(collection_id, {"field": "city", "remove": True})), 400, "invalid_fields")
     assert "no field “city” to change, but: pages, town." in error["message"]
+    error = refused(
+        service.call(PLAN, body(collection_id, town | {"field": "town"}, {"field": "town"})), 400, "invalid_fields"
+    )
+    assert "changes.1.field: Two changes are for the field “town”." in error["message"]
     taken = {"name": "town", "type": "INT"}, {"name": "x", "type": "INT", "value": "many"}, {"name": "y"}
     details = refused(service.call(PLAN, body(collection_id, *taken)), 400, "invalid_fields")["details"]
     assert [one["field"] for one in details] == ["changes.1.value", "changes.2", "changes"]

@@ -53,6 +53,20 @@ def test_documents_are_sorted_by_a_field_those_without_a_value_last(module_servi
     assert len(by_id.split()) == 5
 
 
+def test_a_list_goes_on_after_a_long_text(service: RunningService) -> None:
+    collection_id = create_collection(service, "Long", text="STRING")
+    values = {"a": "Ж" * 600 + "a", "b": "ж" * 600 + "B", "c": "я"}
+    ids = {}
+    for name, text in values.items():
+        ids[name] = uploaded(service, name)["documentId"]
+        ok(add_to_collection(service, ids[name], collection_id, customMetadata={"text": text}))
+    body = {"documentCollectionId": collection_id, "orderBy": "text"}
+    found = [one["documentExternalId"] for one in walk(service, MEMBERS, body, page_size=1)]
+    assert found == [*sorted("ab", key=ids.__getitem__), "c"]
+    counted = ok(service.call(COUNT, {"documentCollectionId": collection_id}))["values"]
+    assert [one["value"] for one in counted] == ["я"]
+
+
 def test_documents_are_filtered_by_values(module_service: RunningService, shelf: str) -> None:
     def which(*filters: tuple[str, str, str], **body) -> str:
         given = [dict(zip(("field", "operator", "value"), one, strict=True)) for one in filters]

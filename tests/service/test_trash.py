@@ -123,12 +123,19 @@ def test_rights_that_are_no_more_are_left_out_and_named(service: RunningService)
     gone, chunked = documents.create_collection(service, "Gone"), documents.create_collection(service, "Chunked")
     document_id = uploaded(service, "a", allowedGroupIds=crew)["documentId"]
     ok(documents.add_to_collection(service, document_id, gone))
+    kept = documents.create_collection(service, "Kept", team="STRING", pages="STRING", pay="STRING")
+    values = {"team": "harbour", "pages": "twelve", "pay": "5000"}
+    ok(documents.add_to_collection(service, document_id, kept, customMetadata=values))
     sent = {"documentId": document_id, "documentCollectionId": chunked, "customMetadata": {}}
     ok(service.call("documentCollections/addDocumentChunksToCollection", {**sent, "chunks": ["One."]}))
     trashed = delete(service, document_id)
     ok(service.call("admin/groups/delete", {"groupId": crew}))
     ok(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": gone}))
+    changes = [{"field": "pages", "type": "INT"}, {"field": "pay", "remove": True}]
+    ok(service.call("documentCollections/changeFields", {"documentCollectionId": kept, "changes": changes}))
     back = ok(restore(service, trashed))
+    assert sorted(back["valuesLeftOut"]) == ["Kept: pages", "Kept: pay"]
+    assert [one["customMetadata"] for one in members(service, kept)] == [{"team": "harbour"}]
     assert (back["readersLeftOut"], back["collectionsLeftOut"]) == (["Crew"], ["Chunked", "Gone"])
     assert (grants(service, document_id), members(service, chunked)) == (set(), [])
 

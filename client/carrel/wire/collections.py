@@ -336,6 +336,8 @@ class DocumentInCollection(common.NamedDocument, MetadataInCollection):
     stale: bool
     """Whether the searchable contents differ from the document's newest contents."""
     chunk_count: int
+    parent_document_id: UUID | None = None
+    """The archive or mail that gives this file its metadata here; absent: the document has its own."""
     added_at: Instant
     """When the document was added to the collection."""
     error: str | None = None
@@ -382,7 +384,7 @@ class CountValuesResponse(common.ResponseModel):
     """The most frequent values of fields."""
 
     values: list[ValueCount]
-    """At most 50 values of each field, the most frequent first."""
+    """At most 50 values of each field, the most frequent first, each of at most 200 characters."""
 
 
 class ValueChange(common.RequestModel):
@@ -406,12 +408,13 @@ class ChangeValuesRequest(common.ActingRequest):
 
 
 class ValueChangeStatus(StrEnum):
-    """CHANGED_MEANWHILE: another change came first, and nothing was saved. NOT_FOUND: not in the collection, or hidden
-    from the caller."""
+    """CHANGED_MEANWHILE: another change came first, and nothing was saved. IN_CONTAINER: the values are those of the
+    archive or mail around the file; change them there. NOT_FOUND: not in the collection, or hidden from the caller."""
 
     CHANGED = "CHANGED"
     UNCHANGED = "UNCHANGED"
     CHANGED_MEANWHILE = "CHANGED_MEANWHILE"
+    IN_CONTAINER = "IN_CONTAINER"
     NOT_FOUND = "NOT_FOUND"
 
 
@@ -534,7 +537,11 @@ PLAN_FIELD_CHANGES = ApiOperation(
 """Plan changes of a collection's fields: in which documents values stay, are converted, filled or removed, or
 don't fit. Nothing is saved. A change without `field` adds a field. For the owner and admins."""
 CHANGE_FIELDS = ApiOperation(
-    "documentCollections/changeFields", ChangeFieldsRequest, CollectionFields, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
+    "documentCollections/changeFields",
+    ChangeFieldsRequest,
+    CollectionFields,
+    WRITE,
+    KEYED | ADDS_DATA | NOT_FOUND | CONFLICT,
 )
 """Change a collection's fields and all documents' values together, without indexing. With a plan's `version`,
 raises EditConflictError if the plan doesn't hold. Raises ConflictError `unfit_values` for values that don't

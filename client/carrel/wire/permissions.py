@@ -220,7 +220,11 @@ GET_SHARES = ApiOperation(
 )
 """Return the roles that the caller has given on a document or collection that they own; not those of admins."""
 SET_SHARES = ApiOperation(
-    "permissions/setShares", SetSharesRequest, ResourceShares, SHARING, NOT_FOUND | CONFLICT | CONFIRMED
+    "permissions/setShares",
+    SetSharesRequest,
+    ResourceShares,
+    SHARING,
+    operations.KEYED | CONFLICT | NOT_FOUND | CONFIRMED,
 )
 """Replace the roles that the caller, its owner, has given on a document or collection; those of admins stay.
 

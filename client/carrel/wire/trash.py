@@ -65,6 +65,8 @@ class RestoreDocumentResponse(common.NamedDocument):
     collections_left_out: list[str] | None = None
     """Names of collections that the document is no longer in; absent: none. They were deleted, the caller may not add
     documents to them, or the document's chunks there were a caller's."""
+    values_left_out: list[str] | None = None
+    """Values that no longer fit a field, as `collection: field`; absent: none."""
 
 
 class DeleteTrashedDocumentsRequest(common.ActingRequest):

@@ -10,6 +10,8 @@ from carrel.wire.collections import FieldType
 from carrel.wire.search import FilterOperator
 from service.domains.documents.collections.filters import ORDERINGS, Comparison
 
+LONGEST_KEY = 200  # it stands in page tokens
+
 
 def name_of_value(number: int) -> str:
     return f"value_{number}"
@@ -29,8 +31,10 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
 
 
 def as_key(held: ColumnElement[str], kind: FieldType) -> ColumnElement[Any]:
-    """Build a value's key in an order, NULL for no value of the type; case doesn't matter for text."""
-    return func.lower(func.nullif(held, "")).collate("C") if kind is FieldType.STRING else _cast_value(held, kind)
+    """Build a value's key in an order, NULL for no value of the type; for text, its beginning in any case."""
+    if kind is FieldType.STRING:
+        return func.left(func.lower(func.nullif(held, "")), LONGEST_KEY).collate("C")
+    return _cast_value(held, kind)
 
 
 _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {

@@ -15,7 +15,7 @@ from carrel.wire.catalog import DocumentIndexing, IndexingStatus
 from carrel.wire.collections import FieldType
 from carrel.wire.common import ResourceIdentifier, ResourceType, Role
 from service.auth.callers import Caller
-from service.domains.documents.collections.comparisons import as_key, fits, name_of_value
+from service.domains.documents.collections.comparisons import LONGEST_KEY, as_key, fits, name_of_value
 from service.domains.documents.collections.filters import Condition
 from service.index.progress import indexing_status
 from service.index.queries import has_status, shown_version
@@ -241,6 +241,19 @@ def _to_counted(*, document_count: int, former_names: Sequence[str], **columns: 
 
 
 _document_resources = resources.alias("document_resources")
+_container_places = space_documents.alias()
+# A file has the values of its container beside it in the space, unless a caller sent chunks of either.
+_parent = (
+    select(_container_places.c.document_id)
+    .where(
+        _container_places.c.document_id == resources.c.container_id,
+        _container_places.c.space_id == space_documents.c.space_id,
+        ~_container_places.c.caller_chunks & ~space_documents.c.caller_chunks,
+    )
+    .correlate(resources, space_documents)
+    .scalar_subquery()
+    .label("parent_document_id")
+)
 
 
 async def read_membership(
@@ -299,6 +312,7 @@ async def list_members(
         documents.c.external_id.label("document_external_id"),
         documents.c.version.label("document_version"),
         resources.c.resource_id,
+        _parent,
         sql.as_member(resources.c.resource_type, ResourceType),
     )
     members = (
@@ -330,7 +344,7 @@ async def list_members(
 def _order_rows(
     members: Select[*tuple[Any, ...]], order: FieldOrder, *, after: Sequence[str]
 ) -> Select[*tuple[Any, ...]]:
-    """Order a statement, and begin after an id and a place: the value that gives a row its place, empty for none."""
+    """Order a statement, and begin after an id and a place: the value, of text the key, of a row; empty for none."""
     held: ColumnElement[str] = space_documents.c.custom_metadata.op("->>", return_type=Text())(order.name)
     key, own_id = as_key(held, order.kind), space_documents.c.document_id
     if after:
@@ -339,12 +353,13 @@ def _order_rows(
         beyond, later = (own < there, own_id < last) if order.is_descending else (own > there, own_id > last)
         members = members.where((beyond | key.is_(None)) if after[1] else (key.is_(None) & later))
     turned = (key.desc(), own_id.desc()) if order.is_descending else (key.asc(), own_id.asc())
-    place = case((key.is_not(None), held), else_="").label("place")
+    shown = key if order.kind is FieldType.STRING else held
+    place = case((key.is_not(None), shown), else_="").label("place")
     return members.add_columns(place).order_by(turned[0].nulls_last(), turned[1])
 
 
 async def count_values(connection: Connection, caller: Caller, *, space_id: int) -> list[wire.ValueCount]:
-    """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents."""
+    """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents; not long texts."""
     readable = _select_readable(caller, space_id, space_documents.c.custom_metadata)
     members = readable.limit(MOST_COUNTED).subquery()
     entry = func.jsonb_each_text(members.c.custom_metadata).table_valued("key", "value")
@@ -353,7 +368,7 @@ async def count_values(connection: Connection, caller: Caller, *, space_id: int)
     counted = (
         select(entry.c.key.label("field"), func.min(entry.c.value).label("value"), count.label("count"), place)
         .join_from(members, entry, true())
-        .where(entry.c.value != "")
+        .where(entry.c.value != "", func.length(entry.c.value) <= LONGEST_KEY)
         .group_by(entry.c.key, key)
         .subquery()
     )

@@ -110,11 +110,13 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
     known = {one.name: one for one in collection.describe_fields()}
     steps, errors = list[_Step](), list[FieldError]()
     for number, each in enumerate(changes):
-        before = known.pop(each.field or "", None)
+        before = known.get(each.field or "")
         name, kind = each.name or each.field, each.type or (before and before.type)
         if each.field is not None and before is None:
             message = f"There is no field “{each.field}” to change, but: {', '.join(known) or 'none'}."
             errors.append(FieldError(f"changes.{number}.field", message))
+        elif before is not None and any(step.before is before for step in steps):
+            errors.append(FieldError(f"changes.{number}.field", f"Two changes are for the field “{each.field}”."))
         elif name is None or kind is None:
             errors.append(FieldError(f"changes.{number}", "A new field needs a name and a type."))
         elif each.value and read_value(kind, each.value) is None:

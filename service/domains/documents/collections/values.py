@@ -1,16 +1,17 @@
 """VIEWERs list, sort and count by values; EDITORs change them. Each sees only documents that they may READ."""
 
+from uuid import UUID
+
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from carrel.wire.collections import FieldType
 from carrel.wire.common import Role
-from service.audit.service import record_all
+from service.audit.service import Change, record_all
 from service.audit.versions import change_between
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
 from service.domains.documents.collections.filters import conditions_by_schema
-from service.domains.documents.collections.membership import place_files
 from service.domains.documents.collections.queries import StoredCollection
 from service.domains.documents.collections.service import check_metadata, require_collection
 from service.permissions.queries import lock_contained, lock_objects
@@ -67,8 +68,8 @@ async def count_values(
 async def change_values(
     connection: Connection, caller: Caller, *, request: wire.ChangeValuesRequest
 ) -> wire.ChangeValuesResponse:
-    """Change documents' values without indexing them again. A document changed meanwhile keeps its values. 404 without
-    a role in the collection, 403 below EDITOR, 400 for values."""
+    """Change documents' values without indexing them again. A document changed meanwhile keeps its values, as does a
+    file in a container. 404 without a role in the collection, 403 below EDITOR, 400 for values."""
     organization_id, ids = caller.organization_id, [one.document_id for one in request.changes]
     await lock_objects(connection, organization_id, object_ids=ids)
     collection = await require_collection(
@@ -80,23 +81,37 @@ async def change_values(
         _change(each, held.get(each.document_id), collection, within=f"changes.{number}.")
         for number, each in enumerate(request.changes)
     ]
-    changed = {each.document_id: each for each in results if each.status is wire.ValueChangeStatus.CHANGED}
-    values = {one: each.custom_metadata for one, each in changed.items()}
+    changed = (each for each in results if each.status is wire.ValueChangeStatus.CHANGED)
+    values = {each.document_id: each.custom_metadata for each in changed}
+    held |= await _add_files(connection, caller, collection.space_id, values)
     await queries.write_values(connection, organization_id, space_id=collection.space_id, values=values)
-    details = {"collectionId": str(request.document_collection_id)}
-    changes = [
-        change_between("collection.change_values", "document", one, held[one], each, details=details)
-        for one, each in changed.items()
-    ]
+    changes = list[Change]()
+    for one, after in values.items():
+        details, within = {"collectionId": str(request.document_collection_id)}, held[one].parent_document_id
+        details |= {"containerId": str(within)} if within else {}
+        new = wire.MetadataInCollection(custom_metadata=after)
+        changes.append(change_between("collection.change_values", "document", one, held[one], new, details=details))
     await record_all(connection, caller, changes=changes)
-    contained = await lock_contained(connection, organization_id, container_ids=changed)
-    for container_id in changed.keys() & contained.values():
-        await place_files(connection, caller, container_id=container_id)
     return wire.ChangeValuesResponse(results=results)
 
 
+async def _add_files(
+    connection: Connection, caller: Caller, space_id: int, values: dict[UUID, dict[str, str]]
+) -> dict[UUID, wire.DocumentInCollection]:
+    """Add the files in changed containers to the values, and return the files as they were."""
+    inside = await lock_contained(connection, caller.organization_id, container_ids=values)
+    if not inside:
+        return {}
+    found = await queries.list_members(connection, caller, space_id=space_id, ids=inside, limit=len(inside))
+    files = {one.document_id: one for one, _ in found if one.parent_document_id is not None}
+    for one, container_id in inside.items():  # containers come before the files in them
+        if one in files and container_id in values:
+            values[one] = values[container_id]
+    return files
+
+
 def _change(
-    change: wire.ValueChange, held: wire.MetadataInCollection | None, collection: StoredCollection, *, within: str
+    change: wire.ValueChange, held: wire.DocumentInCollection | None, collection: StoredCollection, *, within: str
 ) -> wire.ValueChangeResult:
     fields, emptied = collection.fields, sorted(collection.required & change.custom_metadata.keys())
     given, now, status = change.custom_metadata, held.custom_metadata if held else {}, wire.ValueChangeStatus.CHANGED
@@ -107,6 +122,8 @@ def _change(
         status = wire.ValueChangeStatus.NOT_FOUND
     elif values == now:
         status = wire.ValueChangeStatus.UNCHANGED
+    elif held.parent_document_id is not None:
+        status = wire.ValueChangeStatus.IN_CONTAINER
     elif change.version not in {None, held.version}:
         status = wire.ValueChangeStatus.CHANGED_MEANWHILE
     saved = values if status is wire.ValueChangeStatus.CHANGED else now

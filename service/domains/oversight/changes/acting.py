@@ -25,7 +25,7 @@ from service.identity.principals import resolve
 from service.permissions.access import Access, roles_by_id
 from service.permissions.queries import get_resource
 from service.permissions.service import access_of, refuse_contained, set_access, unknown_resource
-from service.platform.errors import BadRequest, FieldError, Forbidden, NotFound, require
+from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound, require
 from service.runtime import Runtime
 
 Request = StartDocumentChangeRequest | StartAccessChangeRequest
@@ -93,6 +93,9 @@ async def change_document(
             [result] = (await change_values(connection, caller, request=changes)).results
             if result.status is ValueChangeStatus.NOT_FOUND:
                 raise NotFound("It is not in the collection, or you cannot read it.", code="document_not_in_collection")
+            if result.status is ValueChangeStatus.IN_CONTAINER:
+                message = "It has the values of its archive or mail. Change them there."
+                raise Conflict(message, code="document_in_container")
 
 
 async def _add(connection: Connection, caller: Caller, request: StartDocumentChangeRequest, document_id: UUID) -> None:

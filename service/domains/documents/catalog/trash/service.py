@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import trash as wire
 from carrel.wire.common import Role
+from carrel.wire.field_values import read_value
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.catalog.queries import save_version
@@ -102,7 +103,7 @@ async def restore(
         file = await read_file(connection, organization_id, **which, version=kept.version)
         assert file is not None  # noqa: S101 - the version was just moved
         readers_left_out, space_ids = await _write(connection, caller, kept, file, version=version)
-        placed, places_left_out = await _place(connection, caller, kept, version=version)
+        placed, places_left_out, values_left_out = await _place(connection, caller, kept, version=version)
         if file.file_count:
             await enqueue_unpacking(runtime, connection, caller, kept.document_id)
         if file.reads_pictures or has_unread_pages(file.not_read):
@@ -116,7 +117,8 @@ async def restore(
         document_external_id=kept.fields.external_id,
         document_version=version,
         readers_left_out=readers_left_out or None,
-        collections_left_out=places_left_out or None,
+        collections_left_out=sorted(places_left_out) or None,
+        values_left_out=values_left_out or None,
     )
 
 
@@ -197,21 +199,27 @@ async def _write(
     return left_out, [each.space_id for each in spaces.rows]
 
 
-async def _place(connection: Connection, caller: Caller, kept: Kept, *, version: int) -> tuple[list[int], list[str]]:
-    """Put the document into its collections again; return their spaces, and the names of collections left out."""
-    space_ids, left_out = list[int](), list[str]()
+async def _place(
+    connection: Connection, caller: Caller, kept: Kept, *, version: int
+) -> tuple[list[int], list[str], list[str]]:
+    """Put the document into its collections again; return their spaces, and the collections and values left out."""
+    space_ids, places, unfit = list[int](), list[str](), list[str]()
     for place in kept.collections:
         collection = await read_collection(connection, caller, collection_id=UUID(place["collection_id"]), lock=True)
         role = None if collection is None else collection.role
         may_add = caller.is_admin or role in {Role.OWNER, Role.EDITOR}
         if collection is not None and may_add and not place["caller_chunks"]:
-            placement = Placement(kept.document_id, collection, None, place["custom_metadata"])
+            held, fields = place["custom_metadata"], collection.fields
+            read = {name: read_value(fields[name], value) for name, value in held.items() if name in fields}
+            values = {name: value for name, value in read.items() if value is not None}
+            unfit += (f"{place['name']}: {name}" for name in held if name not in values)
+            placement = Placement(kept.document_id, collection, None, values)
             await place_document(connection, caller, placement, version=version)
             space_ids.append(collection.space_id)
         # Others may not know that there is, or was, such a collection.
         elif caller.is_admin or role is not None or place["created_by"] == str(caller.principal_id):
-            left_out.append(place["name"])
-    return space_ids, sorted(left_out)
+            places.append(place["name"])
+    return space_ids, places, unfit
 
 
 async def purge(database: Database, *, days: int) -> None:
