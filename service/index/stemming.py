@@ -2,7 +2,10 @@
 # PyStemmer has no annotations; this module gives it one.
 """Snowball's stemmers by name, and the choice of the stemmer for a document's words."""
 
+import tomllib
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Final, Protocol, cast
 
 import Stemmer as Snowball
@@ -10,28 +13,11 @@ import Stemmer as Snowball
 ENGLISH: Final = "english"
 UNSTEMMED: Final = "simple"
 
-_BY_LANGUAGE: Final = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish",
-    "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi",
-    "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali",
-    "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
-    "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
-}  # fmt: skip
-
-# Languages in Latin letters that have no stemmer. English endings would be cut off from their words.
-_UNSTEMMED_LANGUAGES: Final = frozenset({
-    "af", "az", "cy", "gl", "hr", "is", "lv", "ms", "mt", "sk", "sl", "sq", "sw", "tl", "vi",
-})  # fmt: skip
-
-# Of these, the letters are others, and words in Latin letters are stemmed as English ones: names, mostly.
-_NOT_LATIN: Final = frozenset({"arabic", "armenian", "greek", "hindi", "nepali", "persian", "russian", "tamil"})
-
-STEMMINGS: Final = (
-    "simple", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "estonian", "finnish", "french",
-    "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian",
-    "persian", "polish", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish",
-)  # fmt: skip
-"""All but English. Positions in this list count chunks (`service.index.terms`): add new stemmings at the end."""
+_LANGUAGES: Final = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
+_BY_LANGUAGE: Final[Mapping[str, str]] = _LANGUAGES["stemmers"]
+_UNSTEMMED_LANGUAGES: Final = frozenset[str](_LANGUAGES["unstemmed"].split())
+_NOT_LATIN: Final = frozenset[str](_LANGUAGES["not_latin"].split())
+STEMMINGS: Final = tuple[str, ...](_LANGUAGES["stemmings"].split())
 
 
 class Stemmer(Protocol):

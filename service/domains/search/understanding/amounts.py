@@ -4,17 +4,9 @@ import re
 from dataclasses import dataclass
 
 from carrel.wire.search import FilterOperator
+from service.domains.search.understanding.folding import WORDS
 
-_OPERATORS = {
-    FilterOperator.GREATER: (
-        "more than", "over", "above", "greater than", "larger than", "bigger than", "longer than", "exceeding",
-    ),
-    FilterOperator.GREATER_OR_EQUAL: ("at least", "no less than", "no fewer than", "not less than", "a minimum of"),
-    FilterOperator.LESS: ("fewer than", "less than", "under", "below", "smaller than", "shorter than"),
-    FilterOperator.LESS_OR_EQUAL: ("at most", "up to", "no more than", "not more than", "a maximum of"),
-    FilterOperator.EQUAL: ("exactly", "equal to"),
-}  # fmt: skip
-_BY_WORDS = {words: operator for operator, all_words in _OPERATORS.items() for words in all_words}
+_BY_WORDS = {words: FilterOperator[name] for name, each in WORDS["comparisons"].items() for words in each}
 _TIMES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "millions": 1e6, "billion": 1e9}
 
 
@@ -27,18 +19,8 @@ class MeasuredUnit:
 
 
 _UNITS = {
-    name: MeasuredUnit(measure, factor)
-    for measure, units in {
-        "size": {"b": 1, "byte": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
-        "length": {"mm": 1e-3, "cm": 1e-2, "m": 1, "metre": 1, "meter": 1, "km": 1e3, "kilometre": 1e3},
-        "weight": {"g": 1, "gram": 1, "kg": 1e3, "kilogram": 1e3, "t": 1e6, "tonne": 1e6},
-        "time": {"second": 1, "minute": 60, "min": 60, "hour": 3600, "h": 3600, "day": 86400, "week": 604800},
-        "euro": {"eur": 1, "euro": 1, "€": 1},
-        "dollar": {"usd": 1, "dollar": 1, "$": 1},
-        "pound": {"gbp": 1, "£": 1},
-    }.items()
-    for name, factor in units.items()
-}  # fmt: skip
+    name: MeasuredUnit(measure, factor) for measure, units in WORDS["units"].items() for name, factor in units.items()
+}
 
 _NUMBER = r"\d+(?:[.,]\d+)*(?: (?:k|thousand|millions?|billion))?"
 UNIT = rf"(?:{'|'.join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))})s?"

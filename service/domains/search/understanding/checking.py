@@ -26,7 +26,7 @@ from service.domains.search.understanding.drawing import (
     read_amount,
 )
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, extract_questions
-from service.domains.search.understanding.folding import Words, fold, words_of
+from service.domains.search.understanding.folding import PATTERNS, Words, fold, words_of
 from service.domains.search.understanding.moments import PERIOD, read_period
 from service.domains.search.understanding.query_texts import DOCUMENTS, any_of, read_field, read_query, stem
 from service.domains.search.understanding.query_texts import Field as OwnField
@@ -35,24 +35,14 @@ from service.text.sentences import cut_sentences
 _LOWER = (FilterOperator.GREATER, FilterOperator.GREATER_OR_EQUAL)
 _UPPER = (FilterOperator.LESS, FilterOperator.LESS_OR_EQUAL)
 
-_DENIES = re.compile(
-    rf" (?:{NOT}|no|non|neither|nor|never|none|\w+n't|instead of|rather than|ignore|skip|nicht|kein\w*|ohne|aus?ser|pas"
-    r"|aucune?|sans|sauf|hors|sin|excepto|salvo|senza|tranne|niet|geen|zonder|behalve|nao|sem|exceto|ikke|ingen|uten"
-    r"|uden|inte|utan)(?= )"
-)
-_ASKED = (
-    r"^ (?:(?:hi|hello|hey|,|please|can you|could you|i need|i want|we need|we want|find|show|give|list|search|look|see"
-    r"|read|me|us|for|at|in|is there|are there|do you have|what do|what does|only|just|the|all|any|which|what|how many"
-    r"|zeige?|suche|finde|mir|bitte|die|alle) )*?"
-)
+_DENIES = re.compile(rf" (?:{NOT}|{PATTERNS['denies']})(?= )")
+_ASKED = PATTERNS["asked"]
 """Pattern of a request for documents; after other words, documents are the subject of a text."""
 _PEOPLE = r"(?:people|team|staff|department|colleagues)"
 _MAKERS = frozenset(map(stem, ("team", "department", "author", "group", "unit", "division", "office", "owner")))
 """Words in the name of a field for a document's author."""
 _WROTE = r"(?:(?:(?:has|have|had) )?(?:written|published)|wrote)(?! (?:off|down) )"
-_REPORTS = (
-    r"(?:dokumente?n?|berichte?n?|unterlagen|dateien|documenten|rapporten|bestanden|dokument(?:er)?|rapporter|filer)"
-)
+_REPORTS = PATTERNS["reports"]
 """Words for documents, in languages where a single word states the author."""
 _MARKED = r"(?:marked|classified|flagged|labelled|labeled|tagged)"
 _ENDS = "(?:[.?!]|uber|over|om) "

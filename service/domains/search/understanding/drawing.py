@@ -10,7 +10,7 @@ from carrel.wire.collections import FieldType
 from carrel.wire.field_values import fits
 from carrel.wire.search import DrawnFilter, FilterOperator
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
-from service.domains.search.understanding.folding import Words, fold, words_of
+from service.domains.search.understanding.folding import PATTERNS, WORDS, Words, fold, words_of
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
 from service.domains.search.understanding.query_texts import DOCUMENTS, LONGEST_QUESTION, Field, QueryText, any_of, stem
 
@@ -21,24 +21,13 @@ MOST_KEYS = 100
 _REACH = 200
 """The most characters between a value and the linking words or the field's name before it."""
 
-_SEVERAL = (
-    r"(?:documents|files|papers|pages|records|reports|policies|minutes|letters|e mails|e?mails|contracts|notes|articles"
-    r"|guides|manuals|handbooks|presentations|slides|spreadsheets|memos|invoices|entries|posts|projects|ones)"
-)
+_SEVERAL = PATTERNS["several"]
 """A name before a single document is mostly part of a title: "the safety manual"."""
 _EXCEPT = r"(?:except(?: for)?|excluding|other than|apart from|outside(?: of)?)"
 NOT = rf"(?:{_EXCEPT}|but not|not|without|anything but|everything but)"
 MADE = r"(?:written|made|issued|published|created|sent|signed|prepared)"
-_OWN_TIMES = (
-    *("date", "day", "time", "datetime", "when", "at", "on", "issued", "published", "publication", "created"),
-    *("creation", "updated", "written", "signed", "sent", "modified"),
-)
-"""Words in names of fields for a time of the document itself, not a time in its text."""
-AFTER = (
-    r" (?:$|[,.;:?!)(]|(?:about|after|and|are|before|but|concerning|contain|containing|cover|describe|except|excluding"
-    r"|explain|for|from|have|in|is|issued|mention|mentioning|on|or|published|regarding|say|since|that|until|updated"
-    r"|to|when|where|which|with|without|written) )"
-)
+_OWN_TIMES = tuple(WORDS["others"]["own_times"].split())
+AFTER = PATTERNS["after"]
 """Pattern of the end of a name."""
 
 _NO_NAME = (

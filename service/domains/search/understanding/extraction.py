@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from service.domains.search.understanding.folding import words_of
+from service.domains.search.understanding.folding import PATTERNS, WORDS, words_of
 from service.domains.search.understanding.following import FEW_WORDS, leans_on_another
 from service.index.stemming import ENGLISH
 from service.index.stop_words import QUERY_STOP_WORDS
@@ -18,43 +18,20 @@ LONGEST_QUESTION = 500
 
 _WHAT = r"(?:who|whom|whose|what|which|when|where|why|how)"
 _HELP = r"(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)"
-_ASKS = re.compile(
-    rf"(?:and |but |also |so )?(?:{_WHAT}|{_HELP} (?:i|we|you|he|she|it|they|there|the|an?|my|our|any|people))\b",
-    re.IGNORECASE,
-)
-_TELLS = re.compile(
-    r"(?:please )?(?:tell me|explain|describe|find|list|show me|look up|i(?: would|'d) like to know|i want to know"
-    r"|i need to know|i am looking for|i'm looking for|i wonder)\b",
-    re.IGNORECASE,
-)
+_WORDS = {"what": _WHAT, "help": _HELP}
+_ASKS = re.compile(PATTERNS["asks"] % _WORDS, re.IGNORECASE)
+_TELLS = re.compile(PATTERNS["tells"], re.IGNORECASE)
 # A second question begins behind "and" where it has a word that asks and the verb of a question of its own.
-_AND = re.compile(
-    rf"[,;]? (?:and|or) (?=(?:(?:by|since|until|from|at|in|for|to|with) )?{_WHAT} (?:\w+ ){{0,3}}?{_HELP}\b"
-    r"|(?:how (?:many|much|long|far)|who|when|where|why) \w)",
-    re.IGNORECASE,
-)
+_AND = re.compile(PATTERNS["asks_again"] % _WORDS, re.IGNORECASE)
 
 _RELATIVE = re.compile(r"(?<=\w) that (?=(?:is|are|was|were|has|have|had|can|will|we|i|they|you)\b)", re.IGNORECASE)
 
-_QUOTED_FROM = re.compile(
-    r"^(?:-{2,} ?(?:original|forwarded) message ?-{2,}|on .{4,120} wrote:|from: .+|_{10,})\s*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SIGNATURE = re.compile(
-    r"^(?:-- ?|(?:(?:kind|best|warm) )?regards|best(?: wishes)?|yours \w+|cheers|sincerely|many thanks)[,.!]?\s*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_GREETING = re.compile(
-    r"^\s*(?:hi|hello|hey|dear|good (?:morning|afternoon|evening|day))(?: (?:all|everyone|everybody|there|team|\w+))?"
-    r"(?: \w+)?\s*(?:[,!.:]\s*|\n|$)",
-    re.IGNORECASE,
-)
+_QUOTED_FROM = re.compile(PATTERNS["quoted_from"], re.IGNORECASE | re.MULTILINE)
+_SIGNATURE = re.compile(PATTERNS["signature"], re.IGNORECASE | re.MULTILINE)
+_GREETING = re.compile(PATTERNS["greeting"], re.IGNORECASE)
 _THANKS = re.compile(r"\s*(?:many )?(?:thanks?(?: you)?|thx|cheers)\b[^?]{0,60}[.!]?\s*$", re.IGNORECASE)
 _WORD = re.compile(r"\w+(?:[.,'\u2019-]\w+)*")
-# Words with a capital that are no names, or that say the time of writing.
-_NO_NAMES = frozenset({
-    "i", "i'm", "i've", "i'd", "i'll", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
-})  # fmt: skip
+_NO_NAMES = frozenset(WORDS["others"]["no_names"].split())
 _SPEAKER = re.compile(r"^[ \t]*(?P<name>[^\W\d][\w .'-]{0,30}):[ \t]+(?=\S)", re.MULTILINE)
 
 

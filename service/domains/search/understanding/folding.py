@@ -1,11 +1,14 @@
 """The words of a question in a common spelling, with their positions."""
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 _TOKEN = re.compile(
     r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:['\u2019](?=[^\W\d_])[^\W\d_]+)?|[,.;:?!=€$£()]"
@@ -14,13 +17,9 @@ _MARKS = re.compile("[\u0300-\u036f]+")
 _BETWEEN = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
 _CAPITALS = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
-# Words of other languages' grammar. The rules read English; of "nicht von team finance" they would read the contrary.
-_FOREIGN = frozenset({
-    "aber", "aucune", "avec", "dans", "das", "de", "del", "della", "der", "des", "det", "dos", "du", "een", "eine",
-    "el", "en", "et", "gli", "het", "ikke", "inte", "kein", "keine", "la", "las", "le", "les", "los", "mais",
-    "nicht", "niet", "och", "og", "oder", "ohne", "ou", "para", "pas", "por", "que", "sans", "sauf", "senza", "som",
-    "sont", "sur", "un", "una", "und", "une", "utan", "uten", "vom", "von", "zonder",
-})  # fmt: skip
+WORDS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+PATTERNS = {name: pattern.replace("\n", "") for name, pattern in WORDS["patterns"].items()}
+_FOREIGN = frozenset(WORDS["others"]["foreign"].split())
 
 
 def fold(text: str) -> str:

@@ -6,39 +6,22 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from carrel.wire.search import FilterOperator
+from service.domains.search.understanding.folding import PATTERNS, WORDS
 
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+_MONTHS, _WORDS = WORDS["others"]["months"].split(), WORDS["others"]["numbers"].split()
 _NAMES = {name[:length]: number for number, name in enumerate(_MONTHS, 1) for length in (3, len(name))} | {"sept": 9}
-_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {name: number for number, name in enumerate(_WORDS, 1)}
 _MONTH = "|".join(sorted(_NAMES, key=len, reverse=True))
 _COUNT = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})"
 _YEAR = r"(?:19|20)\d\d"
 _UNIT = r"(?:day|week|month|year)"
 
-POINT = (
-    rf"(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?: (?:st|nd|rd|th))? (?:{_MONTH})(?: ,)? {_YEAR}"
-    rf"|(?:{_MONTH}) \d{{1,2}}(?: (?:st|nd|rd|th))?(?: ,)? {_YEAR}|(?:{_MONTH}) {_YEAR}|q [1-4] {_YEAR}|{_YEAR}"
-    rf"|today|yesterday|(?:last|this) (?:week|month|quarter|year)"
-    rf"|(?:the )?(?:last|past) {_COUNT} {_UNIT}s?|the (?:last|past) {_UNIT})"
-)
+_PARTS = {"month": _MONTH, "count": _COUNT, "year": _YEAR, "unit": _UNIT, "until": "(?:to|until|till|through)"}
+POINT = PATTERNS["point"] % _PARTS
 """Pattern of a point in time, in a line of folded words."""
-_UNTIL = r"(?:to|until|till|through)"
-MONTH_OR_DAY = (
-    rf"(?:\d{{1,2}}(?: (?:st|nd|rd|th))? (?:{_MONTH})|(?:{_MONTH}) \d{{1,2}}(?: (?:st|nd|rd|th))?|(?:{_MONTH})|q [1-4])"
-)
+MONTH_OR_DAY = PATTERNS["month_or_day"] % _PARTS
 """Pattern of a point in time that takes its year from another: "January" of "between January and March 2025"."""
-PERIOD = (
-    rf"(?:between (?P<first>{POINT}|{MONTH_OR_DAY}) and (?P<last>{POINT})"
-    rf"|from (?P<begin>{POINT}|{MONTH_OR_DAY}) {_UNTIL} (?P<finish>{POINT})"
-    rf"|older than (?P<age>{_COUNT} {_UNIT}s?)"
-    rf"|(?:(?P<relation>since|on or after|on or before|after|later than|newer than|before|earlier than|older than"
-    rf"|prior to|until|up to|in|of|on|during|within|from|for) )?(?P<point>{POINT})(?P<onward> onwards?)?"
-    r"(?! (?:to|until) ))"
-)
+PERIOD = PATTERNS["period"] % {**_PARTS, "point": POINT, "month_or_day": MONTH_OR_DAY}
 """Pattern of a period, in a line of folded words."""
 
 _BARE = re.compile(r"today|yesterday|last |this |the |past ")

@@ -7,25 +7,14 @@ from functools import cached_property, lru_cache
 
 from carrel.wire.collections import FieldType
 from service.domains.search.understanding.amounts import MeasuredUnit, unit_of
-from service.domains.search.understanding.folding import Words, fold, words_of
+from service.domains.search.understanding.folding import PATTERNS, WORDS, Words, fold, words_of
 from service.index.stemming import ENGLISH, stemmer_for
 
 LONGEST_QUESTION = 500
 """Characters of a question to draw conditions from. A longer text is not a question, and would take too much time."""
-DOCUMENTS = (
-    r"(?:documents?|files?|papers?|pages?|records?|reports?|policy|policies|minutes|letters?|e mails?|e?mails?"
-    r"|contracts?|notes?|articles?|guides?|manuals?|handbooks?|presentations?|slides|spreadsheets?|memos?|invoices?"
-    r"|entry|entries|posts?|projects?|anything|everything|something|those|these|ones)"
-)
+DOCUMENTS = PATTERNS["documents"]
 """Pattern of a word for documents."""
-_BEFORE = frozenset({
-    "!", "(", ".", ":", ";", "?", "a", "all", "an", "any", "are", "but", "by", "do", "does", "every", "except",
-    "excluding", "find", "for", "from", "give", "has", "have", "how", "in", "is", "latest", "list", "me", "new",
-    "newest", "not", "of", "old", "on", "only", "our", "outside", "recent", "search", "show", "some", "than",
-    "that", "the", "their", "there", "these", "those", "we", "what", "where", "which", "who", "with", "without",
-    "your", ",",
-})  # fmt: skip
-"""Words before a name of documents. After other words, a value may be part of a longer name ("fire safety")."""
+_BEFORE = frozenset(WORDS["others"]["before_documents"].split())
 
 _ABOUT = re.compile(
     rf" {DOCUMENTS} (?:(?:about|concerning|on|regarding) (?:(?:all|any|our|the) )?"
