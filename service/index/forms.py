@@ -5,7 +5,7 @@ words are also joined. Text joined by signs has a form as written, so the exact 
 import re
 import tomllib
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
@@ -17,13 +17,13 @@ from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.tokenization import WORD, Word, fold, is_unspaced
 
 FORMS = 1
-"""The number of these rules. A higher number renews every index: raise the number when texts get new forms."""
+"""From this number on, a document's texts have further forms."""
 
 APART = 2
 """From this number on, a document's vectors are in a table of their own (docs/decisions/018)."""
 
-RULES = max(FORMS, APART)
-"""The number of newly written documents."""
+RULES = 3
+"""The number of newly written documents. A higher number renews every index: raise it when texts get other forms."""
 
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5
@@ -62,13 +62,13 @@ _BLANKS = " \u00a0\u2009\u202f"
 _NUMBER = re.compile(r"([A-Za-z]{0,3})(\d+(?:[.,'\u2019\u066c\u066b]\d+)+)([A-Za-z]{0,3})")
 # The patterns begin with what is rare in a text, and look at what stands before it afterwards: that is faster.
 _SPACED_NUMBER = re.compile(
-    rf"\d(?<![\w.,]\d)\d{{0,2}}(?:[{_BLANKS}]\d{{3}}){{1,6}}(?:[.,\u066b]\d+(?!\w)|(?!\w|[{_BLANKS}.,'\u2019]\d))"
+    rf"\d(?<![\w.,]\d)(?<!\d[{_BLANKS}]\d)\d{{0,2}}(?:[{_BLANKS}]\d{{3}}){{1,6}}(?:[.,\u066b]\d+(?!\w)|(?!\w|[{_BLANKS}.,'\u2019-]\d))"
 )
 _NUMBER_SIGNS = str.maketrans("\u2019\u066c\u066b\u00a0\u2009\u202f", "'',   ")
-# A telephone number, an account or a card: groups with blanks between them.
-_GROUPS = re.compile(
-    r"(?:[A-Z]{2}(?<![\w./-]..)|[+(0](?<![\w./-].)|\d{3}(?<![\w./-]...))[\d()]{0,9}(?:[ -][\d()]{1,9}){1,8}(?![\w./-])"
-)
+# A telephone number, an account, a card, a plate or a part: groups with blanks between them.
+_GROUPS = re.compile(r"(?:[A-Z\d](?<![\w./-].)|[+(])[A-Z\d()]{0,9}(?:[ -][A-Z\d()]{1,9}){1,8}(?!\w|[./-]\w)")
+_IS_CODE = re.compile(r"(?=.*\d)(?=.*[A-Z])(?!.*(?:[A-Z]{6}|\b[A-Z]+ [A-Z]+ [A-Z]+\b))")
+_IS_NUMBER = re.compile(r"(?=[+(0]|\d{3})[^A-Z]*\Z")
 _IS_SURE = re.compile(r"[+(0]|[A-Z]{2}\d")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 24
 _DIGITS, _OF_NUMBER = "0123456789", 4  # as many as a number with a blank, a year or a group has at least
@@ -177,11 +177,9 @@ def find_forms(text: str) -> Iterator[Form]:
         if day := _as_date(match["y"], match["m"], match["d"]):
             yield from _move((Form(0, len(match[0]), day, 1.0, 0.3), _as_written(match[0])), match.start())
     for match in _GROUPS.finditer(text) if has_digits else ():
-        digits = re.sub(r"[^\dA-Z]", "", match[0])
-        if " " in match[0] and _FEWEST_DIGITS <= len(digits) <= _MOST_DIGITS:
-            # Without a sign at the beginning, the groups may be numbers of their own: years in a row.
-            rest = 0.3 if _IS_SURE.match(match[0]) else 1.0
-            yield from _move((Form(0, len(match[0]), digits, JOINED, rest), _as_written(match[0])), match.start())
+        label = re.match("(?:[A-Z]+ )*", match[0])  # the name of an account, or its beginning
+        for at in {0, *(each.end() for each in re.finditer(" ", label[0]))} if label else ():
+            yield from _move(_read_groups(match[0][at:]), match.start() + at)
     has_sign = text[:1] == "." or any(map(text.__contains__, "+#&")) or _HAS_POINT.search(text)
     for match in _SIGNED.finditer(text) if has_sign else ():
         yield Form(*match.span(), match[0].replace(" ", ""), 1.0, 0.3)
@@ -202,6 +200,21 @@ def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
         end = run.end() if run else joint.end()
         if run and start not in read:
             yield from _move(_read_run(run[0]), start)
+            for piece in re.finditer("[^_]+", run[0]) if "_" in run[0] else ():  # the day or version in a file's name
+                if _RUN.fullmatch(piece[0]):
+                    yield from _move(_read_run(piece[0]), start + piece.start())
+
+
+def _read_groups(written: str) -> Iterator[Form]:
+    digits, size = re.sub(r"\(0\)|[^\dA-Z]", "", written), len(written)
+    fewest = _FEWEST_DIGITS if _IS_NUMBER.match(written) else 3 if _IS_CODE.match(written) else size
+    if " " in written and fewest <= len(digits) <= _MOST_DIGITS:
+        # Without a sign at the beginning, the groups may be numbers of their own: years in a row.
+        rest = 0.3 if _IS_SURE.match(written) else 1.0
+        # A telephone number without the code of its country, or the zero instead.
+        own = re.sub(r"\(0\)|\D", "", written.partition(" ")[2]) if written[0] == "+" else digits.lstrip("0")
+        yield from (Form(0, size, each, JOINED, rest) for each in {digits, own})
+        yield _as_written(written)
 
 
 def _as_written(text: str, start: int = 0) -> Form:
@@ -209,7 +222,7 @@ def _as_written(text: str, start: int = 0) -> Form:
     return Form(start, start + len(text), f"={text.translate(_USUAL_SIGNS)}", WRITTEN, 1.0)
 
 
-def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
+def _move(forms: Iterable[Form], by: int) -> Iterator[Form]:
     return (Form(form.start + by, form.end + by, *form[2:]) for form in forms)
 
 
@@ -219,7 +232,8 @@ def _read_run(run: str) -> tuple[Form, ...]:
     if (found := _DATE.match(run)) and (day := _read_date(found)):
         return Form(0, found.end(), day, 1.0, 0.3), _as_written(found[0])
     if found := _NUMBER.fullmatch(run):
-        if numbers := read_number(found[2]):
+        is_version = found[1] in {"v", "V"}  # 2.10 is another than 2.1
+        if numbers := (Form(0, len(found[2]), found[2], 1.0, 0.1),) if is_version else read_number(found[2]):
             return tuple(_move((*numbers, _as_written(found[2])), found.start(2)))
         if re.search("[,\u066c\u066b]", run):
             return ()

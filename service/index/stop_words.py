@@ -1,22 +1,26 @@
-"""English words without meaning of their own: a few are left out of the index, more are left out of queries."""
+"""English words without meaning of their own, words of other languages' grammar, and irregular forms."""
 
-from typing import Final
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
-_LUCENE: Final = """
-a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
-will with
-"""
+from service.index.stemming import ENGLISH
 
-_OF_QUESTIONS: Final = """
-about above after again against ain all am any aren because been before being below between both can could couldn d did
-didn do does doesn doing don down during each few find from further give had hadn has hasn have haven having he her here
-hers herself him himself his how i isn its itself just ll m ma may me might mightn more most must mustn my myself needn
-now o off once only other our ours ourselves out over own please re s same shall shan she should shouldn show so some t
-tell than theirs them themselves those through too under until up ve very wasn we were weren what when where which while
-who whom why won would wouldn y you your yours yourself yourselves
-"""
+_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 
-INDEX_STOP_WORDS = frozenset(_LUCENE.split())
+INDEX_STOP_WORDS = frozenset[str](_WORDS["of_index"].split())
 
-QUERY_STOP_WORDS = INDEX_STOP_WORDS | frozenset(_OF_QUESTIONS.split())
+QUERY_STOP_WORDS = INDEX_STOP_WORDS | frozenset[str](_WORDS["of_questions"].split())
 """Words of little meaning in a query. They are indexed, so a query of only such words has results."""
+
+_OF_LANGUAGES = {stemming: frozenset[str](words.split()) for stemming, words in _WORDS["of_languages"].items()}
+IRREGULAR: Mapping[str, tuple[str, ...]] = {
+    word: tuple(group.split()) for group in _WORDS["irregular"].split(",") for word in group.split()
+}
+
+
+def stop_words_of(words: Collection[str], stemmings: Collection[str]) -> Collection[str]:
+    """Return the words to leave out of a query with these words; of another language, if the query has several."""
+    others = (_OF_LANGUAGES[stemming] for stemming in stemmings if stemming in _OF_LANGUAGES)
+    spoken = [other for other in others if len(other.difference(QUERY_STOP_WORDS).intersection(words)) > 1]
+    return frozenset[str]().union(QUERY_STOP_WORDS if ENGLISH in stemmings else (), *spoken)

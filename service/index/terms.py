@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from service.index.forms import BORDER, MARKED, NEIGHBOURS, WHOLE, Form, find_forms, forms_of_word, join_neighbours
 from service.index.stemming import ENGLISH, STEMMINGS, Stemmer, stemmer_for, stemming_of_word
-from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
+from service.index.stop_words import INDEX_STOP_WORDS, IRREGULAR, stop_words_of
 from service.index.tokenization import Word, find_words, fold, split_query, split_run, split_words
 from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
 
@@ -138,7 +138,7 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
     words = split_query(query)
     forms = (*find_forms(query), *(join_neighbours(query, words) if len(words) <= MOST_QUERY_TERMS else ()))
     rests = _find_rests(words, forms)
-    dropped = QUERY_STOP_WORDS if ENGLISH in stemmings else frozenset[str]()
+    dropped = stop_words_of({fold(word.text) for word in words}, stemmings)
     indexed = [word for word in words if word.start in rests or any(terms_of(word.text, stemmings))]
     kept = [word for word in indexed if word.start in rests or fold(word.text) not in dropped] or indexed
     own, sought = [[part for part in terms_of(word.text, stemmings) if part] for word in kept], list[Sought]()
@@ -191,7 +191,9 @@ def _seek_forms(
     word: Word, own: Iterable[tuple[int, ...]], stemmings: tuple[str, ...], rest: float
 ) -> Iterator[Sought]:
     seen = {term for terms in own for term in terms}
-    for form in dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word.text, stemming)):
+    forms = dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word.text, stemming))
+    irregular = IRREGULAR.get(fold(word.text), ()) if ENGLISH in stemmings else ()
+    for form in (*forms, *(Form(0, len(word.text), text, WHOLE) for text in irregular)):
         terms = tuple(term for term in _hash_stems(form.text, stemmings) if term not in seen)
         seen.update(terms)
         weight = form.share * rest * (BORDER_ASKED if form.share <= BORDER else 1)

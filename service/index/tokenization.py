@@ -15,6 +15,10 @@ _MARKS = "".join(
     if unicodedata.category(character) in {"Mn", "Mc"} and not "\u20d0" <= character <= "\u20ff"
 )
 WORD = re.compile(rf"\w[\w{_MARKS}]*")
+_EMOJI = (
+    "\u2615\u26a0\u26a1\u26bd\u26d4\u2705\u2728\u274c\u2753\u2757\u2764\u2b50\U0001f1e6-\U0001f3fa\U0001f400-\U0001faff"
+)
+_TOKEN = re.compile(rf"{WORD.pattern}|[{_EMOJI}]")
 
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNSPACED = (
@@ -53,7 +57,7 @@ def has_unspaced(text: str) -> bool:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text in their indexed form, in order, with the bigrams of runs without spaces."""
-    words = WORD.findall(text)
+    words = _TOKEN.findall(text)
     if _HAS_UNSPACED.search(text) is None:
         return words
     return [found.text for word in words for found in _split_word(0, word)]
@@ -62,14 +66,14 @@ def split_words(text: str) -> list[str]:
 def find_words(text: str, wanted: Container[str]) -> Iterator[tuple[int, int, str]]:
     """Yield the wanted words of a text, of those of `split_words`, with their positions."""
     if _HAS_UNSPACED.search(text) is None:
-        return ((match.start(), match.end(), match[0]) for match in WORD.finditer(text) if match[0] in wanted)
-    every = (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
+        return ((match.start(), match.end(), match[0]) for match in _TOKEN.finditer(text) if match[0] in wanted)
+    every = (word for match in _TOKEN.finditer(text) for word in _split_word(match.start(), match[0]))
     return (word for word in every if word.text in wanted)
 
 
 def split_query(query: str) -> list[Word]:
     """Return the words of a query as written, in order; runs without spaces stay whole."""
-    found = ((match.start(), part) for match in WORD.finditer(query) for part in _PARTS.finditer(match[0]))
+    found = ((match.start(), part) for match in _TOKEN.finditer(query) for part in _PARTS.finditer(match[0]))
     return [Word(start + part.start(), start + part.end(), part[0]) for start, part in found]
 
 

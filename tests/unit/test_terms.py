@@ -64,6 +64,9 @@ def test_query_words_leave_out_what_says_nothing():
     assert terms.query_words("When does the Ferry leave, please?", [ENGLISH]) == ["Ferry", "leave"]
     assert terms.query_words("who are you", [ENGLISH]) == ["who", "you"]
     assert terms.query_words("to be or not to be", [ENGLISH]) == []
+    both = ["english", "german"]
+    assert terms.query_words("Wie lang ist die Frist?", both) == ["lang", "Frist"]
+    assert terms.query_words("die casting", both) == ["die", "casting"]
 
 
 def test_idf_is_never_negative_and_tells_little():
