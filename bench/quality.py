@@ -179,9 +179,8 @@ async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, 
         model = index.embedder.model
         return [prepare_query(question, mode=mode, language=space.language, embedding=vector, model=model)]
 
-    organization_id = index.caller.organization_id
     source = Source(index.runtime.database)
-    async with open_snapshot(source, organization_id, index.space, prepare=prepare, read_only=True) as read:
+    async with open_snapshot(source, index.caller, index.space, prepare=prepare, read_only=True) as read:
         scope = Scope(caller=index.caller, space=read.space, by_chunk=False)
         ranking = await rank(read.connection, scope, read.search_query, at_least=CUTOFF, feedback=feedback)
     return [index.names[hit.document_id] for hit in ranking.hits[:CUTOFF]]
