@@ -173,12 +173,14 @@ def test_similar_documents_are_one_result(module_service: RunningService) -> Non
     add_users(module_service, CAROL)
     text = "The siren is tested on the first Monday of each month at noon; meet at the flagpole and wait for the count."
     for number in range(4):
-        uploaded(module_service, f"siren-{number}", f"{text} Copy {number}.", as_user=CAROL, file_name="a.md")
+        uploaded(module_service, f"siren-{number}", text + " Be quick!" * number, as_user=CAROL, file_name="a.md")
+    for external_id, other in (("hall", ("Monday", "Tuesday")), ("yard", ("first", "third"))):
+        uploaded(module_service, external_id, text.replace(*other), as_user=CAROL, file_name="a.md")
     uploaded(module_service, "flag", "The flagpole stands in front of the gate of the yard.", as_user=CAROL)
     [first, *others] = search(module_service, "siren at the flagpole", as_user=CAROL, groupSimilar=True)["results"]
     assert len(first["similar"]) == 3
-    assert [each["documentExternalId"] for each in others] == ["flag"]
-    assert len(search(module_service, "siren at the flagpole", as_user=CAROL)["results"]) == 5
+    assert {each["documentExternalId"] for each in others} == {"hall", "yard", "flag"}
+    assert len(search(module_service, "siren at the flagpole", as_user=CAROL)["results"]) == 7
 
 
 def test_results_are_counted_and_ordered_by_time(library: RunningService) -> None:

@@ -1,6 +1,5 @@
 """Results in display order: similar documents grouped, and sorting by time."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from carrel.wire.search import ResultOrder
@@ -14,6 +13,7 @@ LEAST_BY_TIME = 0.4  # of the best relevance: results with less are left out of 
 
 # Texts are nearly equal that share this part of their runs of words, or of which one is nearly all in the other.
 _RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4
+_NUMBERS = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "first", "second", "third"}
 
 
 def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) -> Found[FoundDocument]:
@@ -33,25 +33,32 @@ def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) ->
 def group_similar(texts: dict[Hit, str]) -> dict[Hit, list[Hit]]:
     """Return the first hit of each group of nearly equal texts, in order, with the group's other hits."""
     groups: dict[Hit, list[Hit]] = {}
-    runs: dict[Hit, frozenset[int]] = {}
+    firsts: dict[Hit, tuple[frozenset[str], frozenset[int]]] = {}
     for hit, text in texts.items():
-        own = _runs_of(text)
-        first = next((each for each, others in runs.items() if _are_similar(own, others)), None)
+        own = _read(text)
+        first = next((each for each, other in firsts.items() if _are_similar(own, other)), None)
         if first is None:
-            groups[hit], runs[hit] = [], own
+            groups[hit], firsts[hit] = [], own
         else:
             groups[first].append(hit)
     return groups
 
 
-def _runs_of(text: str) -> frozenset[int]:
-    words: Sequence[str] = [fold(word) for word in split_words(text)]
-    return frozenset(hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1))
+def _read(text: str) -> tuple[frozenset[str], frozenset[int]]:
+    """Return the numbers and names of a text, and its runs of words as hashes."""
+    written = split_words(text)
+    words = [fold(word) for word in written]
+    telling = (one for each, one in zip(written, words, strict=True) if one in _NUMBERS or not each.islower())
+    return frozenset(telling), frozenset(hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1))
 
 
-def _are_similar(one: frozenset[int], other: frozenset[int]) -> bool:
-    fewer = min(len(one), len(other))
+def _are_similar(text: tuple[frozenset[str], frozenset[int]], other: tuple[frozenset[str], frozenset[int]]) -> bool:
+    (telling, runs), (others_telling, others_runs) = text, other
+    # The same words about another number, day or party say something else.
+    if telling - others_telling and others_telling - telling:
+        return False
+    fewer = min(len(runs), len(others_runs))
     if fewer < _FEWEST:
-        return one == other and bool(one)
-    shared = len(one & other)
-    return shared >= _EQUAL * (len(one) + len(other) - shared) or shared >= _WITHIN * fewer
+        return runs == others_runs and bool(runs)
+    shared = len(runs & others_runs)
+    return shared >= _EQUAL * (len(runs) + len(others_runs) - shared) or shared >= _WITHIN * fewer
