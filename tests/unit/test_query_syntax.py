@@ -1,6 +1,7 @@
 """Parsing a query: operators, questions, and the conditions found by a language model."""
 
 import csv
+import re
 from datetime import date
 from itertools import product
 from pathlib import Path
@@ -40,10 +41,11 @@ def test_a_sign_that_is_not_understood_is_told(query: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "day"),
-    [("2025", date(2025, 1, 1)), ("2025-03", date(2025, 3, 1)), ("4.3.2025", date(2025, 3, 4)), ("2025-02-30", None)],
+    [("2025", date(2025, 1, 1)), ("2025-03", date(2025, 3, 1)), ("4.3.2025", date(2025, 3, 4)), ("2025-02-30", None)]
+    + [(written, date(2025, 3, 1)) for written in ("March 2025", "2025/3/1", "1. März 2025", "1 mars 2025")],
 )
 def test_a_field_of_time_takes_a_day_a_month_or_a_year(written: str, day: date | None) -> None:
-    assert [each.day for each in parse_query(f"x after:{written}").fields] == ([day] if day else [])
+    assert [each.day for each in parse_query(f'x after:"{written}"').fields] == ([day] if day else [])
 
 
 def test_the_query_without_what_is_written_is_the_query_without_the_sign() -> None:
@@ -55,8 +57,13 @@ def test_the_query_without_what_is_written_is_the_query_without_the_sign() -> No
 
 
 def test_a_phrase_is_no_part_of_a_longer_word() -> None:
-    assert pattern_of("net 30") == r"\mnet\s+30\M"
-    assert pattern_of("C++") == r"\mC\+\+"
+    texts = ("on net\u201330 terms", "Ñét 30", "planet 30", "net 300", "net. 30", "net30")
+    patterns = {phrase: re.sub(r"\\[mM]", r"\\b", pattern_of(phrase)) for phrase in ("net 30", "net-30", "C++", "a.b")}
+    for phrase in ("net 30", "net-30"):
+        assert [bool(re.search(patterns[phrase], text, re.IGNORECASE)) for text in texts] == [True, True, *[False] * 4]
+    assert [re.search(patterns["C++"], text) is None for text in ("in C++", "in CC", "in BC++")] == [False, True, True]
+    assert re.search(patterns["a.b"], "a.b and á b")
+    assert not re.search(patterns["a.b"], "á b")
 
 
 @pytest.mark.parametrize(("message", "questions"), cases("questions_of_messages"))

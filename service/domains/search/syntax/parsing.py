@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import count
 
 from carrel.wire.search import AppliedSyntax, QuerySign, SignKind
+from service.index.forms import find_forms
 from service.index.tokenization import WORD, has_unspaced
 
 MOST_SIGNS = 12
@@ -81,12 +82,13 @@ def is_phrase(text: str) -> bool:
 
 
 _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
+_SINGLE = re.compile(r"['\u2018](\w[^'\u2018\u2019]*)['\u2019](?=[\s).,;:!?]|\Z)")
 _FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
 _END = re.compile(r"\){0,8}(?:\s|\Z)")
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
 _LONG_NUMBER = re.compile(r"-(\d{4,})")  # a year, or a number of a document; "-5" is an amount
+_IS_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ONLY_EXCLUDES = re.compile(r"\s*(?:-(\d\S*)|NOT\s+(\w+))\s*")
-_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$|(\d{1,2})\.(\d{1,2})\.(\d{4})$")
 
 
 @dataclass(slots=True)
@@ -172,6 +174,9 @@ class _Reader:
 
     def _take(self, begin: int) -> tuple[str, int]:
         """Return a phrase or the characters up to the next blank, and the position after it."""
+        single = _SINGLE.match(self.query, begin)
+        if single and len(single[1].split()) > 1:  # a word in such quotation marks may have two apostrophes
+            return f'"{single[1].strip()}', single.end()
         closing = _QUOTES.get(self.query[begin])
         if closing:
             end = min((at for each in closing if (at := self.query.find(each, begin + 1)) > 0), default=0)
@@ -250,11 +255,9 @@ def _may_exclude(query: str, at: int) -> bool:
 
 
 def _read_day(text: str) -> date | None:
-    found = _DAY.match(text)
-    if found is None:
-        return None
-    year, month, day, other_day, other_month, other_year = (int(part or 0) for part in found.groups())
-    try:
-        return date(other_year, other_month, other_day) if other_year else date(year, month or 1, day or 1)
-    except ValueError:
-        return None
+    """Return the day of a date in any spelling, or the first day of a year or month."""
+    for written in (text, f"1 {text}", f"{text}-1", f"{text}-1-1"):
+        for form in find_forms(written):
+            if (form.start, form.end) == (0, len(written)) and _IS_DAY.fullmatch(form.text):
+                return date.fromisoformat(form.text)
+    return None

@@ -1,9 +1,12 @@
 """SQL of signs: fields of a query as conditions on documents, and phrases as regular expressions."""
 
 import re
+import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, time
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +14,7 @@ import sqlalchemy as sa
 
 from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
+from service.index.forms import fold_marks
 from service.index.tokenization import has_unspaced
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import matches
@@ -23,35 +27,36 @@ FieldShape = tuple[FieldName, bool]
 
 ORGANIZATION: sa.ColumnElement[UUID] = sa.bindparam("organization_id", type_=sa.Uuid())
 
-# Names that people use for kinds of files, and the endings of these files.
-_ENDINGS: Mapping[str, Sequence[str]] = {
+_ENDINGS = {
     name: endings.split()
-    for names, endings in (
-        ("word", "docx doc odt rtf"),
-        ("excel spreadsheet", "xlsx xls xlsb xlsm ods csv"),
-        ("powerpoint slides", "pptx ppt odp"),
-        ("mail email", "eml msg emlx"),
-        ("markdown", "md markdown"),
-        ("text", "txt text md"),
-        ("html", "html htm"),
-        ("image picture", "png jpg jpeg gif tif tiff webp bmp heic"),
-    )
+    for names, endings in tomllib.loads(Path(__file__).with_name("endings.toml").read_text("utf-8")).items()
     for name in names.split()
 }
 
 
 _LETTER = re.compile(r"[^\W\d_]|[0-9]")
-_SIGN = re.compile(r"([^\w\s])")
-_APOSTROPHE = re.compile("\\\\['\u2019]")
+_HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019"
+_BETWEEN = rf"[{_HYPHENS}\s,/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that nobody says
+_MARKED = defaultdict[str, str](str)
+for _each in map(chr, (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))):
+    _MARKED[fold_marks(_each.lower())] += _each
 
 
 def pattern_of(phrase: str) -> str:
-    """Return PostgreSQL's pattern for a phrase: whole words with any blanks between, and any kind of apostrophe."""
-    words = [_APOSTROPHE.sub("['\u2019]", _SIGN.sub(r"\\\1", word)) for word in phrase.split()]
+    """Return PostgreSQL's pattern for a phrase: whole words with blanks or hyphens between, any kind of apostrophe, and
+    any marks on the letters typed without."""
     if has_unspaced(phrase):
-        return r"\s*".join(words)
-    begin = r"\m" if _LETTER.match(phrase[:1]) else ""
-    return begin + r"\s+".join(words) + (r"\M" if _LETTER.match(phrase[-1:]) else "")
+        return r"\s*".join(re.sub(r"([^\w\s])", r"\\\1", word) for word in phrase.split())
+    begin, end = (r"\m" if _LETTER.match(phrase[:1]) else ""), (r"\M" if _LETTER.match(phrase[-1:]) else "")
+    words = ("".join(map(_pattern_of_character, word)) for word in phrase.split())
+    return begin + _BETWEEN.join(words) + end
+
+
+def _pattern_of_character(character: str) -> str:
+    if character.isascii() and character.isalpha():
+        return f"[{character}{_MARKED[character.lower()]}]"
+    kinds = next((each for each in (_HYPHENS, _APOSTROPHES) if character in each), "")
+    return f"[{kinds}\\s]" if kinds == _HYPHENS else f"[{kinds}]" if kinds else re.sub(r"([^\w\s])", r"\\\1", character)
 
 
 def any_pattern_of(texts: Sequence[str]) -> str | None:
