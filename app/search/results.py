@@ -30,8 +30,9 @@ def relevance_of(result: Result) -> float:
 
 def matched_in(result: Result) -> search.MatchedBy:
     """Return the query words in a result, and whether the meaning is close."""
-    found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
-    matched = [one.matched for one in found if one.matched]
+    if isinstance(result, search.CatalogSearchResult):
+        return result.matched or search.MatchedBy(words=[], meaning=False)
+    matched = [one.matched for one in result.chunks if one.matched]
     words = dict.fromkeys(word for each in matched for word in each.words)
     return search.MatchedBy(words=list(words), meaning=any(each.meaning for each in matched))
 
@@ -134,8 +135,9 @@ def _fold(summary: str, bodies: Sequence[str]) -> str:
 
 def _heading(result: Result, where: PassageLocation, *, document: Document | None) -> str:
     icon, kind = _icon_of(document)
-    # Words stand apart at an underscore, too, as the index has them.
-    spans = words_like(result.document_name.replace("_", " "), matched_in(result).words)
+    spans = result.name_matches if isinstance(result, search.CatalogSearchResult) else None
+    if spans is None:  # words stand apart at an underscore, too, as the index has them
+        spans = words_like(result.document_name.replace("_", " "), matched_in(result).words)
     name = f'<a href="{escape(where.address)}" target="_self">{mark_spans(result.document_name, spans)}</a>'
     place = place_html(where.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{escape(kind)}">{icon}</span>'

@@ -9,8 +9,8 @@ from tests.harness.cases import cases
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
 
-NAMES = ("ann", "ben", "carol", "dora", "eve", "fay", "gus")
-ANN, BEN, CAROL, DORA, EVE, FAY, GUS = (f"{name}@signs.test" for name in NAMES)
+NAMES = ("ann", "ben", "carol", "dora", "eve", "fay", "gus", "hal")
+ANN, BEN, CAROL, DORA, EVE, FAY, GUS, HAL = (f"{name}@signs.test" for name in NAMES)
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 TEXTS = {
     "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
@@ -129,6 +129,14 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typ
     assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_words_without_their_space_are_told_apart(library: RunningService, mode: str) -> None:
+    answer = search(library, "paymentterms", mode=mode)
+    assert answer["applied"]["corrections"] == [{"word": "paymentterms", "replacedBy": ["payment terms"]}]
+    assert answer["results"][0]["documentName"] == "Payment terms"
+    assert search(library, "traveldiary", mode=mode)["applied"].get("corrections", []) == []
+
+
 def test_a_correction_is_looked_for_in_several_texts_with_its_stem(module_service: RunningService) -> None:
     add_users(module_service, GUS)
     text = "## Yard\n\n" + "The management of goods is here. " * 60 + "\n\n## Gate\n\nAsk a manager of the gate."
@@ -167,6 +175,21 @@ def test_relevance_follows_the_ranking(library: RunningService) -> None:
         assert all(0 <= each <= 1 for each in relevance)
     [best, *_] = search(library, "supplier invoices")["results"]
     assert best["matched"] == {"words": ["supplier", "invoices"], "meaning": True}
+    whole, *parts = search(library, "travel by hotel", mode="LEXICAL")["results"]
+    assert (whole["documentName"], whole["nameMatches"]) == ("Travel rules", [{"start": 0, "end": 6}])
+    assert {tuple(part["matched"]["missing"]) for part in parts} == {("hotel",)}
+    assert all(part["relevance"] <= 0.25 < whole["relevance"] for part in parts)
+
+
+def test_all_names_of_a_document_are_searched_and_told(module_service: RunningService) -> None:
+    add_users(module_service, HAL)
+    text = f"# Gearbox grease\n\n{'It is kept dry. ' * 80}\n\n## Interval\n\nThe interval is two months."
+    for external_id, name in (("named", {"documentName": "Lubricants"}), ("LubricantsOfCranes.md", {})):
+        uploaded(module_service, external_id, text, as_user=HAL, file_name="LubricantsOfCranes.md", **name)
+    found = search(module_service, "gearbox interval", as_user=HAL, mode="LEXICAL")["results"]
+    assert [each["matched"]["words"] for each in found] == [["gearbox", "interval"]] * 2
+    [best, *_] = search(module_service, "cranes interval", as_user=HAL, mode="LEXICAL")["results"]
+    assert (best["documentName"], best["matched"]["words"]) == ("Gearbox grease", ["cranes", "interval"])
 
 
 def test_similar_documents_are_one_result(module_service: RunningService) -> None:

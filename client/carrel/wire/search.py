@@ -227,12 +227,15 @@ class MatchedBy(common.ResponseModel):
 
     words: list[str]
     """Words of the query, as written or corrected, in the title or the passage in any form."""
+    missing: list[str] | None = None
+    """Words of the query that are in neither, but in other documents; absent: none."""
     meaning: bool
     """Whether the document is close to the query in meaning."""
 
     def describe(self) -> str:
         """Return the reason for people; empty if neither words nor meaning matched."""
-        return f"Contains {', '.join(self.words)}" if self.words else "Close in meaning" if self.meaning else ""
+        found = f"Contains {', '.join(self.words)}" if self.words else "Close in meaning" if self.meaning else ""
+        return f"{found}, missing {', '.join(self.missing)}" if self.words and self.missing else found
 
 
 class CatalogSearchResult(common.NamedDocument):
@@ -248,6 +251,8 @@ class CatalogSearchResult(common.NamedDocument):
     relevance: float | None = None
     matched: MatchedBy | None = None
     """Why the document was found; absent: the service is older."""
+    name_matches: list[TextSpan] | None = None
+    """Matched parts of the document's name; absent: none."""
     snippet: Snippet
     """A matching passage of the document."""
     further_passages: list[Snippet] = Field(default_factory=list)

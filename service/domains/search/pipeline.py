@@ -15,7 +15,7 @@
 best hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -36,7 +36,8 @@ from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankin
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
-from service.domains.search.spelling import ALL_MATCHED, Checked, check_words, replace_words, words_within
+from service.domains.search.spelling import ALL_MATCHED, MOST_WORDS, Checked, check_words, replace_words, words_within
+from service.domains.search.sql import NEARLY_EMPTY
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
@@ -49,7 +50,7 @@ from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
 
 FIRST, LOOKED_THROUGH = 3, 20  # results, in which the words of a query are looked for before they are looked up
-LONGEST_NAME = 6  # words
+LONGEST_NAME, FEWEST_DIGITS = 6, 3  # the most words of a name, and the digits of a number that is a name
 MOST_WITHOUT_MEANING = 1000
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
@@ -125,10 +126,23 @@ class Found(Generic[Row]):
         )
 
     def matched_by(self, hit: Hit) -> MatchedBy:
-        """Return the query's words in a hit's title and passage, and whether the meaning is close."""
-        row, [query, *_] = self.rows[hit], self.queries
-        terms = query.terms_within(row.name, row.text)
-        return MatchedBy(words=words_within(query.reading.by_word, terms), meaning=hit in self.ranking.near)
+        """Return the query's words in a hit's names and passage, missing words that are elsewhere, and whether the
+        meaning is close."""
+        words, row = self.queries[0].reading.by_word, self.rows[hit]
+        found = words_within(words, self.queries[0].terms_within(row.names, row.text))
+        left = [word for word in words if word not in {*found, *self.checked.unmatched}]
+        missing = left if len(words) <= MOST_WORDS else None
+        return MatchedBy(words=found, missing=missing or None, meaning=hit in self.ranking.near)
+
+    def relevance_of(self, matched: Mapping[Hit, MatchedBy]) -> dict[Hit, float]:
+        """Return the relevance of hits shown in this order. A word found often doesn't stand for a missing word."""
+        relevance = dict(self.ranking.relevance)
+        for query in self.queries if len(self.queries) == 1 and self.queries[0].looks_for_words else ():
+            words, by_meaning = len(query.reading.by_word), query.mode is not SearchMode.LEXICAL
+            for hit, each in matched.items() if 0 < words <= MOST_WORDS else ():
+                most = ((len(each.words) / words) ** 2 + by_meaning) / (1 + by_meaning)
+                relevance[hit] = min(most, relevance.get(hit, 0.0))
+        return replace(self.ranking, relevance=relevance).relevance_of([*matched])
 
     def texts(self) -> list[str]:
         return [row.text for row in (*self.rows.values(), *self.passages)]
@@ -185,7 +199,9 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
                 ranked = await _rank_corrected(plan, ranked, checked)
                 contents = ranked.ask_contents(plan, last)
             elif not plan.by_chunk and read.search_query.looks_for_words:
-                ranked = replace(ranked, ranking=_put_named_first(ranked, contents.rows))
+                texts, rows = [row.text for row in contents.rows], {row.hit: row for row in contents.rows}
+                ranking = await compute(texts, _put_full_first, ranked, rows, checked.unmatched)
+                ranked = replace(ranked, ranking=ranking)
         ranking, passages = ranked.ranking, None
         unmet = await find_unmet(read.connection, ranked.scope, plan.parsed.fields) if not ranking.hits else []
         if plan.passages > 1:
@@ -222,26 +238,35 @@ class _Ranked:
 
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
     query = ranked.read.search_query
-    seen = set[int]()
+    seen, texts, missing = set[int](), list[str](), query.reading.by_word
     # The words of most queries are all in the first texts.
     for part in (rows[:FIRST], rows[FIRST:LOOKED_THROUGH]):
-        texts = [text for row in part for text in (row.name, row.text)]
+        texts += (text for row in part for text in (row.names, row.text))
         missing = await compute(texts, _find_missing, query, texts, seen)
         if not missing:
             return ALL_MATCHED
     # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
     corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
-    return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
+    return await check_words(ranked.read.connection, everything, query, missing, texts if corrects else None)
 
 
-def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
-    """Put titles with all words first, before longer texts, if the query may be a name: several words, or a digit."""
-    query = ranked.read.search_query
-    if not 1 < len(query.reading.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
+def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collection[str]) -> Ranking:
+    """Put titles with all words first, then passages, if the query may be a name: several words, or a number."""
+    query, hits, places = ranked.read.search_query, ranked.ranking.hits, dict[Hit, int]()
+    if not 1 < len(query.reading.words) <= LONGEST_NAME and sum(map(str.isdigit, query.text)) < FEWEST_DIGITS:
         return ranked.ranking
-    named = {row.hit for row in rows if not _find_missing(query, [row.name], set())}
-    return ranked.ranking.put_first([hit for hit in ranked.ranking.hits if hit in named] if named else [])
+
+    def is_full(*texts: str) -> bool:
+        return _find_missing(query, texts, set()).keys() <= {*unmatched}
+
+    for number, row in enumerate(rows[hit] for hit in hits if hit in rows):
+        names = row.names if len(query.reading.words) > 1 else row.name
+        if is_full(names):
+            places[row.hit] = 0 if len(row.text) > NEARLY_EMPTY or not is_full(row.text) else 2  # a heading alone
+        elif number < LOOKED_THROUGH and is_full(names, row.text):
+            places[row.hit] = 1
+    return ranked.ranking.with_hits(sorted(hits, key=lambda hit: places.get(hit, 2))) if places else ranked.ranking
 
 
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:

@@ -93,6 +93,7 @@ class FoundDocument:
 
     document_id: UUID
     name: str
+    names: str
     external_id: str
     external_url: str | None
     custom_metadata: dict[str, str]
@@ -122,6 +123,7 @@ class FoundChunk:
     text: str
     place: PassagePlace | None
     name: str
+    names: str
     external_id: str
     external_url: str | None
     custom_metadata: dict[str, str]

@@ -167,7 +167,8 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
         return []
     shown, [query] = found.best(limit), found.queries
     mark = partial(snippet_of, terms=query.reading.marked, stemmings=query.stemmings)
-    scores, relevance = found.ranking.scores_of(found.ranking.hits), found.ranking.relevance_of(shown)
+    scores, matched = found.ranking.scores_of(found.ranking.hits), {hit: found.matched_by(hit) for hit in shown}
+    relevance = found.relevance_of(matched)
     passages: dict[UUID, list[queries.FoundPassage]] = {}
     for passage in found.passages:
         passages.setdefault(passage.document_id, []).append(passage)
@@ -184,7 +185,8 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
             parent_document_id=row.container_id,
             score=scores[hit],
             relevance=relevance[hit],
-            matched=found.matched_by(hit),
+            matched=matched[hit],
+            name_matches=_to_spans(mark(row.name, length=len(row.name))) or None,
             snippet=_to_snippet(row, mark),
             further_passages=[
                 _to_snippet(passage, mark)
@@ -197,10 +199,13 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
     ]
 
 
-def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callable[[str], Passage]) -> Snippet:
+def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callable[..., Passage]) -> Snippet:
     passage = mark(row.text)
-    matches = [TextSpan(start=start, end=end) for start, end in passage.matches]
-    return Snippet(text=passage.text, matches=matches, chunk_index=row.chunk_no, place=row.place)
+    return Snippet(text=passage.text, matches=_to_spans(passage), chunk_index=row.chunk_no, place=row.place)
+
+
+def _to_spans(passage: Passage) -> list[TextSpan]:
+    return [TextSpan(start=start, end=end) for start, end in passage.matches]
 
 
 def _to_name(row: queries.FoundDocument) -> NamedDocument:
@@ -301,8 +306,9 @@ def _say_applied(
 
 def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: bool) -> list[CollectionSearchResult]:
     by_document: dict[UUID, list[FoundChunk]] = {}
-    relevance = found.ranking.relevance_of(found.best(limit))
-    for hit, score in found.ranking.scores_of(found.best(limit)).items():
+    matched = {hit: found.matched_by(hit) for hit in found.best(limit)}
+    relevance = found.relevance_of(matched)
+    for hit, score in found.ranking.scores_of([*matched]).items():
         row = found.rows[hit]
         chunk = FoundChunk(
             chunk_id=row.chunk_id,
@@ -310,7 +316,7 @@ def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: 
             text=row.text,
             score=score,
             relevance=relevance[hit],
-            matched=found.matched_by(hit),
+            matched=matched[hit],
             place=row.place,
         )
         by_document.setdefault(row.document_id, []).append(chunk)

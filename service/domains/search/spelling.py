@@ -4,7 +4,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from string import ascii_lowercase
 
@@ -22,15 +22,22 @@ from service.index.tokenization import WORD, fold, split_words
 from service.platform.batches import Answer, Batch
 
 MOST_WORDS = 8  # of a query; a pasted text is not checked word by word
-MOST_LOOKED_UP = 12  # similar words, the most frequent ones, in what the reader may read
+MOST_LOOKED_UP = 24  # similar words, the most frequent ones, in what the reader may read
 MOST_CORRECTIONS = 2
 MOST_TEXTS = 5  # of a similar word: texts have a stem in several forms, such as "manager" and "management"
 COMMON = 5_000
 """A word in more chunks isn't looked up in the index: the reader's documents are scanned up to the first match."""
 
-MOST_CORRECTED, ALIKE = 2, 0.75  # the stem of "wayes" is that of "way", which nobody means by "waves"
+MOST_CORRECTED, ALIKE, ALIKE_TWICE, LIKE_SEEN = (
+    2,
+    0.75,
+    0.7,
+    0.8,
+)  # the stem of "wayes" is that of "way", which nobody means by "waves"
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
-_SHORTEST, _LONGEST, _TWICE, _ACRONYM = 5, 24, 14, 5
+_SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
+_TWICE = range(7, 14)
+_SOUNDS = {each: group for group in ("aeiouy", "ckqs", "bp", "fvw", "dt", "mn", "gj", "lr", "zx") for each in group}
 
 Words = Mapping[str, Sequence[frozenset[int]]]
 """Words of a query, each with the terms of its parts in any form."""
@@ -48,8 +55,9 @@ ALL_MATCHED = Checked()
 
 
 async def check_words(
-    connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, *, corrects: bool
+    connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, texts: Sequence[str] | None
 ) -> Checked:
+    """Look up words and, unless `texts` are None, similar words for missing words, also in these readable texts."""
     batch, known = Batch(), search_query.frequencies
     terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
@@ -61,8 +69,8 @@ async def check_words(
     unmatched = [word for word, answer in answers.items() if not answer.rows]
     found = [
         SpellingCorrection(word=word, replaced_by=replaced_by)
-        for word in unmatched[: MOST_CORRECTED if corrects else 0]
-        if (replaced_by := await _find_similar(connection, scope, search_query, word))
+        for word in unmatched[: MOST_CORRECTED if texts is not None else 0]
+        if (replaced_by := await _find_similar(connection, scope, search_query, word, texts or ()))
     ]
     return Checked(unmatched, found)
 
@@ -83,19 +91,54 @@ def _ask_whether(
     return queries.ask_containing(batch, scope, phrase=None, terms=terms, keys=keys, most=most)
 
 
-async def _find_similar(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
-    """Return similar readable words as written, best first: a letter apart or, without any, also a doubled letter."""
+async def _find_similar(
+    connection: Connection, scope: Scope, search_query: SearchQuery, word: str, texts: Sequence[str]
+) -> list[str]:
+    """Return similar readable words as written, best first: a letter apart or, without any, in the texts, two usual
+    slips apart, or the word as two words."""
     folded = fold(word)
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
-    twice = (other for each in (_double(folded) if len(folded) <= _TWICE else ()) for other in _change(each))
-    return await _look_up(connection, scope, search_query, folded, _change(folded)) or await _look_up(
-        connection, scope, search_query, folded, twice
+    seen = {fold(each) for text in texts for each in split_words(text) if len(each) >= _SHORTEST and each.isalpha()}
+    own = replace(search_query, stemmings=search_query.stemmings[:1])  # thousands of spellings have a stem for each
+    slips = _slip(folded) if len(folded) in _TWICE else ()
+    twice = (other for at, each in slips for _, other in _slip(each, at))
+    return (
+        await _look_up(connection, scope, search_query, folded, _change(folded), alike=ALIKE)
+        or get_close_matches(folded, seen - QUERY_STOP_WORDS, MOST_CORRECTIONS, LIKE_SEEN)
+        or await _find_apart(connection, scope, search_query, folded)
+        or await _look_up(connection, scope, own, folded, twice, alike=ALIKE_TWICE)
     )
 
 
+async def _find_apart(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
+    counted, asked, space_id = Batch(), Batch(), scope.space.space_id
+    cuts = [(word[:at], word[at:]) for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)]
+    terms = {part: sorted(_terms(part, search_query.stemmings)) for cut in cuts for part in cut}
+    every = sorted({term for its in terms.values() for term in its})
+    frequencies = ask_frequencies(counted, scope.caller.organization_id, space_id=space_id, terms=every)
+    await counted.run(connection)
+    known, answers = dict(frequencies.rows), dict[str, Answer[Hit]]()
+    counts = {part: sum(max(0, known.get(term, 0)) for term in its) for part, its in terms.items()}
+    for cut in cuts:
+        rarest, phrase = min(cut, key=counts.__getitem__), " ".join(cut)
+        if 0 < counts[rarest] <= COMMON:
+            keys = every_key(terms[rarest], space_id=space_id)
+            answers[phrase] = queries.ask_containing(
+                asked, scope, phrase=phrase, terms=terms[rarest], keys=keys, most=COMMON
+            )
+    await asked.run(connection)
+    return [phrase for phrase, answer in answers.items() if answer.rows][:1]
+
+
 async def _look_up(
-    connection: Connection, scope: Scope, search_query: SearchQuery, word: str, spellings: Iterable[str]
+    connection: Connection,
+    scope: Scope,
+    search_query: SearchQuery,
+    word: str,
+    spellings: Iterable[str],
+    *,
+    alike: float,
 ) -> list[str]:
     stemmings, space_id = search_query.stemmings, scope.space.space_id
     terms = await asyncio.to_thread(lambda: sorted({term for each in spellings for term in _terms(each, stemmings)}))
@@ -111,7 +154,7 @@ async def _look_up(
     hits = list(dict.fromkeys(place for _, place in places))
     texts = await queries.read_texts(connection, scope, search_query, hits) if hits else {}
     written = (_as_written(texts.get(place, ""), term, stemmings, like=word) for term, place in places)
-    return get_close_matches(word, dict.fromkeys(filter(None, written)), MOST_CORRECTIONS, ALIKE)
+    return get_close_matches(word, dict.fromkeys(filter(None, written)), MOST_CORRECTIONS, alike)
 
 
 def _as_written(text: str, term: int, stemmings: Sequence[str], *, like: str) -> str | None:
@@ -132,13 +175,14 @@ def _change(word: str) -> Iterator[str]:
     yield from (left + letter + right[1:] for left, right in cuts if right for letter in letters)
 
 
-def _double(word: str) -> Iterator[str]:
-    """Yield a word with a letter doubled, or with a doubled letter once."""
-    for at, letter in enumerate(word):
-        if word[at + 1 : at + 2] == letter:
-            yield word[:at] + word[at + 1 :]
-        else:
-            yield word[:at] + letter + word[at:]
+def _slip(word: str, first: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield a word with a usual slip from a place on: a letter or vowel left out or too many, doubled, exchanged with
+    its neighbour or another that sounds alike."""
+    for at in range(first, len(word)):
+        left, letter, right = word[:at], word[at], word[at + 1 :]
+        yield from ((at, left + other + right) for other in ("", 2 * letter, *_SOUNDS.get(letter, "")))
+        yield from ((at, left + vowel + letter + right) for vowel in "aeiou")
+        yield at, left + right[:1] + letter + right[1:]
 
 
 def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:

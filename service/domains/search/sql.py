@@ -27,6 +27,7 @@ from service.domains.search.scoring.sql import (
 )
 from service.domains.search.search_query import WHOLE
 from service.domains.search.syntax.queries import is_readable, name_matches, select_with_fields, time_of_change
+from service.index.ingestion.queries import all_names
 from service.index.queries import lacks_meaning, shown_version
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of, matches, may_read_index
@@ -471,6 +472,7 @@ def found_documents(shape: Shape) -> AnySelect:
     columns = (
         documents.c.document_id,
         documents.c.name,
+        all_names(ORGANIZATION).label("names"),
         documents.c.external_id,
         documents.c.external_url,
         documents.c.custom_metadata,
@@ -576,6 +578,7 @@ def found_chunks(shape: Shape) -> AnySelect:
         sa.select(
             documents.c.document_id,
             documents.c.name,
+            all_names(ORGANIZATION).label("names"),
             documents.c.external_id,
             documents.c.external_url,
             space_documents.c.custom_metadata,

@@ -28,6 +28,14 @@ _IS_OF_CONTENTS = sa.and_(
 )
 
 
+def all_names(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
+    """Select the names by which the index finds a document: its name or its file's, and the title of its contents."""
+    own = {"document_id": documents.c.document_id, "version": documents.c.version}
+    versions = document_versions.outerjoin(document_contents, _IS_OF_CONTENTS)
+    names = sa.select(sa.func.concat_ws(" ", NAME, TITLE)).select_from(versions)
+    return names.where(matches(document_versions, organization_id, **own)).scalar_subquery()
+
+
 @dataclass(frozen=True, slots=True)
 class IndexingWork:
     """The input of indexing. `title`, embedded, stays with the contents; `name` is current, or the file's if the title
