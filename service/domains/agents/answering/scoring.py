@@ -41,7 +41,7 @@ NEAR_THE_BEST, NEAR_ELSEWHERE = 0.75, 0.85
 MEANING = 0.62
 """A sentence this near in meaning is an answer, regardless of wording."""
 
-NEAREST = 0.25
+NEAREST = 0.2
 """Where no sentence is an answer, those with at least this score are shown as the nearest."""
 
 CLOSE, CLOSE_IN_MEANING, CLEARLY = 0.42, 0.5, 0.1
