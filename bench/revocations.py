@@ -25,7 +25,7 @@ DOCUMENTS = 40
 
 def upload(client: Carrel, number: int, turn: int) -> Any:
     """Upload a document, or its next version, with a word of its own."""
-    text = f"# mark{number}x\n\nmark{number}x {words(150, seed=number * 100_003 + turn)}\n"
+    text = f"# mark{number}x\n\nmark{number}x {words(1500, seed=number * 100_003 + turn)}\n"
     return client.catalog.upload_file(
         text.encode(), file_name="bench.md", document_external_id=f"bench:{number}", await_vector_store_sync=False
     )
