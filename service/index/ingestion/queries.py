@@ -33,7 +33,7 @@ def all_names(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
     own = {"document_id": documents.c.document_id, "version": documents.c.version}
     versions = document_versions.outerjoin(document_contents, _IS_OF_CONTENTS)
     names = sa.select(sa.func.concat_ws(" ", NAME, TITLE)).select_from(versions)
-    return names.where(matches(document_versions, organization_id, **own)).scalar_subquery()
+    return names.where(sql.matches(document_versions, organization_id, **own)).scalar_subquery()
 
 
 @dataclass(frozen=True, slots=True)
