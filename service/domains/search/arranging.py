@@ -6,6 +6,7 @@ from carrel.wire.search import ResultOrder
 from service.domains.search.pipeline import Found
 from service.domains.search.queries import FoundDocument
 from service.domains.search.search_query import Hit
+from service.domains.search.understanding.folding import WORDS
 from service.index.tokenization import fold, split_words
 
 ARRANGED = 100  # results that are grouped or ordered by time; the others are left out
@@ -13,13 +14,13 @@ LEAST_BY_TIME = 0.4  # of the best relevance: results with less are left out of 
 
 # Texts are nearly equal that share this part of their runs of words, or of which one is nearly all in the other.
 _RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4
-_NUMBERS = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "first", "second", "third"}
+_NUMBERS = {*WORDS["others"]["numbers"].split(), "first", "second", "third", "half", "quarter"}
 
 
 def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) -> Found[FoundDocument]:
     hits, similar = found.best(ARRANGED), dict[Hit, list[Hit]]()
     if groups:
-        similar = group_similar({hit: found.rows[hit].text for hit in hits})
+        similar = group_similar({hit: found.rows[hit].text.removeprefix(found.rows[hit].name) for hit in hits})
         hits = list(similar)
     ranking = found.ranking.with_hits(hits)
     if order is not ResultOrder.RELEVANCE:
