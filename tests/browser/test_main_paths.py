@@ -12,6 +12,7 @@ from tests.browser.accessibility import findings
 from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, press, search, sign_in, window
 from tests.browser.test_jobs import Hand
 from tests.harness.documents import add_to_collection, create_collection, uploaded
+from tests.service.directory import walk
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -187,15 +188,18 @@ def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(work
 
 
 def test_values_are_edited_by_keyboard_and_filtered_on_a_phone(workbench, page: Page) -> None:
-    collection_id = create_collection(workbench.service, "Ferries", port="STRING")
+    service, note = workbench.service, "First line\nSecond line"
+    collection_id = create_collection(service, "Ferries", port="STRING", note="STRING")
     for name in ("Sun", "Moon"):
-        document = uploaded(workbench.service, f"ferry-{name}", documentName=name)
-        add_to_collection(workbench.service, document["documentId"], collection_id, customMetadata={"port": "Oslo"})
+        document = uploaded(service, f"ferry-{name}", documentName=name)
+        values = {"port": "Oslo", "note": note}
+        add_to_collection(service, document["documentId"], collection_id, customMetadata=values)
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{workbench.url}/collections?collection={collection_id}")
     page.get_by_role("button", name="Edit values").click()
-    fields = page.locator(".carrel-cell")
+    fields = page.locator("[data-at='1'] .carrel-cell")
     fields.nth(0).fill("Bergen")
+    expect(page.get_by_role("button", name="Save")).to_be_enabled()
     fields.nth(0).press("Enter")
     expect(fields.nth(1)).to_be_focused()
     page.keyboard.type("Hamar")
@@ -208,6 +212,8 @@ def test_values_are_edited_by_keyboard_and_filtered_on_a_phone(workbench, page: 
     page.get_by_role("option", name="Bergen (1)").click()
     expect(page.locator(".carrel-row")).to_have_count(1)
     expect(page.locator(".carrel-rows").get_by_text("Bergen")).to_be_visible()
+    listed = walk(service, "documentCollections/listDocumentsInCollection", {"documentCollectionId": collection_id})
+    assert [one["customMetadata"]["note"] for one in listed] == [note] * 2
 
 
 def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench, page: Page) -> None:

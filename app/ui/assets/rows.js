@@ -48,7 +48,8 @@ function drawField(cell, value, { name, options }, of) {
   for (const option of options ?? []) field.add(new Option(option, option));
   if (options && !options.includes(value)) field.add(new Option(value, value));
   if (!options) field.maxLength = LONGEST;
-  field.value = field.saved = value;
+  field.value = value;
+  field.saved = field.value; // the browser leaves out line breaks
   field.setAttribute("aria-label", `${name}: ${of}`);
   cell.dataset.label = name;
 }
@@ -107,6 +108,8 @@ function edit(root, setStateValue) {
     }
     setStateValue("edits", edits);
   };
+  // Save can be pressed as soon as something is typed.
+  root.oninput = () => root.querySelector(".is-changed") || root.onchange();
   root.onkeydown = (event) => {
     const { target, key } = event;
     const step = { ArrowDown: 1, ArrowUp: -1, Enter: 1 }[key];
