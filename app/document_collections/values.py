@@ -21,8 +21,7 @@ from flows.operations.formatting import count_text
 
 MOST_COLUMNS = 12
 MOST_COUNTED = 10_000
-SORT = "sort"
-PARAMETERS = (*(f"field{number}" for number in range(MOST_COLUMNS)), SORT)
+SORT, FIELD = "sort", "field."
 _EDITING = "values.editing"
 
 
@@ -33,11 +32,17 @@ class Editing:
     collection_id: UUID
     documents: Sequence[wire.DocumentInCollection]
     now: dict[UUID, wire.ValueChangeResult] = field(default_factory=dict[UUID, wire.ValueChangeResult])
+    collection: wire.DocumentCollection | None = None  # as at the beginning: values of fields that are gone are refused
 
 
 def values_shown(collection: wire.DocumentCollection, held: wire.MetadataInCollection) -> dict[str, str]:
     fields = collection.custom_metadata_schema.fields
     return {one.name: shown_value(one.type, held.custom_metadata.get(one.name, "")) for one in fields}
+
+
+def parameters() -> list[str]:
+    """Return the address parameters of filters and order, which name fields."""
+    return [SORT, *(one for one in st.query_params if one.startswith(FIELD))]
 
 
 def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
@@ -47,8 +52,9 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
         return {}
     counted = show_errors(lambda: _count(collection.document_collection_id))
     filters: list[dict[str, str]] = []
-    with filter_line(*PARAMETERS):
-        for one, parameter in zip(fields, PARAMETERS, strict=False):
+    with filter_line(*parameters()):
+        for one in fields:
+            parameter = f"{FIELD}{one.name}"
             found = {
                 each.value: f"{shown_value(one.type, each.value)} ({each.count:,})"
                 for each in counted
@@ -59,13 +65,13 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
             if value := choice_filter(one.name, parameter, {"": "Any", **found}):
                 filters.append({"field": one.name, "operator": "==", "value": value})
         orders = {"": "As added"}
-        for number, one in enumerate(fields):
-            orders |= {f"{number}": f"{one.name}, ascending", f"{number}-turned": f"{one.name}, descending"}
-        number, _, turned = choice_filter("Sort", SORT, orders).partition("-")
+        for one in fields:
+            orders |= {f"up.{one.name}": f"{one.name}, ascending", f"down.{one.name}": f"{one.name}, descending"}
+        turn, _, name = choice_filter("Sort", SORT, orders).partition(".")
     if collection.document_count > MOST_COUNTED:
         notices.show_note(f"The counts cover {count_text(MOST_COUNTED, 'document')}.")
     narrowing: dict[str, Any] = {"metadata_filters": filters} if filters else {}
-    return narrowing | ({"order_by": fields[int(number)].name, "descending": bool(turned)} if number else {})
+    return narrowing | ({"order_by": name, "descending": turn == "down"} if name else {})
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -91,7 +97,8 @@ def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:
 
 
 def offer_editing(collection: wire.DocumentCollection) -> None:
-    editing = Editing(collection.document_collection_id, shown_items(INSIDE))
+    own = [one for one in shown_items(INSIDE) if one.parent_document_id is None]
+    editing = Editing(collection.document_collection_id, own, collection=collection)
     begin = partial(st.session_state.update, {_EDITING: editing})
     notices.offer_action("Edit values", begin, key="values.edit", icon="edit", disabled=not editing.documents)
 
@@ -101,6 +108,9 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
     editing: Editing | None = st.session_state.get(_EDITING)
     if editing is None or editing.collection_id != collection.document_collection_id:
         return False
+    collection = editing.collection or collection
+    if any(one.parent_document_id is not None for one in shown_items(INSIDE)):
+        notices.show_text("Files in an archive or email have its values. Change them there.")
     types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
     rows = [[one.document_name, *values_shown(collection, one).values()] for one in editing.documents]
     flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is wire.FieldType.BOOLEAN}
@@ -112,7 +122,7 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
         if text and read_value(types[name], text) is None
     ]
     late = [
-        (one.document_name, name, text or "Empty", values_shown(collection, now)[name] or "Empty")
+        (one.document_name, name, text or "Empty", values_shown(collection, now).get(name) or "Empty")
         for one, name, text in changed
         if (now := editing.now.get(one.document_id)) is not None
     ]
@@ -146,5 +156,5 @@ def _save(editing: Editing, edits: Mapping[int, Mapping[str, str]]) -> None:
     ]
     results = api.client().document_collections.change_values(editing.collection_id, changes).results
     editing.now = {one.document_id: one for one in results if one.status is wire.ValueChangeStatus.CHANGED_MEANWHILE}
-    if gone := sum(one.status is wire.ValueChangeStatus.NOT_FOUND for one in results):
+    if gone := sum(one.status in {"NOT_FOUND", "IN_CONTAINER"} for one in results):
         st.toast(f"{count_text(gone, 'document')} can no longer be changed here.")

@@ -8,7 +8,7 @@ from app import api
 from app.document_collections import contents
 from app.document_collections.fields import offer_changes, show_fields
 from app.document_collections.sections import show_documents, show_index
-from app.document_collections.values import PARAMETERS
+from app.document_collections.values import parameters
 from app.formatting import ago, moment
 from app.labels import ROLES
 from app.lookup import Resource
@@ -25,8 +25,8 @@ from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Collections", "Documents that people search together, and that agents answer from."
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
-ONE = ("collection", "part", *PARAMETERS)
-"""Address parameters of a collection, in addition to the list's."""
+ONE = ("collection", "part")
+"""Address parameters of a collection, in addition to the list's, and to its filters."""
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 _EDITORS_PARTS = {"add": "Add documents", "fields": "Fields", "index": "Index", "access": "Access"}
 PARTS = {"documents": "Documents", **_EDITORS_PARTS, "about": "About"}
@@ -139,7 +139,7 @@ def _delete(collection: DocumentCollection) -> None:
     api.client().document_collections.delete_document_collection(collection.document_collection_id)
     api.collections.clear()
     forget("collections")
-    notices.drop_parameters(*ONE)
+    notices.drop_parameters(*ONE, *parameters())
 
 
 def page() -> None:
@@ -148,7 +148,7 @@ def page() -> None:
         _show_list()
         return
     notices.show_title(TITLE, PURPOSE)
-    notices.offer_way_back("All collections", *ONE)
+    notices.offer_way_back("All collections", *ONE, *parameters())
     hint = "It was deleted, you cannot search it, or the URL is wrong."
     collection = require_found(lambda: contents.find_collection(address), "This collection is not available.", hint)
     edits = api.may_edit(collection)

@@ -12,9 +12,11 @@ from app.auth import current
 from app.document_collections import contents
 from app.document_collections.contents import Done
 from service.index.rebuilds.running import rebuild_all
+from tests import made_files
 from tests.app.conftest import VIEWS, House, sign_in
 from tests.app.pages import MARKUP, SECONDS, Page
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
+from tests.harness.jobs import until
 from tests.service.directory import user
 
 MEMBER, EDITOR = "jonas@example.test", "edith@example.test"
@@ -146,17 +148,17 @@ def test_documents_are_filtered_and_sorted_by_values_and_exported(house: House) 
     collection, documents = a_shelf(house, "Dunlin", "Knot", "Ruff")
     for document, team in zip(documents, ("waders", "=sum(1)", "Waders"), strict=True):
         house.add_to(collection, document, team=team, secret="true")
-    page = open_collection(house, collection, sort="0-turned")
+    page = open_collection(house, collection, **{"sort": "down.team", "field.gone": "Oslo"})
     assert page.column("Name")[2] == "Knot"
-    team = page.selectbox(key="filter.field0")
+    team = page.selectbox(key="filter.field.team")
     assert [label.casefold() for label in team.options] == ["team: any", "waders (2)", "=sum(1) (1)"]
-    assert page.selectbox(key="filter.field1").options == ["secret: Any", "yes (3)"]
+    assert page.selectbox(key="filter.field.secret").options == ["secret: Any", "yes (3)"]
     page = page.press("Export as CSV")
     heads, *lines = page.exported.splitlines()
     assert heads == "Document id,External id,Name,team,secret"
     assert lines[2].endswith("Knot,'=sum(1),true")
-    page.selectbox(key="filter.field0").set_value("=sum(1)").run()
-    assert (page.column("Name"), page.address["field0"]) == (["Knot"], "=sum(1)")
+    page.selectbox(key="filter.field.team").set_value("=sum(1)").run()
+    assert (page.column("Name"), page.address["field.team"]) == (["Knot"], "=sum(1)")
 
 
 def test_values_are_edited_in_the_rows(house: House) -> None:
@@ -170,13 +172,25 @@ def test_values_are_edited_in_the_rows(house: House) -> None:
     page = edit(page, {"0": {"1": "Knot", "2": ""}}).press("Save")
     assert fields_in(house, collection) == {"Dunlin": {"team": "Knot"}}
     assert page.cells("team", "secret") == [("Knot", "")]
+    box = house.load("Box", made_files.archive({"one.txt": "One."}), file_name="box.zip")
+    house.add_to(collection, box, team="Knot")
+    until(lambda: len(inside(house, collection)) == 3)
+    page = open_collection(house, collection, sort="up.team").press("Edit values")
+    assert ("Files in an archive" in page.shown, set(page.column("Name"))) == (True, {"Dunlin", "Box"})
+    house.client.document_collections.change_fields(collection, [{"field": "team", "name": "unit"}])
+    st.cache_data.clear()
+    page = edit(page, {"0": {"1": "Dunlin"}})
+    st.cache_data.clear()
+    page = page.run().press("Save")
+    assert "/help/troubleshooting#invalid_metadata" in page.shown
+    assert page.column("Name")
 
 
 def test_a_value_that_another_person_saved_first_is_shown_beside_ones_own(house: House) -> None:
     collection, (there, other) = a_shelf(house, "Dunlin", "Ruff")
     for document in (there, other):
         house.add_to(collection, document, **OPERATIONS)
-    page = open_collection(house, collection, sort="0").press("Edit values")
+    page = open_collection(house, collection, sort="up.team").press("Edit values")
     edits = {str(number): {"1": f"mine {number}"} for number in (0, 1)}
     mine = dict(zip(page.column("Name"), ("mine 0", "mine 1"), strict=True))
     house.add_to(collection, there, team="theirs", secret="false")
