@@ -92,7 +92,7 @@ def find_stale(collection_id: UUID) -> Stale:
 def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> Iterator[Done]:
     index = api.client().document_collections.reindex_document_in_collection
     for document_id, name in documents:
-        yield _try(document_id, name, partial(index, document_collection_id=collection_id))
+        yield _try(document_id, name, partial(index, document_id=document_id, document_collection_id=collection_id))
 
 
 def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
@@ -112,17 +112,25 @@ def add(
     put = api.client().document_collections.add_document_to_collection
     present = fields_inside(collection_id, [document_id for document_id, _ in documents])
     for document_id, name in documents:
-        if document_id in present and not change:
-            yield Done(document_id, name, left=True)
-        else:
-            fields = {**present.get(document_id, {}), **metadata}
-            send = partial(put, document_collection_id=collection_id, custom_metadata=fields)
+        if document_id not in present:
+            send = partial(put, document_id=document_id, document_collection_id=collection_id, custom_metadata=metadata)
             yield _try(document_id, name, send)
+        elif change and metadata:
+            yield _try(document_id, name, partial(set_values, collection_id, [document_id], metadata))
+        else:
+            yield Done(document_id, name, left=True)
 
 
-def _try(document_id: UUID, name: str, change: Callable[..., object]) -> Done:
+def set_values(collection_id: UUID, documents: Iterable[UUID], values: Mapping[str, str]) -> dict[UUID, str]:
+    """Change these values alone of up to 1,000 documents, and return each status."""
+    changes = [{"document_id": one, "custom_metadata": values} for one in documents if values]
+    change = api.client().document_collections.change_values
+    return {one.document_id: one.status for one in change(collection_id, changes).results} if changes else {}
+
+
+def _try(document_id: UUID, name: str, change: Callable[[], object]) -> Done:
     try:
-        change(document_id=document_id)
+        change()
     except carrel.CarrelError as error:
         return Done(document_id, name, line_of(error))
     return Done(document_id, name)
@@ -181,15 +189,16 @@ def read_fields(key: str) -> list[SchemaField]:
     return [SchemaField(name=name, type=kinds[number]) for number, name in written.items()]
 
 
-def ask_for_values(collection: DocumentCollection, key: str) -> dict[str, str] | None:
-    """Show fields for values, with each problem below its field. Return the values; None if any is wrong."""
+def ask_for_values(collection: DocumentCollection, key: str, *, adds: bool = True) -> dict[str, str] | None:
+    """Show fields for values, with each problem below its field. Return the values; None if any is wrong or missing."""
     if fields := collection.custom_metadata_schema.fields:
         show_text("Values of the collection's fields. Leave unknown values empty.")
     written = {
         field.name: _ask_for_value(field, f"{key}.{collection.document_collection_id}.{number}")
         for number, field in enumerate(fields)
     }
-    if None in written.values():
+    missing = adds and any(field.required and not written[field.name] for field in fields)
+    if missing or None in written.values():
         return None
     return {name: value for name, value in written.items() if value}
 
@@ -221,7 +230,7 @@ def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
 
 def _ask_for_value(field: SchemaFieldInfo, key: str) -> str | None:
     name, value = st.columns([2, 3], vertical_alignment="center")
-    kind = f"<small>{type_in_words(field.type).lower()}</small>"
+    kind = f"<small>{type_in_words(field.type).lower()}{', required' if field.required else ''}</small>"
     name.html(f'<p class="carrel-text">{html.escape(field.name)}<br>{kind}</p>')
     with value:
         written = st.text_input(
@@ -256,7 +265,8 @@ def offer_adding(collection: DocumentCollection) -> None:
     picked, named = _choose(where)
     metadata = ask_for_values(collection, _VALUES)
     # A second click finds nothing chosen any more.
-    if st.button("Add", type="primary", key="add.go", disabled=not picked) and picked and metadata is not None:
+    is_ready = metadata is not None and bool(picked)
+    if st.button("Add", type="primary", key="add.go", disabled=not is_ready) and picked and metadata is not None:
         _add(where, [(UUID(one), named[one]) for one in picked], metadata)
         st.rerun()
     show_outcomes()

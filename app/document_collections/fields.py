@@ -71,6 +71,8 @@ def _plan(where: UUID, change: dict[str, Any]) -> CollectionFields:
 
 def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     """Show a plan, and return whether the change can be saved; ask whether fields without a fitting value are empty."""
+    if change.get("required"):
+        notices.show_warning("Syncs, and uploads without a value of this field, will no longer add new documents.")
     if not plan.effects:
         notices.show_text("The values of documents that you may read stay as they are.")
     for one in plan.effects:

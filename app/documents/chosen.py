@@ -65,7 +65,7 @@ def _show_adding(chosen: Sequence[Document]) -> None:
         return
     collection, inside = picked
     list_documents(chosen, "Collection", lambda one: "Already added" if one.document_id in inside else "Will be added")
-    is_right = contents.ask_for_values(collection, ADD) is not None
+    is_right = contents.ask_for_values(collection, ADD, adds=len(inside) < len(chosen)) is not None
     if inside and collection.custom_metadata_schema.fields:
         notices.show_text("If you leave a field empty, documents already in the collection keep their value.")
     notices.show_text("Files in an archive or email are added with it.")
@@ -100,16 +100,19 @@ def _add(chosen: Sequence[Document], collection: DocumentCollection) -> None:
     where, values = collection.document_collection_id, contents.read_values(collection, ADD)
     values = {name: value for name, value in values.items() if value}
     present = contents.fields_inside(where, [one.document_id for one in chosen])
+    changed = contents.set_values(where, present, values)
+    before = present.keys() - {one for one, status in changed.items() if status == "NOT_FOUND"}
 
     def add(client: carrel.Carrel, one: Document) -> None:
-        kept = present.get(one.document_id)
-        if kept is None or values:
+        if one.document_id not in before:
             client.document_collections.add_document_to_collection(
-                document_id=one.document_id, document_collection_id=where, custom_metadata={**(kept or {}), **values}
+                document_id=one.document_id, document_collection_id=where, custom_metadata=values
             )
 
     change_each(CHOSEN, chosen, add, skips_gone=False)
-    st.session_state[DONE] = f"{count_text(len(chosen), 'document')} added to {collection.collection_name}."
+    told = f"{count_text(len(chosen) - len(before), 'document')} added to {collection.collection_name}."
+    count = list(changed.values()).count("CHANGED")
+    st.session_state[DONE] = f"{told} {len(before):,} already in it, {count:,} changed." if before else told
 
 
 def _create_and_add(chosen: Sequence[Document]) -> None:

@@ -100,7 +100,7 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     page = page.press("Add")
     assert page.shown.count("The field is a whole number: write it like 1200, within 64 bits.") == 1
     assert page.multiselect(key="add.chosen").value == [first, second, gone]
-    page.text_input(key=f"add.value.{collection}.0").set_value("12")
+    page.text_input(key=f"add.value.{collection}.0").set_value("12").run()
     page = page.press("Add")
     assert "1 of 3 documents failed." in page.shown
     assert page.multiselect(key="add.chosen").value == [gone]
@@ -309,6 +309,7 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     assert "write it like 1200" in page.shown
     page = fill(page, "", value="1,200", required=True)
     assert "2 documents: the empty field gets the value" in page.shown
+    assert "Syncs, and uploads without a value of this field, will no longer add new documents." in page.shown
     page = page.press("Save")
     assert page.text_input(key="fields..name").value == ""
     page = fill(page, "team", name="size", type="Whole number")
@@ -322,6 +323,8 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     page.press("Save")
     assert fields_in(house, collection) == {"Dunlin": {"size": "12", "pages": "1200"}, "Ruff": {"pages": "1200"}}
     assert page.selectbox(key="fields.chosen").value == ""
+    page = choose_to_add(house, collection, "dunlin", there)
+    assert ("whole number, required" in page.shown, page.find_button("Add").disabled) == (True, True)
 
 
 def test_a_collection_is_renamed_by_its_owner(house: House) -> None:

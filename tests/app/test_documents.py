@@ -11,6 +11,7 @@ import streamlit as st
 from PIL import Image
 
 import carrel
+from app.document_collections import contents
 from app.documents.facts import kind_of, state_in, state_of
 from app.ui.passages import mark_of_quote
 from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
@@ -159,7 +160,7 @@ def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(hou
     assert names(page) == [f"{word} 4"]  # which the member may only read; what is gone is not in the list
 
 
-def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) -> None:
+def test_chosen_documents_are_added_to_a_collection_and_removed(house: House, monkeypatch) -> None:
     word, collections = new_word(), house.client.document_collections
     first, second, third = [house.load(f"{word} {number}") for number in range(3)]
     schema = {"fields": [{"name": "port", "type": "STRING"}, {"name": "open", "type": "BOOLEAN"}]}
@@ -173,12 +174,25 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) ->
     assert page.button(key="chosen.add.submit").disabled
     page.text_input(key=f"chosen.add.{where}.1").set_value("Yes").run()
     house.client.catalog.delete_document(third)
-    page = page.press_key("chosen.add.submit")
+    read, ports = contents.fields_inside, ["Merlin"]
+
+    def read_before_others(*which) -> dict:
+        found, _ = read(*which), ports.append(f"Osprey {len(ports)}")
+        change = {"document_id": first, "custom_metadata": {"port": ports[-1]}}
+        collections.change_values(where, [change])
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents, "fields_inside", read_before_others)
+        page = page.press_key("chosen.add.submit")
     assert f"Of 3 documents, 1 could not be changed. {word} 2: " in page.shown
     values = {str(one.document_id): one.custom_metadata for one in collections.list_documents_in_collection(where)}
-    assert values == {first: {"port": "Merlin", "open": "true"}, second: {"open": "true"}}
+    assert values == {first: {"port": ports[-1], "open": "true"}, second: {"open": "true"}}
     page.press_key("chosen.add.cancel")
     assert (names(page), "Select rows to see the actions" in page.shown) == ([f"{word} 0", f"{word} 1"], True)
+    page = house.open("documents", name=word, rows="choose").choose(0, 1).press("Add to a collection …")
+    page.selectbox(key="chosen.add.collection").set_value(where).run().press_key("chosen.add.submit")
+    assert f"0 documents added to {word} shelf. 2 already in it, 0 changed." in page.shown
     page = house.open("documents", name=word, rows="choose", order="name", collection=where).choose(0, 1)
     page.press("Remove from a collection …")
     assert page.selectbox(key="chosen.remove.collection").value == where  # which the list shows

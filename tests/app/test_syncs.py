@@ -163,7 +163,11 @@ def test_a_sync_is_changed_without_its_address(house: House, syncing: Syncing) -
 
 def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> None:
     sync = syncing.first_run()
-    page = house.open("syncs", sync=of(sync)).press("Delete …")
+    required = {"name": "team", "type": "STRING", "required": True, "empty_unfit": True}
+    house.client.document_collections.change_fields(syncing.collection_id, [required])
+    page = house.open("syncs", sync=of(sync))
+    assert "This sync cannot add new documents" in page.shown
+    page = page.press("Delete …")
     assert "Documents that were loaded stay" in page.shown
     page.answer("Delete …", "Delete")
     assert "This sync does not exist." in house.open("syncs", sync=of(sync)).shown
