@@ -20,6 +20,7 @@ from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsSta
 from tests.app.conftest import NOBODY_LISTENS, House
 from tests.app.loading.house import offered
 from tests.app.prefect_api import PrefectServer
+from tests.harness.cases import cases
 from tests.harness.proxy import faulty
 from tests.service.sources import Reporter, an_item
 from tests.service.test_alerts import report
@@ -59,17 +60,7 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict, about: str, level
     assert {one.level for name, one in found.items() if name != about} == {Level.FINE}
 
 
-@pytest.mark.parametrize(
-    ("arithmetic", "said"),
-    [
-        (None, "small,"),
-        ({"precision": "fp32"}, "small in 32 bits (CARREL_EMBEDDINGS_PRECISION),"),
-        (
-            {"precision": "int8", "processor": "Abacus", "times_as_fast": 2.0},
-            "small in 8 bits (8 are 2 times as fast as 32 on Abacus),",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arithmetic", "said"), cases("the_arithmetic_is_said_and_why"))
 def test_the_arithmetic_is_said_and_why(arithmetic: dict | None, said: str) -> None:
     assert f"embeddings by {said}" in findings_of(a_status(arithmetic=arithmetic), now=NOW)[0].said
 

@@ -458,14 +458,7 @@ def test_an_address_with_what_is_no_filter_is_searched_without(house: House, pen
         assert found(house.open("search", q="sheep", only=only, **{"in": pen})) == ["Goats", "Lambs"], only
 
 
-@pytest.mark.parametrize(
-    ("only", "said"),
-    [
-        ("pages:over:many", "The field is a whole number"),
-        ("colour:is:red", "The collection has these fields"),
-        ("team:is:a\0b", ""),
-    ],
-)
+@pytest.mark.parametrize(("only", "said"), cases("a_filter_that_does_not_fit_is_explained"))
 def test_a_filter_that_does_not_fit_is_explained(house: House, pen: str, only: str, said: str) -> None:
     page = house.open("search", q="sheep", only=only, **{"in": pen})
     assert "carrel-problem" in page.shown

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 import carrel
 from tests.browser.people import DRAWN, FOLLOW, RING, SETTLED, give_password, page_in, sign_in, window
-from tests.harness.cases import cases
+from tests.harness.cases import cases, script
 from tests.harness.stack import PASSWORD, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -32,23 +32,7 @@ SIZES: dict[str, dict] = {
 # A window at a zoom of 200 %, far from UTC, with a browser that translates: it puts elements in the places of texts.
 SIZES["abroad"] = {"viewport": {"width": 640, "height": 400}, "timezone_id": "Pacific/Auckland"}
 ABROAD = {"give_access_to_several", "sort_and_filter", "rename", "set_value_in_row", "see_failed_sign_ins", "ask_agent"}
-TRANSLATE = """(() => {
-    const turn = (text) => {
-        const put = document.createElement("font");
-        put.append(document.createElement("font"));
-        put.firstChild.textContent = text.data;
-        text.replaceWith(put);
-    };
-    const visit = (root) => {
-        const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), texts = [];
-        while (walk.nextNode()) texts.push(walk.currentNode);
-        const kept = "font, style, script, textarea, [translate=no]";
-        texts.filter((text) => text.data.trim() && !text.parentElement.closest(kept)).forEach(turn);
-    };
-    const see = (changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(visit));
-    addEventListener("DOMContentLoaded", () =>
-        new MutationObserver(see).observe(document.body, { childList: true, subtree: true }));
-})()"""
+TRANSLATE = script("jobs_translate.js")
 SOMEBODY = "tove.lindqvist@northlight.example"
 # What lies under the bar at the top, and texts of lists that are cut.
 HIDDEN = """() => [...document.querySelectorAll(".st-key-title button, .carrel-rows td")].filter((one) =>

@@ -29,17 +29,9 @@ from tests.client.contract import OPERATIONS
 from tests.client.samples import DELETED, DOCUMENT_ID, FOUND, FOUND_CHUNKS
 from tests.client.server import Server, raw, refuse
 from tests.client.test_operations import LISTS, SINGLE, name_of, requests_of
-from tests.harness.cases import cases
+from tests.harness.cases import cases, script
 
-PUBLIC = """
-    APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
-    BadRequestError Carrel CarrelError EditConflictError ConfigurationError ConflictError Download
-    InsufficientStorageError InvalidArgumentError NotFoundError OAuthError Pager PayloadTooLargeError
-    PermissionDeniedError PlanRefusedError
-    RateLimitError RawResponse Reply ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError
-    ReplyWithheldError Restarted ServerError SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError
-    UnsupportedMediaTypeError __version__ sign_in sign_out
-"""
+PUBLIC = script("client_public.txt")
 
 
 def _python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":

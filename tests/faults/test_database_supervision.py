@@ -27,6 +27,7 @@ from service.platform.postgres import server as embedded
 from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
 from service.platform.postgres.process import PID_FILE, UnknownServerError
 from service.platform.postgres.server import EmbeddedPostgres
+from tests.harness.cases import cases
 from tests.harness.databases import PARAMETERS
 from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
@@ -319,14 +320,7 @@ def test_lines_are_for_people_on_a_terminal(tmp_path: Path) -> None:
     assert "KeyError: 'z'" in kept
 
 
-@pytest.mark.parametrize(
-    ("command", "folder", "status", "words"),
-    [
-        ("sh -c 'exit 3'", "", 3, "second ended with status 3. Its lines above say why."),
-        ("not-a-program", "", 127, "not-a-program can't be started: No such file or directory"),
-        ("sleep 60", "Procfile", 1, "Procfile can't be used: File exists. Set CARREL_DATA_DIR in .env to another."),
-    ],
-)
+@pytest.mark.parametrize(("command", "folder", "status", "words"), cases("what_ends_a_start_is_named_and_ends_all"))
 def test_what_ends_a_start_is_named_and_ends_all(tmp_path, command, folder, status, words) -> None:
     (tmp_path / "Procfile").write_text(f"first: sleep 60\nsecond: {command}\n")
     with (tmp_path / "output").open("wb") as file:

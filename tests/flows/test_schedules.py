@@ -44,7 +44,7 @@ from flows.schedules import (
 )
 from flows.settings import FlowSettings
 from tests.flows.serving import deploy, register_entries, schedule_named, waiting_runs
-from tests.harness.cases import cases
+from tests.harness.cases import cases, script
 
 EVERY_MINUTE = Times("* * * * *")
 ADA, BEN = "ada@example.com", "ben@example.com"
@@ -140,19 +140,7 @@ async def test_the_times_shown_are_those_that_prefect_runs(cron: str, zone: str)
     assert timedelta(0) < ours[0] - after
 
 
-NIGHTLY = """
-deployments:
-  - name: nightly
-    entrypoint: flows.bulk_upload.bulk_upload
-    parameters: {source: /srv/handbook, options: {collection: Handbook, internal_public: true}}
-    schedules: [{cron: "0 2 * * *", timezone: Europe/Berlin}]
-  - name: members
-    entrypoint: flows.collection_add.collection_add
-    work_pool: {name: carrel}
-    parameters:
-      source: /srv/manifest.csv
-      options: {collection: Handbook}
-"""
+NIGHTLY = script("schedules_nightly.txt")
 WRONG = Path("tests/data/wrong-deployments.yaml").read_text()
 MISTAKES = [
     (number, line.partition("#= ")[2]) for number, line in enumerate(WRONG.split("\n"), start=1) if "#= " in line

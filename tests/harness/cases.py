@@ -16,3 +16,7 @@ def document(name: str) -> bytes:
 
 def statement(name: str) -> str:
     return (FOLDER / "statements" / f"{name}.sql").read_text()
+
+
+def script(name: str) -> str:
+    return (FOLDER / "scripts" / name).read_text("utf-8")

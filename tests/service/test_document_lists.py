@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.callers import authenticate
 from service.domains.documents.catalog import queries
 from service.platform.database import SERVICE_ROLE
+from tests.harness.cases import cases
 from tests.harness.documents import add_users, create_collection, list_documents, ok, refused, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, collection, document, grant, group, on_rows, organization_id, user, walk
@@ -155,15 +156,7 @@ def test_documents_of_some_collections_are_sorted(shelf: RunningService, monkeyp
     assert not shelf.in_transaction(None, partial(ask, collection_ids=frozenset()))
 
 
-@pytest.mark.parametrize(
-    ("asked", "index"),
-    [
-        ({"order": "NAME"}, "ix_documents_name"),
-        ({"order": "UPDATED"}, "ix_documents_updated"),
-        ({"order": "SIZE"}, "ix_document_versions_size"),
-        ({}, "ix_documents_created"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "index"), cases("an_index_serves_each_order"))
 def test_an_index_serves_each_order(shelf: RunningService, monkeypatch, asked: dict[str, Any], index: str) -> None:
     """A plan without sorting and whole tables reads the index of the key. Later pages begin at their key, except by
     name: lower() is not leakproof, so under row-level security it is no condition of an index."""

@@ -13,6 +13,7 @@ from flows.operations.summary import Summary
 from flows.runs import SKIPPED, RunStatus
 from tests.app.loading.house import LoadingHouse, bar, offered, run_of
 from tests.app.pages import MARKUP, NOTHING
+from tests.harness.cases import cases
 from tests.service.sources import Reporter, an_item
 
 FAILURE = {
@@ -67,14 +68,7 @@ def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
 
 
 @pytest.mark.usefixtures("deployment")
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ("FAILED", "The run failed."),
-        ("CRASHED", "Its process stopped before the run was complete."),
-        ("CANCELLED", "The run was stopped."),
-    ],
-)
+@pytest.mark.parametrize(("state", "words"), cases("a_run_that_ends_early_says_how_and_what_to_do"))
 def test_a_run_that_ends_early_says_how_and_what_to_do(house: LoadingHouse, state: str, words: str) -> None:
     run = house.start()
     house.prefect.tell(run, Summary(documents=8, to_send=8, created=3, waiting=5), phase="sending")
