@@ -155,7 +155,7 @@ def test_a_killed_handover_is_finished_by_the_next(service, ids, monkeypatch) ->
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     make_resources(service, ids[ADA], count=25)
     monkeypatch.setattr(transferring, "BATCH", 10)
-    change_owner, calls = transferring.change_owner, list[int]()
+    change_owner, calls = transferring.permissions.change_owner, list[int]()
 
     async def fail_in_the_third(*args: Any, **options: Any) -> Any:
         before = await change_owner(*args, **options)
@@ -165,7 +165,7 @@ def test_a_killed_handover_is_finished_by_the_next(service, ids, monkeypatch) ->
         return before
 
     with monkeypatch.context() as patch:
-        patch.setattr(transferring, "change_owner", fail_in_the_third)
+        patch.setattr(transferring.permissions, "change_owner", fail_in_the_third)
         assert service.call(OFFBOARD, {"email": ADA, "newOwner": user(BEN)}).status_code == 500
     assert code(service.call("catalog/listDocuments", {}, api_key=key)) == (401, "credential_revoked")
     assert (len(owned(service, ADA)), len(owned(service, BEN))) == (5, 20)

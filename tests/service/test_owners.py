@@ -236,7 +236,7 @@ def test_an_upload_beside_a_transfer_keeps_the_new_owner(service, people, race) 
     document_id, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
     log, text = document(document_id), "Calm at sea, and foggy."
     directory.grant(service, log, user(admin), role="EDITOR")
-    race.stop_before(transferring, "change_owner")
+    race.stop_before(transferring.permissions, "change_owner")
     moving = race.begin(service.call, TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)})
     by_admin = race.begin_blocked(
         service, lambda: ok(upload(service, "log", text, allowedUsersEmailAddresses=admin))["documentId"]
