@@ -1,6 +1,8 @@
 """RTF: headings, paragraphs and tables; notes, comments and boxes follow the paragraph they belong to."""
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,27 +15,12 @@ from service.text.extraction.tabular import TableWriter
 
 _TOKEN = re.compile(r"\\([a-zA-Z]{1,32})(-?\d{1,9})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)")
 _DEEPEST = 2_000
-# Groups that show nothing where they stand.
-_HIDDEN = frozenset(
-    [
-        *("aftnsep", "aftnsepc", "author", "category", "colortbl", "comment", "company", "creatim", "doccomm"),
-        *("filetbl", "fldinst", "fldtype", "ftnsep", "ftnsepc", "keywords", "manager", "nonshppict", "objclass"),
-        *("objdata", "operator", "pn", "printim", "private", "revtim", "shprslt", "sn", "subject", "tc"),
-        *("template", "xe"),
-    ]
-)
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_HIDDEN, _KNOWN = (frozenset[str](_TABLE[name].split()) for name in ("hidden", "known"))
+_CHARACTERS: Mapping[str, str] = _TABLE["characters"]
 _HEADERS = frozenset(f"{kind}{pages}" for kind in ("header", "footer") for pages in ("", "l", "r", "f"))
 _NUMBERS = frozenset({"listtext", "pntext"})
 _ASIDE = frozenset({*_NUMBERS, "footnote", "annotation", "shptxt", "textbox", "dptxbxtext", *_HEADERS})
-# Groups that programs that don't know them would skip, and what they hold is shown.
-_KNOWN = frozenset(
-    ["shppict", "shpinst", "cs", "ud", "shptxt", "annotation", "footnote", "fldrslt", "result", "dptxbxtext"]
-)
-_CHARACTERS = {
-    **dict.fromkeys(("tab", "column", "emspace", "enspace", "qmspace"), " "),
-    **dict(zip(("lquote", "rquote", "ldblquote", "rdblquote"), "\u2018\u2019\u201c\u201d", strict=True)),
-    **dict(zip(("line", "emdash", "endash", "bullet"), "\n\u2014\u2013\u2022", strict=True)),
-}
 _SYMBOLS = {"~": "\xa0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
 _HEADING = re.compile(r"\s*heading (\d)", re.IGNORECASE)
 _LAST_HEADING = 9

@@ -1,7 +1,10 @@
 """Read TeX in a single pass without execution: macros keep their arguments or become plain words."""
 
 import re
+import tomllib
 import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
 
 from service.text.extraction.building import BlockBuilder, Limits, one_line
 from service.text.extraction.plain import read_text
@@ -33,55 +36,23 @@ _PLAIN_MACRO = re.compile(
 )
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 _BEGIN, _END = r"\begin{document}", r"\end{document}"
-_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5, "frametitle": 3}
-_PARAGRAPHS = frozenset({"par", "item", "caption", "bibitem", "newline", "maketitle", "subparagraph"})
-_SPACES = frozenset(
-    {"hfill", "hfil", "quad", "qquad", "enspace", "thinspace", "space", "hspace", "hskip", "dotfill", "hrulefill"}
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_LEVELS: Mapping[str, int] = _TABLE["levels"]
+_WORDS = {name: frozenset[str](words.split()) for name, words in _TABLE["words"].items()}
+_PARAGRAPHS, _SPACES, _RAW, _TABLES, _FORMULAS, _CODE = (
+    _WORDS[name] for name in ("paragraphs", "spaces", "raw", "tables", "formulas", "code")
 )
 _APART = frozenset({"footnote", "thanks", *_SPACES, *_PARAGRAPHS})
-# They say how what follows looks.
-_SWITCHES = """
-    bf it em sc sl sf tt rm bfseries mdseries itshape scshape slshape upshape sffamily ttfamily rmfamily normalfont
-    tiny scriptsize footnotesize small normalsize large Large LARGE huge Huge centering raggedright raggedleft noindent
-"""
-# What stands in their braces, or between two equal marks, is no TeX.
-_RAW = frozenset({"verb", "Verb", "lstinline", "url", "path"})
+_PLACED = frozenset({"figure", "table", "wrapfigure", "frame", *_TABLES})
 _LONGEST_RAW = 1_000
 _MOST_COLUMNS = 30
 _LONGEST_FORMULA = 5_000
-# How many arguments of a command, or of an environment's beginning, say nothing to readers.
-_ONE = """
-    label ref pageref eqref autoref cref cite citep citet textcite parencite bibitem includegraphics input include
-    bibliography bibliographystyle vspace hspace color textcolor colorbox href pagestyle thispagestyle usepackage
-    documentclass hypersetup geometry pagenumbering selectlanguage cline cmidrule tabular longtable thebibliography
-    minipage multicols begin end hyperref graphicspath
-"""
-_TWO = """
-    newcommand renewcommand providecommand setlength addtolength setcounter addtocounter multicolumn multirow tabularx
-    tabular* newtheorem fontsize rule raisebox
-"""
-_SILENT = {**dict.fromkeys(_ONE.split(), 1), **dict.fromkeys(_TWO.split(), 2), "newenvironment": 3}
-_TABLES = frozenset({"tabular", "tabular*", "tabularx", "longtable"})
-_FORMULAS = frozenset(
-    {"equation", "align", "gather", "multline", "eqnarray", "displaymath", "math", "flalign", "alignat"}
-)
-_CODE = frozenset({"verbatim", "Verbatim", "alltt", "lstlisting", "minted"})
-_PLACED = frozenset({"figure", "table", "wrapfigure", "frame", *_TABLES})
-_COMBINING = dict(
-    zip(
-        "`'^\"~=.uvHckrd",
-        "\u0300\u0301\u0302\u0308\u0303\u0304\u0307\u0306\u030c\u030b\u0327\u0328\u030a\u0323",
-        strict=True,
-    )
-)
+_SILENT = {name: int(count) for count, names in _TABLE["silent"].items() for name in names.split()}
+_COMBINING: Mapping[str, str] = _TABLE["accents"]
 _ACCENTED = re.compile(r"\s{0,5}\{?\s{0,5}(?:\\([ij])(?![A-Za-z])|([A-Za-z]))\s{0,5}\}?")
-_LETTERS = {
-    "ss": "ß", "o": "ø", "O": "Ø", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "l": "ł", "L": "Ł",
-    "i": "\u0131", "S": "§", "P": "¶", "pounds": "£", "euro": "€", "EUR": "€", "copyright": "©", "dots": "…",
-    "ldots": "…", "textbackslash": "\\", "LaTeX": "LaTeX", "TeX": "TeX", "textendash": "-", "textemdash": "—",
-}  # fmt: skip
+_LETTERS: Mapping[str, str] = _TABLE["letters"]
 # As in TeX, the space behind them only ends their name.
-_EAT_SPACE = frozenset({*_LETTERS, *_SWITCHES.split()})
+_EAT_SPACE = _WORDS["switches"].union(_LETTERS)
 _WITHOUT_OPTION = frozenset({"par", "newline", "maketitle", *_EAT_SPACE, *_SPACES})
 
 

@@ -2,6 +2,7 @@
 
 import re
 import struct
+import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,17 +22,8 @@ from service.text.extraction.tabular import TableWriter
 _STYLES, _LISTS, _USES = 0xA2, 0x2E2, 0x2EA
 LIST, LIST_LEVEL = 0x460B, 0x260A
 """The operations for a paragraph's use of a list, from 1, and its level, from 0."""
-_FORMS = {
-    0: "decimal",
-    1: "upperRoman",
-    2: "lowerRoman",
-    3: "upperLetter",
-    4: "lowerLetter",
-    5: "ordinal",
-    22: "decimalZero",
-    23: "bullet",
-    255: "none",
-}
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_FORMS = {number: form for form, number in _TABLE["forms"].items()}
 _NUMBERS = {number: f"%{number + 1}" for number in range(list_numbers.DEEPEST)}
 _IS_LEGAL, _RESTARTS_LATE, _IS_SIMPLE, _STARTS, _IS_CHANGED = 0x4, 0x8, 0x1, 0x10, 0x20
 _NO_STYLE, _OF_PARAGRAPHS, _LAST_USE = 0xFFF, 1, 0x7FE
@@ -148,19 +140,7 @@ _KIND = "a Word 97 document"
 _WORD_97, _WORD_6 = 0xA5EC, (0xA5DC, 0xA699)
 _COMPLEX, _ENCRYPTED, _SECOND_TABLE = 0x4, 0x100, 0x200
 _PAGE = 512
-# Code pages of what Word 6 and 95 wrote, by the language that the document says it is in.
-_CODE_PAGES = {
-    0x01: "cp1256",
-    0x04: "cp936",
-    0x08: "cp1253",
-    0x0D: "cp1255",
-    0x11: "cp932",
-    0x12: "cp949",
-    0x1F: "cp1254",
-    **dict.fromkeys((0x05, 0x0E, 0x15, 0x18, 0x1A, 0x1B, 0x1C, 0x24), "cp1250"),
-    **dict.fromkeys((0x02, 0x19, 0x22, 0x23, 0x2F), "cp1251"),
-    **dict.fromkeys((0x25, 0x26, 0x27), "cp1257"),
-}
+_CODE_PAGES = {language: page for page, languages in _TABLE["code_pages"].items() for language in languages}
 _SAMPLE = 32_768
 _NO_CONTROLS = b" " * 32 + bytes(range(32, 256))
 _FIELD = re.compile("[\x13\x14\x15]")
