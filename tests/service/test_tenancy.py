@@ -22,8 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
+from carrel.wire.access import ResourceFilters
 from carrel.wire.catalog import DocumentOrder, ListDocumentsRequest
 from service.auth.callers import Caller, authenticate
+from service.domains.access.resources.queries import ResourceFilter
 from service.domains.documents.catalog.queries import DocumentFilter
 from service.operate.distribution import INDEX_TABLE_NAMES
 from service.platform.batches import Batch
@@ -193,6 +195,11 @@ def refused(connection: Connection, statement: sql.Composed, parameters: list[An
         connection.execute(statement, parameters)
 
 
+FILTERS: dict[type, Callable[[], object]] = {
+    DocumentFilter: lambda: DocumentFilter(ListDocumentsRequest(), None, ()),
+    ResourceFilter: lambda: ResourceFilter(ResourceFilters(), None, None, None),
+}
+
 # Functions that look up by keys with the rights of their owner, so beside the policies of the tables: how many rows
 # of an organization each finds.
 LOOK_UPS = {
@@ -268,7 +275,7 @@ def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] |
         elif name == "after" and kind in FIRST:
             taken[name] = FIRST[kind]
         elif isinstance(kind, type) and "Filter" in kind.__name__:
-            taken[name] = DocumentFilter(ListDocumentsRequest(), None, ()) if kind is DocumentFilter else kind()
+            taken[name] = FILTERS[kind]() if kind in FILTERS else kind()
         elif parameter.default is parameter.empty:
             return None
     return taken
