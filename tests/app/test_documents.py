@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 from unittest.mock import Mock
 from urllib.parse import parse_qsl, quote_plus
 from uuid import uuid4
@@ -174,12 +175,12 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House, mo
     assert page.button(key="chosen.add.submit").disabled
     page.text_input(key=f"chosen.add.{where}.1").set_value("Yes").run()
     house.client.catalog.delete_document(third)
-    read, ports = contents.fields_inside, ["Merlin"]
+    read, change = contents.fields_inside, {"document_id": first, "custom_metadata": {"port": "Osprey"}}
 
     def read_before_others(*which) -> dict:
-        found, _ = read(*which), ports.append(f"Osprey {len(ports)}")
-        change = {"document_id": first, "custom_metadata": {"port": ports[-1]}}
-        collections.change_values(where, [change])
+        found = read(*which)
+        if sys._getframe(1).f_code.co_name == "_add":
+            collections.change_values(where, [change])
         return found
 
     with monkeypatch.context() as patch:
@@ -187,7 +188,7 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House, mo
         page = page.press_key("chosen.add.submit")
     assert f"Of 3 documents, 1 could not be changed. {word} 2: " in page.shown
     values = {str(one.document_id): one.custom_metadata for one in collections.list_documents_in_collection(where)}
-    assert values == {first: {"port": ports[-1], "open": "true"}, second: {"open": "true"}}
+    assert values == {first: {"port": "Osprey", "open": "true"}, second: {"open": "true"}}
     page.press_key("chosen.add.cancel")
     assert (names(page), "Select rows to see the actions" in page.shown) == ([f"{word} 0", f"{word} 1"], True)
     page = house.open("documents", name=word, rows="choose").choose(0, 1).press("Add to a collection …")
