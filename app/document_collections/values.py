@@ -1,6 +1,6 @@
 """The values of a collection's documents: filters and order of the list, editing in the rows, and the CSV file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -81,14 +81,10 @@ def _count(collection_id: UUID) -> list[wire.ValueCount]:
 
 def offer_table(collection: wire.DocumentCollection, narrowing: Mapping[str, Any]) -> None:
     where, names = collection.document_collection_id, [one.name for one in collection.custom_metadata_schema.fields]
-
-    def rows() -> Iterator[Iterable[Sequence[str]]]:
-        listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
-        for page in listed.pages():
-            yield map(partial(_cells, names), page.documents)
-
+    listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
+    rows = (map(partial(_cells, names), page.documents) for page in listed.pages())
     heads = ("Document id", "External id", "Name", *names)
-    offer_export("collection.csv", heads, rows(), about=(where, repr(narrowing)))
+    offer_export("collection.csv", heads, rows, about=(where, repr(narrowing)))
 
 
 def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:

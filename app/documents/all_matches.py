@@ -7,22 +7,21 @@ from uuid import UUID, uuid4
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.document_collections import contents
 from app.documents.listing import CHOSEN, LIST, Wanted, list_documents, tell_trash
 from app.labels import ROLES
-from app.lookup import is_id
+from app.lookup import found_at
 from app.permissions import panel
 from app.ui import notices
 from app.ui.dialogs import dialog, is_open, offer_submit, open_dialog
-from app.ui.errors import error_boundary, show_errors
+from app.ui.errors import show_errors
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.saving import keep_opened
 from app.ui.tables import forget, shown_items
 from carrel.wire.catalog import Document
 from carrel.wire.common import Role
-from carrel.wire.document_changes import DocumentAction, DocumentChangeStatus
+from carrel.wire.document_changes import DocumentChangeStatus
 from flows.operations.formatting import count_text
 
 FORM, ALL, CHANGE, REFRESH_SECONDS, SHOWN, ACCESS = "all_matches", "documents.all", "change", 2.0, 5, "ACCESS"
@@ -106,12 +105,9 @@ def _show_form(change: str, opened: Opened) -> None:
 
 def _start(change: str, opened: Opened, asked: Mapping[str, Any]) -> None:
     catalog = api.client().catalog
+    start = catalog.start_document_change if change != ACCESS else catalog.start_access_change
     more: dict[str, Any] = {**opened.filters, **asked, "expected_count": opened.number}
-    start = (
-        catalog.start_access_change
-        if change == ACCESS
-        else partial(catalog.start_document_change, DocumentAction(change))
-    )
+    more |= {} if change == ACCESS else {"change": change}
     started = start(**more, headers={"Idempotency-Key": opened.key})
     _unselect()
     drop_choice(f"{FORM}.who")
@@ -120,9 +116,24 @@ def _start(change: str, opened: Opened, asked: Mapping[str, Any]) -> None:
 
 def show_change() -> None:
     """Show the change in the page's address: its progress, and by name the documents that could not be changed."""
-    if is_id(address := st.query_params.get(CHANGE, "")):
-        with error_boundary():
-            _show_change(UUID(address))
+    address = st.query_params.get(CHANGE, "")
+    change = show_errors(partial(found_at, api.client().catalog.get_document_change, address))
+    if change is None:  # no address, a change of another person, or too old
+        return
+    if change.status is DocumentChangeStatus.RUNNING:
+        _watch(UUID(address))
+        return
+    notices.show_note(f"{change.done_count:,} of {count_text(change.document_count, 'document')} done.")
+    gone = change.document_count - change.done_count - change.failed_count
+    if change.error:
+        notices.show_warning(f"This stopped before its end: {change.error}")
+    elif gone > 0:
+        notices.show_text(f"{count_text(gone, 'document')} had been deleted, or no longer matched.")
+    if why := {one.document_id: one.message for one in change.failures or ()}:
+        notices.show_warning(f"{count_text(change.failed_count, 'document')} could not be changed.")
+        listed = show_errors(lambda: list(api.client().catalog.list_documents(ids=list(why), page_size=1000)))
+        list_documents(listed, "Reason", lambda one: why[one.document_id])
+    notices.offer_action("Close", notices.drop_parameters, CHANGE, key="all.close", kind="tertiary")
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
@@ -134,24 +145,3 @@ def _watch(change_id: UUID) -> None:
         st.rerun()
     tried, of = change.done_count + change.failed_count, count_text(change.document_count, "document")
     st.progress(min(tried / max(change.document_count, 1), 1.0), text=f"{tried:,} of {of}. You can leave this page.")
-
-
-def _show_change(change_id: UUID) -> None:
-    try:
-        change = api.client().catalog.get_document_change(change_id)
-    except carrel.NotFoundError:  # of another person, or too old
-        return
-    if change.status is DocumentChangeStatus.RUNNING:
-        _watch(change_id)
-        return
-    notices.show_note(f"{change.done_count:,} of {count_text(change.document_count, 'document')} done.")
-    gone = change.document_count - change.done_count - change.failed_count
-    if change.error:
-        notices.show_warning(f"This stopped before its end: {change.error}")
-    elif gone > 0:
-        notices.show_text(f"{count_text(gone, 'document')} had been deleted, or no longer matched.")
-    if why := {one.document_id: one.message for one in change.failures or ()}:
-        notices.show_warning(f"{count_text(change.failed_count, 'document')} could not be changed.")
-        listed = list(api.client().catalog.list_documents(ids=list(why), page_size=1000))
-        list_documents(listed, "Reason", lambda one: why[one.document_id])
-    notices.offer_action("Close", notices.drop_parameters, CHANGE, key="all.close", kind="tertiary")

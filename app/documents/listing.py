@@ -1,6 +1,6 @@
 """The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
@@ -16,7 +16,7 @@ from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.progress import offer_export
 from app.ui.tables import forget, pages_of, show_each, shown_items
-from carrel.wire.catalog import Document, DocumentFolder, DocumentOrder
+from carrel.wire.catalog import Document, DocumentFolder
 from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text, list_text
 
@@ -25,17 +25,15 @@ MINE, SHARED, ALL = "mine", "shared", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Only when filtering", ALL: "Always"}
 CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
-ORDERS = {"": ("Newest first", None, None)} | {
-    f"{order.value.lower()}{'' if descending is None else '-turned'}": (words, order, descending)
-    for words, order, descending in (
-        ("Oldest first", DocumentOrder.CREATED, False),
-        ("Last changed first", DocumentOrder.UPDATED, None),
-        ("Longest unchanged first", DocumentOrder.UPDATED, False),
-        ("Name, A to Z", DocumentOrder.NAME, None),
-        ("Name, Z to A", DocumentOrder.NAME, True),
-        ("Largest first", DocumentOrder.SIZE, None),
-        ("Smallest first", DocumentOrder.SIZE, False),
-    )
+ORDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "": ("Newest first", {}),
+    "created-turned": ("Oldest first", {"order": "CREATED", "descending": False}),
+    "updated": ("Last changed first", {"order": "UPDATED"}),
+    "updated-turned": ("Longest unchanged first", {"order": "UPDATED", "descending": False}),
+    "name": ("Name, A to Z", {"order": "NAME"}),
+    "name-turned": ("Name, Z to A", {"order": "NAME", "descending": True}),
+    "size": ("Largest first", {"order": "SIZE"}),
+    "size-turned": ("Smallest first", {"order": "SIZE", "descending": False}),
 }
 MOST_FOLDERS = 50
 Named = TypeVar("Named", bound=NamedDocument)
@@ -78,9 +76,7 @@ class Wanted(NamedTuple):
         return {name: value for name, value in every.items() if value} | ({} if looked_for else {"contained": False})
 
     def arguments(self) -> dict[str, Any]:
-        _, order, descending = ORDERS[self.order]
-        ordered = {"order": order and order.value, "descending": descending}
-        return self.filters() | {name: value for name, value in ordered.items() if value is not None}
+        return self.filters() | ORDERS[self.order][1]
 
 
 def read_wanted() -> Wanted:
@@ -92,7 +88,7 @@ def read_wanted() -> Wanted:
         name = text_filter("Name", "name", placeholder="Part of a name")
         choice = choice_filter("Show", "of", whose, default=ALL if me.is_admin else MINE)
         kind = choice_filter("Type", "kind", kinds)
-        order = choice_filter("Order", "order", {key: words for key, (words, *_) in ORDERS.items()})
+        order = choice_filter("Order", "order", {key: words for key, (words, _) in ORDERS.items()})
         state = choice_filter("State", "state", ANY_STATE)
         changed = choice_filter("Changed", "changed", CHANGED)
         collection = choice_filter("Collection", "collection", collections)
@@ -144,13 +140,10 @@ def export_row(one: Document) -> Sequence[str]:
 
 def offer_list_export(arguments: Mapping[str, Any]) -> None:
     """Show a button for a CSV of the whole list, in its order."""
-
-    def rows() -> Iterator[Iterable[Sequence[str]]]:
-        for page in api.client().catalog.list_documents(**arguments, page_size=1000).pages():
-            yield map(export_row, page.documents)
-
+    listed = api.client().catalog.list_documents(**arguments, page_size=1000)
+    rows = (map(export_row, page.documents) for page in listed.pages())
     about = tuple(map(str, arguments.items()))
-    offer_export("documents.csv", EXPORTED, rows(), about=about, label="Export list as CSV")
+    offer_export("documents.csv", EXPORTED, rows, about=about, label="Export list as CSV")
 
 
 def tell_undoing(documents: Sequence[Document]) -> str:

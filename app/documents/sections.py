@@ -30,7 +30,7 @@ from flows.operations.formatting import capitalize, count_text
 def show_details(document_id: UUID) -> None:
     with error_boundary():
         document = api.client().catalog.get_document(document_id)
-        readers = readers_of(document)
+        readers = ", ".join(names_of_readers(document)) if api.me().is_admin else "Only admins can see this."
     facts = [
         ("Name", document.document_name),
         ("File", f"{document.file_name} ({size(document.file_size)})"),
@@ -54,12 +54,8 @@ def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> 
     notices.offer_download("Download", read, safe_name(file_name), mime="application/octet-stream")
 
 
-def readers_of(document: GetDocumentResponse) -> str:
-    """Return the holders of grants on a document in a line. Members of groups are not listed."""
-    return ", ".join(names_of_readers(document)) if api.me().is_admin else "Only admins can see this."
-
-
 def names_of_readers(document: GetDocumentResponse) -> list[str]:
+    """Return the names of the holders of grants on a document; members of groups are not listed."""
     page = next(api.client().admin.grants.list(document.resource).pages())
     names = ["Everyone in the organization"] if page.organization_wide else []
     holders = [grant.principal for grant in page.grants]
