@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import cast
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from app.ui.notices import show_problem, show_table, show_text, show_warning
 from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaField, SchemaFieldInfo
+from carrel.wire.common import NamedDocument
 from carrel.wire.field_values import expectation, read_value
 from flows.operations.formatting import count_text
 
@@ -60,15 +62,6 @@ class Done:
     left: bool = False
 
 
-@dataclass(frozen=True)
-class Stale:
-    """The documents of a collection with contents too new for the index, among all or the first checked."""
-
-    collection_id: UUID
-    documents: tuple[DocumentInCollection, ...]
-    all_of_it: bool
-
-
 def find_collection(address: str) -> DocumentCollection | None:
     return next((one for one in api.collections() if str(one.document_collection_id) == address), None)
 
@@ -77,32 +70,24 @@ def embedding_models() -> list[str]:
     return list(dict.fromkeys(one.embeddings_model for one in api.collections()))
 
 
-def find_stale(collection_id: UUID) -> Stale:
-    documents: list[DocumentInCollection] = []
-    looked = 0
+def find_stale(collection_id: UUID) -> tuple[Sequence[DocumentInCollection], bool]:
+    """Return the documents with contents too new for the index, and whether all documents were checked."""
     listing = api.client().document_collections.list_documents_in_collection(collection_id, page_size=_PAGE)
-    for page in listing.pages():
-        documents += [one for one in page.documents if one.stale]
-        looked += len(page.documents)
-        if looked >= MOST_LOOKED_THROUGH and page.next_page_token:
-            return Stale(collection_id, tuple(documents), all_of_it=False)
-    return Stale(collection_id, tuple(documents), all_of_it=True)
+    pages = list(islice(listing.pages(), MOST_LOOKED_THROUGH // _PAGE))
+    return [one for page in pages for one in page.documents if one.stale], not pages[-1].next_page_token
 
 
-def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> Iterator[Done]:
-    index = api.client().document_collections.reindex_document_in_collection
-    for document_id, name in documents:
-        yield _try(document_id, name, partial(index, document_id=document_id, document_collection_id=collection_id))
+def index_again(collection_id: UUID, documents: Iterable[NamedDocument]) -> Iterator[Done]:
+    reindex = api.client().document_collections.reindex_document_in_collection
+    for one in documents:
+        index = partial(reindex, document_id=one.document_id, document_collection_id=collection_id)
+        yield _try(one.document_id, one.document_name, index)
 
 
-def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
+def find_inside(collection_id: UUID, documents: Sequence[UUID]) -> list[UUID]:
     listing = api.client().document_collections.list_documents_in_collection
     batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
-    return {
-        one.document_id: one.custom_metadata
-        for batch in batches
-        for one in listing(collection_id, ids=batch, page_size=_PAGE)
-    }
+    return [one.document_id for batch in batches for one in listing(collection_id, ids=batch, page_size=_PAGE)]
 
 
 def add(
@@ -110,7 +95,7 @@ def add(
 ) -> Iterator[Done]:
     """Add documents (id, name), yielding each result. With `change`, documents in the collection get the metadata."""
     put = api.client().document_collections.add_document_to_collection
-    present = fields_inside(collection_id, [document_id for document_id, _ in documents])
+    present = find_inside(collection_id, [document_id for document_id, _ in documents])
     for document_id, name in documents:
         if document_id not in present:
             send = partial(put, document_id=document_id, document_collection_id=collection_id, custom_metadata=metadata)
@@ -218,13 +203,13 @@ def choose_collection(
 
 
 def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
-    """Return the values typed into `ask_for_values`. NotYetError tells what a field takes."""
+    """Return the values typed into `ask_for_values`, without empty fields. NotYetError tells what a field takes."""
     values: dict[str, str] = {}
     for number, field in enumerate(collection.custom_metadata_schema.fields):
         written = text_in(f"{key}.{collection.document_collection_id}.{number}")
         if written and read_value(field.type, written) is None:
             raise NotYetError(expectation(field.type, written))
-        values[field.name] = written
+        values |= {field.name: written} if written else {}
     return values
 
 
@@ -329,5 +314,5 @@ def _find_matches(query: str) -> dict[str, str]:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _inside(where: UUID, documents: Sequence[str]) -> dict[str, dict[str, str]]:
-    return {str(one): fields for one, fields in fields_inside(where, [UUID(one) for one in documents]).items()}
+def _inside(where: UUID, documents: Sequence[str]) -> list[str]:
+    return list(map(str, find_inside(where, list(map(UUID, documents)))))

@@ -9,15 +9,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.document_collections import contents
-from app.document_collections.values import (
-    MOST_COLUMNS,
-    ask_narrowing,
-    offer_editing,
-    offer_table,
-    show_editor,
-    values_shown,
-)
+from app.document_collections import contents, values
 from app.formatting import ago, moment
 from app.ui import notices
 from app.ui.dialogs import confirm
@@ -171,9 +163,9 @@ NONE_WITH = ("No document you can read has these values.", "Set a filter to Any.
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     where = collection.document_collection_id
-    if edits and show_editor(collection):
+    if edits and values.show_editor(collection):
         return
-    narrowing = ask_narrowing(collection)
+    narrowing = values.ask_narrowing(collection)
     hint = "Use Add documents to add some." if edits else "Editors may not have added documents yet."
     missing = ("This collection has no documents you can read.", hint)
     list_documents = partial(api.client().document_collections.list_documents_in_collection, where, **narrowing)
@@ -185,8 +177,8 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         if edits and collection.custom_metadata_schema.fields:
-            offer_editing(collection)
-        offer_table(collection, narrowing)
+            values.offer_editing(collection)
+        values.offer_table(collection, narrowing)
     if chosen is not None:
         _show_chosen(collection, chosen, edits=edits)
     if edits:
@@ -195,8 +187,8 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
 
 
 def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, Any]:
-    shown = values_shown(collection, document)
-    more = [": ".join(pair) for pair in list(shown.items())[MOST_COLUMNS:] if pair[1]]
+    shown, most = list(values.values_shown(collection, document).items()), values.MOST_COLUMNS
+    more = [": ".join(pair) for pair in shown[most:] if pair[1]]
     row = {
         "Name": document.document_name,
         "State": _state(document),
@@ -204,8 +196,8 @@ def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict
         "Passages": document.chunk_count,
         "Added": time_cell(document.added_at),
     }
-    columns = {f"{name} (field)" if name in row else name: value for name, value in list(shown.items())[:MOST_COLUMNS]}
-    return row | columns | ({"More fields": ", ".join(more)} if len(shown) > MOST_COLUMNS else {})
+    columns = {f"{name} (field)" if name in row else name: value for name, value in shown[:most]}
+    return row | columns | ({"More fields": ", ".join(more)} if len(shown) > most else {})
 
 
 def _state(document: DocumentInCollection) -> str:
@@ -225,7 +217,6 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
         notices.show_link("Open document", "documents", document=str(document.document_id))
         if not edits:
             return
-        one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
             again = st.button("Re-index", key="inside.again")
             if st.button("Remove …", key="inside.remove"):
@@ -238,10 +229,10 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
                     then=partial(forget, contents.INSIDE, unchoose=True),
                 )
         if again:
-            _index_again(where, [one])
+            _index_again(where, [document])
 
 
-def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
+def _index_again(where: UUID, documents: Sequence[DocumentInCollection]) -> None:
     outcomes = contents.index_again(where, documents)
     show_errors(lambda: contents.work_through(outcomes, [], of=len(documents), doing="Re-indexing"))
     st.session_state.pop(_STALE, None)
@@ -251,21 +242,21 @@ def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
 def _show_stale(collection: DocumentCollection) -> None:
     where = collection.document_collection_id
     st.subheader("Stale documents", anchor=False)
-    found: contents.Stale | None = st.session_state.get(_STALE)
-    if found is None or found.collection_id != where:
+    looked_at, documents, is_whole = st.session_state.get(_STALE, (None, list[DocumentInCollection](), True))
+    if looked_at != where:
         notices.show_text("A document is stale if it has changed since it was indexed here.")
         if st.button("Find stale documents", key="stale.look"):
             with st.spinner("Looking …"):
-                st.session_state[_STALE] = show_errors(lambda: contents.find_stale(where))
+                st.session_state[_STALE] = (where, *show_errors(lambda: contents.find_stale(where)))
             st.rerun()
         return
-    beyond = "" if found.all_of_it else f" among the first {contents.MOST_LOOKED_THROUGH:,}"
-    if not found.documents:
+    beyond = "" if is_whole else f" among the first {contents.MOST_LOOKED_THROUGH:,}"
+    if not documents:
         notices.show_text(f"No documents are stale{beyond}.")
         return
-    notices.show_text(f"{count_text(len(found.documents), 'stale document')} that you can read{beyond}.")
-    notices.show_table([(one.document_name, one.error or "") for one in found.documents[: contents.MOST_AT_ONCE]])
-    if (more := len(found.documents) - contents.MOST_AT_ONCE) > 0:
+    notices.show_text(f"{count_text(len(documents), 'stale document')} that you can read{beyond}.")
+    notices.show_table([(one.document_name, one.error or "") for one in documents[: contents.MOST_AT_ONCE]])
+    if (more := len(documents) - contents.MOST_AT_ONCE) > 0:
         notices.show_text(f"… and {count_text(more, 'document')} more.")
         if api.me().is_admin:
             text = "Re-index these documents in a run under Ingestion"
@@ -273,4 +264,4 @@ def _show_stale(collection: DocumentCollection) -> None:
         else:
             notices.show_text("Ask an admin to re-index these documents in a run.")
     elif st.button("Re-index all", key="stale.go", type="primary"):
-        _index_again(where, [(one.document_id, one.document_name) for one in found.documents])
+        _index_again(where, documents)

@@ -93,15 +93,14 @@ def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentC
         field = f"{form}.collection"
         picked = contents.choose_collection("Collection", field, none="Choose", at=listed, may_create=form == ADD)
         ids = [one.document_id for one in chosen]
-        return picked and (picked, contents.fields_inside(picked.document_collection_id, ids))
+        return picked and (picked, contents.find_inside(picked.document_collection_id, ids))
 
 
 def _add(chosen: Sequence[Document], collection: DocumentCollection) -> None:
     where, values = collection.document_collection_id, contents.read_values(collection, ADD)
-    values = {name: value for name, value in values.items() if value}
-    present = contents.fields_inside(where, [one.document_id for one in chosen])
+    present = contents.find_inside(where, [one.document_id for one in chosen])
     changed = contents.set_values(where, present, values)
-    before = present.keys() - {one for one, status in changed.items() if status == "NOT_FOUND"}
+    before = set(present) - {one for one, status in changed.items() if status == "NOT_FOUND"}
 
     def add(client: carrel.Carrel, one: Document) -> None:
         if one.document_id not in before:

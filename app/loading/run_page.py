@@ -34,10 +34,7 @@ _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "docstore-sync": (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged")),
     "reindex": (("Documents", "documents"), ("Re-indexed", "reindexed")),
 }
-_REST: Mapping[str, str] = {
-    "docstore-sync": ", listed on the page of the sync",
-    "reindex": ", listed on the page of the collection",
-}
+_REST: Mapping[str, str] = {"docstore-sync": "on the page of the sync", "reindex": "on the page of the collection"}
 _CHANGES = ("change", "resources", "people", "who", "such as")
 _PLANNED = (
     ("To create", ("create",)),
@@ -70,7 +67,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
                 label = "Ignore what failed" if runs.is_of_dropped_files(run.source) else "Retry or ignore what failed"
                 notices.show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
         if (more := runs.count_not_loaded(run) - len(run.failures)) > 0:
-            st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
+            st.caption(f"… and {more:,} more, listed {_REST.get(run.flow, 'under Failed')}.")
     if run.changes:
         st.subheader("Access changes")
         changes, heads = source_of(run.changes, about=run.flow_run_id), [name.capitalize() for name in _CHANGES]
@@ -103,7 +100,8 @@ def _show_names(run: RunStatus) -> None:
         width = 3 if what == FAILED else 2
         with st.expander(f"{label} ({number})"):
             notices.show_table((row[:width] for row in rows), heads=("Name", "Path", "Reason")[:width])
-    notices.offer_download("Download all names (CSV)", runs.names_of(run), f"names-{run.flow_run_id}.csv")
+    fetch = partial(runs.server().names_csv, run.flow_run_id)
+    notices.offer_download("Download all names (CSV)", fetch, f"names-{run.flow_run_id}.csv")
 
 
 def _offer_deletion(run: RunStatus, label: str) -> None:
@@ -309,13 +307,12 @@ def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[Ru
 
 
 def _row(run: RunStatus) -> dict[str, Any]:
-    begun = run.started_at or run.due_at
     return {
         "Type": runs.kind_in_words(run),
         "Source": runs.source_in_row(run.source),
         "State": runs.state_in_words(run),
         "Documents": count_taken(run),
-        "Started": time_cell(begun),
+        "Started": time_cell(run.started_at or run.due_at),
         "Duration": runs.duration_in_words(runs.seconds_of(run)),
         "Started by": one_line(runs.starter_in_words(run)),
         "Per second": f"{rate:,.1f}" if (rate := runs.rate_of(run)) >= _LEAST_RATE else "",

@@ -115,11 +115,6 @@ def _schedule_names() -> dict[str, str]:
     return {str(one.schedule_id): one.name for one in list_schedules(server()) if one.schedule_id}
 
 
-def names_of(run: RunStatus) -> Callable[[], bytes]:
-    """Return a function that fetches the names behind a run's numbers as CSV, outside the page's run."""
-    return partial(server().names_csv, run.flow_run_id)
-
-
 @st.cache_data(ttl=60, show_spinner=False, scope="session", max_entries=4)
 def documents_of(*some: UUID) -> list[str]:
     """Return the external ids of the documents created or updated by runs. Raises RunsError."""
@@ -153,11 +148,11 @@ def is_complete(run: RunStatus) -> bool:
     return run.state == "COMPLETED" and not (only_partly or count_not_loaded(run) or run.counts.held_back)
 
 
-def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:
+def seconds_of(run: RunStatus) -> float | None:
     """Return a run's duration so far in seconds; None before the start."""
     if run.started_at is None:
         return None
-    until = run.ended_at if run.finished and run.ended_at else now or datetime.now(UTC)
+    until = run.ended_at if run.finished and run.ended_at else datetime.now(UTC)
     return max(0.0, (until - run.started_at).total_seconds())
 
 
@@ -290,13 +285,10 @@ def start_again(run: RunStatus, *, key: str) -> UUID:
 
 
 def _dropped_folder(run: RunStatus) -> Path | None:
-    if not is_of_dropped_files(run.source):
-        return None
-    folder = Path(run.source)
     if is_gone(run):
         msg = "The uploaded files are no longer on the server. Upload them again."
         raise StartError(msg)
-    return folder
+    return Path(run.source) if is_of_dropped_files(run.source) else None
 
 
 def is_gone(run: RunStatus) -> bool:

@@ -175,16 +175,16 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House, mo
     assert page.button(key="chosen.add.submit").disabled
     page.text_input(key=f"chosen.add.{where}.1").set_value("Yes").run()
     house.client.catalog.delete_document(third)
-    read, change = contents.fields_inside, {"document_id": first, "custom_metadata": {"port": "Osprey"}}
+    read, change = contents.find_inside, {"document_id": first, "custom_metadata": {"port": "Osprey"}}
 
-    def read_before_others(*which) -> dict:
+    def read_before_others(*which) -> list:
         found = read(*which)
         if sys._getframe(1).f_code.co_name == "_add":
             collections.change_values(where, [change])
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(contents, "fields_inside", read_before_others)
+        patch.setattr(contents, "find_inside", read_before_others)
         page = page.press_key("chosen.add.submit")
     assert f"Of 3 documents, 1 could not be changed. {word} 2: " in page.shown
     values = {str(one.document_id): one.custom_metadata for one in collections.list_documents_in_collection(where)}
