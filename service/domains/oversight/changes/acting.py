@@ -44,9 +44,8 @@ async def check(connection: Connection, caller: Caller, request: Request) -> Non
         which: dict[str, Any] = {"collection_id": _collection_of(request), "at_least": Role.EDITOR}
         found = await collections.require_collection(connection, caller, **which)
         values = request.custom_metadata or {}
-        required = (
-            found.required if request.change is DocumentAction.ADD_TO_COLLECTION else found.required & set(values)
-        )
+        adds = request.change is DocumentAction.ADD_TO_COLLECTION
+        required = found.required if adds else found.required & set(values)
         given = {name: value for name, value in values.items() if value}
         collections.check_metadata(given, found.fields, required=sorted(required))
 
@@ -107,11 +106,10 @@ async def _add(connection: Connection, caller: Caller, request: StartDocumentCha
         collection_id=_collection_of(request),
         custom_metadata=request.custom_metadata,
     )
-    if placement.membership is not None:  # its values of fields stay
-        return
-    await place_document(connection, caller, placement, version=document.version)
-    if document.file.file_count:
-        await place_files(connection, caller, container_id=document_id)
+    if placement.membership is None:  # else its values of fields stay
+        await place_document(connection, caller, placement, version=document.version)
+        if document.file.file_count:
+            await place_files(connection, caller, container_id=document_id)
 
 
 async def _change_access(

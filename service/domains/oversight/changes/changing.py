@@ -54,8 +54,7 @@ async def _start(runtime: Runtime, connection: Connection, caller: Caller, reque
     if count > request.expected_count:
         raise Conflict(f"By now, {count:,} documents match. Look at them, and start again.", code="count_changed")
     change_id, organization_id, by = uuid7(), caller.organization_id, caller.acting_through
-    status = DocumentChangeStatus.RUNNING
-    state = wire.DocumentChange(document_change_id=change_id, status=status, document_count=count)
+    state = wire.DocumentChange(document_change_id=change_id, status=DocumentChangeStatus.RUNNING, document_count=count)
     sent = request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"user_email"})
     await queries.insert_change(
         connection,
@@ -111,7 +110,7 @@ async def _change_next(runtime: Runtime, organization_id: UUID, change_id: UUID,
         change = await queries.read_change(connection, organization_id, change_id, lock=True)
         if change is None or change.state["status"] != DocumentChangeStatus.RUNNING:
             return
-        position, state = change.position, {"status": DocumentChangeStatus.STOPPED, "error": error}
+        position, state = change.position, {"status": DocumentChangeStatus.STOPPED, "error": error or INACTIVE}
         if not error:
             caller = await reload_caller(
                 connection,
@@ -123,7 +122,6 @@ async def _change_next(runtime: Runtime, organization_id: UUID, change_id: UUID,
                 may_be_admin=change.origin["isAdmin"],
             )
             try:
-                state["error"] = INACTIVE
                 if caller is not None:
                     position, state = await _change_some(runtime, connection, caller, change)
             except ServiceError as refusal:
@@ -158,8 +156,7 @@ async def _change_some(
         position = document_id
     is_over = not waits and len(found) < AT_ONCE
     if not is_over:
-        pause = PAUSE if waits else None
-        await _enqueue(runtime, connection, caller.organization_id, change.document_change_id, pause)
+        await _enqueue(runtime, connection, caller.organization_id, change.document_change_id, PAUSE if waits else None)
     return position, {
         "doneCount": change.state["doneCount"] + done,
         "failedCount": change.state["failedCount"] + len(failures),
