@@ -9,10 +9,10 @@ import time
 import zlib
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
 
@@ -242,7 +242,7 @@ class RunsPage:
     total: int
 
 
-class Runs:
+class Runs(AbstractContextManager["Runs"]):
     """The runs on a Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads. Methods
     for starting a run return the flow run's id and raise RunsError. `person` is the starter's name, shown to people;
     starts with the same `key` and equal parameters return the first run. Sources are paths of the serving process."""
@@ -252,13 +252,7 @@ class Runs:
         self._url = api_url.rstrip("/")
         self._flows: Mapping[str, str] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._http.close()
 
     def call(self, method: str, path: str, body: Body = None) -> Any:
@@ -281,13 +275,12 @@ class Runs:
 
     def _send(self, method: str, path: str, body: Body) -> httpx.Response:
         """Send a request; repeat it while Prefect's database is busy: then the request had no effect."""
-        response = self._http.request(method, f"{self._url}{path}", json=body)
         for pause in _PAUSES:
-            if response.status_code != 503:
-                break
-            time.sleep(pause)
             response = self._http.request(method, f"{self._url}{path}", json=body)
-        return response
+            if response.status_code != 503:
+                return response
+            time.sleep(pause)
+        return self._http.request(method, f"{self._url}{path}", json=body)
 
     def start_upload(
         self,

@@ -5,6 +5,7 @@ import hashlib
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
@@ -17,7 +18,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry, Retry
 from flows.operations.names import check_readers, names_of
 from flows.operations.options import CollectionOptions, UploadOptions, options_for_ledger
-from flows.operations.outages import OutagePolicy
+from flows.operations.outages import OutagePolicy, walk_pages
 from flows.operations.plan import count_unread, make_plan, read_plan
 from flows.operations.reporting import RunReport, name_source, report_at_end, report_run, take_ignored
 from flows.operations.scan import Scanned, scan
@@ -172,30 +173,20 @@ async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry:
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:
-    async def walk() -> None:
-        found: dict[str, str] = {}
-        async for document in client.catalog.list_documents(page_size=1000):
-            found[document.document_external_id] = str(document.document_id)
-            if len(found) == 1000:
-                await asyncio.to_thread(ledger.identify, found)
-                found = {}
+    listed = partial(client.catalog.list_documents, page_size=1000)
+    async for page in walk_pages(outages, lambda token: listed(page_token=token)):
+        found = {one.document_external_id: str(one.document_id) for one in page.documents}
         await asyncio.to_thread(ledger.identify, found)
-
-    await outages.call(walk)
 
 
 async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *, outages: OutagePolicy) -> None:
     """Walk the collection: documents already there keep the metadata if the source gives none."""
-
-    async def walk() -> None:
-        listing = client.document_collections.list_documents_in_collection(collection, page_size=1000)
-        async for page in listing.pages():
+    listed = partial(client.document_collections.list_documents_in_collection, collection, page_size=1000)
+    try:
+        async for page in walk_pages(outages, lambda token: listed(page_token=token)):
             there = {one.document_external_id: one.custom_metadata for one in page.documents}
             current = {one.document_external_id for one in page.documents if not one.stale}
             await asyncio.to_thread(ledger.keep_as_it_is, there, current=current)
-
-    try:
-        await outages.call(walk)
     except NotFoundError as exc:
         msg = f"You cannot add to a collection {collection}. Check its name, or create it first."
         raise NameUnknownError(msg) from exc

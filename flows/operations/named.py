@@ -11,7 +11,6 @@ from flows.operations.ledger.ledger import PAGE, Ledger
 from flows.operations.ledger.rows import Action, State
 from flows.operations.summary import CREATED, DELETED, FAILED, GONE, TO_DELETE, UPDATED
 
-_ANY = (Action.CREATE, Action.UPDATE)
 _KINDS: tuple[tuple[str, tuple[State, ...], tuple[Action, ...]], ...] = (
     ("To create", (State.PLANNED,), (Action.CREATE,)),
     ("To update", (State.PLANNED,), (Action.UPDATE,)),

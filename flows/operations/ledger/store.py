@@ -2,11 +2,11 @@
 
 import sqlite3
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import sqlalchemy as sa
 from pydantic import SecretStr
@@ -22,7 +22,7 @@ from flows.operations.ledger.tables import FORMAT, UPGRADES, formats, metadata
 _PERMISSION_DENIED = "42501"
 
 
-class Store(ABC):
+class Store(AbstractContextManager["Store"]):
     """The tables of a place. Safe to use from several threads, processes and (in PostgreSQL) machines at once."""
 
     turn: AbstractContextManager[object] = nullcontext()
@@ -42,9 +42,6 @@ class Store(ABC):
         except BaseException:
             self.engine.dispose()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -88,9 +85,8 @@ class Store(ABC):
     def _write_format(self, connection: sa.Connection) -> None:
         """Record the present format of the tables."""
 
-    @abstractmethod
     def _wait_for_makers(self, connection: sa.Connection) -> None:
-        """Wait for other processes that create the tables at the same time."""
+        """Wait for other processes that create the tables at the same time; in SQLite, a writer has already waited."""
 
     def _prepare(self) -> None:
         with self.read() as connection:
@@ -184,9 +180,6 @@ class FileStore(Store):
 
     def _write_format(self, connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
-
-    def _wait_for_makers(self, connection: sa.Connection) -> None:
-        """Do nothing: the write lock was already waited for."""
 
 
 def _set_up(connection: sqlite3.Connection, _: object) -> None:

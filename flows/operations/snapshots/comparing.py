@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -85,14 +88,8 @@ class Readers:
         return self._people.set_of(users)
 
     def _sets(self, name: str) -> dict[str, int]:
-        sets: dict[str, int] = {}
-        current, members = "", list[str]()
-        for group_id, principal_id in self._rows(name):
-            if group_id != current:
-                sets[current], current, members = self._people.set_of(members), str(group_id), []
-            members.append(str(principal_id))
-        sets[current] = self._people.set_of(members)
-        return sets
+        groups = groupby(self._rows(name), key=itemgetter(0))
+        return {str(group_id): self._people.set_of([str(one) for _, one in rows]) for group_id, rows in groups}
 
     def _rows(self, name: str) -> Iterator[Row]:
         return read_rows(files.table(self._folder, name), files.COLUMNS[name])
@@ -168,17 +165,10 @@ def compare(before: Path, after: Path) -> files.Difference:
 
 
 def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
-    was, now = next(old, None), next(new, None)
-    while was is not None or now is not None:
-        if now is None or (was is not None and was[0] < now[0]):
-            yield was, None
-            was = next(old, None)
-        elif was is None or now[0] < was[0]:
-            yield None, now
-            now = next(new, None)
-        else:
-            yield was, now
-            was, now = next(old, None), next(new, None)
+    both = merge(((one, False) for one in old), ((one, True) for one in new), key=lambda found: found[0][0])
+    for _, pair in groupby(both, key=lambda found: found[0][0]):
+        sides = {is_new: found for found, is_new in pair}
+        yield sides.get(False), sides.get(True)
 
 
 def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[files.Change]:

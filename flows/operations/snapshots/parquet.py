@@ -3,9 +3,10 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ Row = tuple[str | None, ...]
 _ROWS = 5_000
 
 
-class TableWriter:
+class TableWriter(AbstractContextManager["TableWriter"]):
     """Writes rows to a new file; the file is complete and on disk when the block ends."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
@@ -25,9 +26,6 @@ class TableWriter:
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
         self._rows: list[Row] = []
         self.count = 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if error is None:
