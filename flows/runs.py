@@ -253,6 +253,9 @@ class Runs(AbstractContextManager["Runs"]):
         self._flows: Mapping[str, str] = {}
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._http.close()
 
     def call(self, method: str, path: str, body: Body = None) -> Any:
