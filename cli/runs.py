@@ -32,7 +32,7 @@ from flows.operations.named import name_documents, names_as_csv
 from flows.operations.names import names_of
 from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
-from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
+from flows.operations.quarantine import failure_rows, retry, write_quarantine
 from flows.operations.reindexing import Rebuilt, Reindexed, rebuild_index, rebuild_text, reindex_documents
 from flows.operations.scan import Scanned
 from flows.operations.summary import CREATED, FAILED, GONE, SHOWN, TO_DELETE, UPDATED, Summary, summarize
@@ -156,7 +156,7 @@ async def _until_sigterm(run: Awaitable[T]) -> T:
 def _hint(ledger: Ledger) -> str:
     ledger.join_latest()
     summary = summarize(ledger)
-    unknown = failure_codes(ledger)["not_in_catalog"]
+    unknown = ledger.failure_codes()["not_in_catalog"]
     if not unknown or unknown != summary.documents:
         return ""
     return (
@@ -301,7 +301,7 @@ def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> Non
 
 
 def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
-    reasons = count_reasons(dict(failure_codes(ledger).most_common()))
+    reasons = count_reasons(dict(ledger.failure_codes().most_common()))
     screen.line(f"Quarantine: {reasons}", style="bold")
     for row in failure_rows(ledger, limit=_SHOWN):
         document = f" ({row['document']})" if row["document"] not in {"", row["place"]} else ""

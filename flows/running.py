@@ -34,7 +34,7 @@ from flows.errors import FlowError, ServiceDownError, SourceBusyError
 from flows.operations.backlog import notes_of
 from flows.operations.deletions import mark_of_deletions
 from flows.operations.formatting import capitalize
-from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, cancel_on_sigterm, run_batch
+from flows.operations.jobs import Hooks, Job, Outcome, cancel_on_sigterm, run_batch
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.named import name_documents, names_as_csv
 from flows.operations.plan import Plan
@@ -316,19 +316,14 @@ async def send_batch(job: Job, partition: int, concurrency: int) -> int:
 
 
 def _hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
-    """Return the hooks of a flow's run: publish the plan, do the batches as task runs, and publish the end."""
+    """Return the hooks of a flow's run: publish the plan, do the batches as task runs, two at a time, sharing the set
+    concurrency, and publish the end."""
 
     async def on_plan(ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
         get_run_logger().info("The plan for %s: %s", source, plan.text())
         await progress.on_plan(ledger, scanned, plan)
 
-    return Hooks(_batches_as_tasks(progress, settings=settings), on_plan, progress.end)
-
-
-def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatches:
-    """Return a function that runs a job's batches as task runs, two at a time, sharing the set concurrency."""
-
-    async def run(job: Job) -> None:
+    async def run_batches(job: Job) -> None:
         at_once = min(_AT_ONCE, job.partitions)
         concurrency = max(1, settings.flows_concurrency // at_once)
         queue = iter(range(job.partitions))
@@ -342,7 +337,7 @@ def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatch
         await run_workers(work, number=at_once)
         progress.phase = "indexing"
 
-    return run
+    return Hooks(run_batches, on_plan, progress.end)
 
 
 Parameters = ParamSpec("Parameters")

@@ -5,6 +5,7 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from carrel import AsyncCarrel
 from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
@@ -187,8 +188,5 @@ async def _ask_once(
         PlannedUpload(document_external_id=one.external_id, fingerprint=one.fingerprint or one.intended or "-")
         for one in documents
     ]
-
-    async def ask() -> list[UploadPlan]:
-        return (await client.catalog.plan_upload(documents=planned, upload_as_user_email=upload_as)).documents
-
-    return list(zip(documents, await outages.call(ask), strict=True))
+    ask = partial(client.catalog.plan_upload, documents=planned, upload_as_user_email=upload_as)
+    return list(zip(documents, (await outages.call(ask)).documents, strict=True))

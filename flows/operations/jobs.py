@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import httpx
@@ -90,11 +91,7 @@ async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
 def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> OutagePolicy:
     """Return a run's outage policy, which probes with a plan for no document, and notes waits for the `ledger`."""
     nothing = PlannedUpload(document_external_id="carrel-flows-probe", fingerprint="-")
-    quick = client.with_options(timeout=30.0)
-
-    async def probe() -> None:
-        await quick.catalog.plan_upload(documents=[nothing])
-
+    probe = partial(client.with_options(timeout=30.0).catalog.plan_upload, documents=[nothing])
     notice = BusyNotice(client, ledger) if ledger else None
     return OutagePolicy(seconds=settings.flows_outage_seconds, probe=probe, notice=notice)
 

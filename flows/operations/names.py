@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from carrel import AsyncCarrel
@@ -91,11 +92,8 @@ async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutageP
     if not (access.users or access.groups):
         return
     nothing = PlannedUpload(document_external_id="carrel-flows-readers", fingerprint="-")
-
-    async def ask() -> None:
-        plan = client.catalog.plan_upload
-        await plan([nothing], allowed_users_email_addresses=access.users, allowed_group_ids=access.groups)
-
+    plan, users = client.catalog.plan_upload, access.users
+    ask = partial(plan, [nothing], allowed_users_email_addresses=users, allowed_group_ids=access.groups)
     try:
         await outages.call(ask)
     except (BadRequestError, InvalidArgumentError) as exc:

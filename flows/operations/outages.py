@@ -6,13 +6,16 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from carrel import AsyncPager
-from carrel.errors import LONGEST_RETRY_AFTER, APIConnectionError, APIError, APITimeoutError
+from carrel.errors import LONGEST_RETRY_AFTER, APIConnectionError, APIError, APITimeoutError, NotFoundError
 from carrel.wire.common import PagedResponse, ResponseModel
-from flows.errors import RefusedError, ServiceDownError, StorageFullError
+from flows.errors import FlowError, RefusedError, ServiceDownError, StorageFullError
 from flows.operations.ledger.rows import Sent, State
+
+if TYPE_CHECKING:
+    from flows.operations.backlog import BusyNotice
 
 T = TypeVar("T")
 Item = TypeVar("Item", bound=ResponseModel)
@@ -32,26 +35,13 @@ _AWAY = BUSY | {408, 502, 504}
 _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_editor_required"})
 
 
-class WaitNotice(Protocol):
-    """Receives the reason for which a busy or unreachable service makes a run wait, for display."""
-
-    async def begin(self, error: APIConnectionError | APIError, *, seconds: float) -> None:
-        """Report the error, and that the service is asked again in about `seconds`."""
-        ...
-
-    def end(self) -> None:
-        """Report that the service accepts calls again."""
-        ...
-
-
 class OutagePolicy:
     """The waiting rule shared by the workers of a run; `seconds` is the longest tolerated outage."""
 
-    def __init__(self, *, seconds: float, probe: Probe, notice: WaitNotice | None = None) -> None:
+    def __init__(self, *, seconds: float, probe: Probe, notice: "BusyNotice | None" = None) -> None:
         self._seconds = seconds
         self._probe = probe
         self._notice = notice
-        self._is_noticed = False
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
@@ -59,9 +49,8 @@ class OutagePolicy:
         StorageFullError, or the operation's own error about the sent data."""
         try:
             return await self._call(operation)
-        except BaseException:
+        finally:
             self._end_notice()
-            raise
 
     async def _call(self, operation: Callable[[], Awaitable[T]]) -> T:
         attempt, pause = 0, _FIRST_PAUSE
@@ -81,7 +70,7 @@ class OutagePolicy:
                     raise
                 await self._until_back(attempt)
             else:
-                self._is_back()
+                self._away_since = None
                 return result
 
     async def _wait_retry_after(self, exc: APIError, *, pause: float) -> None:
@@ -96,16 +85,10 @@ class OutagePolicy:
 
     async def _begin_notice(self, exc: APIConnectionError | APIError, *, seconds: float) -> None:
         if self._notice is not None:
-            self._is_noticed = True
             await self._notice.begin(exc, seconds=seconds)
 
-    def _is_back(self) -> None:
-        self._away_since = None
-        self._end_notice()
-
     def _end_notice(self) -> None:
-        if self._notice is not None and self._is_noticed:
-            self._is_noticed = False
+        if self._notice is not None:
             self._notice.end()
 
     async def _until_back(self, attempt: int) -> None:
@@ -121,7 +104,8 @@ class OutagePolicy:
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 await self._begin_notice(exc, seconds=pause)
             else:
-                self._is_back()
+                self._away_since = None
+                self._end_notice()
                 return
 
     def _give_up_in_time(self, exc: APIConnectionError | APIError) -> None:
@@ -149,6 +133,29 @@ async def walk_pages(
 
 async def read_first_page(listed: AsyncPager[Item, Page]) -> Page:
     return await anext(listed.pages())
+
+
+async def poll(
+    outages: OutagePolicy,
+    read: Callable[[], Awaitable[T]],
+    *,
+    is_done: Callable[[T], bool],
+    on_update: Callable[[T], Awaitable[None]] | None,
+    longest_pause: float,
+    gone: FlowError,
+) -> T:
+    """Read a state until `is_done`, passing each state to `on_update`. Raises `gone` when there is none anymore."""
+    pauses = growing_pauses(0.2, factor=1.3, longest=longest_pause)
+    while True:
+        try:
+            now = await outages.call(read)
+        except NotFoundError as exc:
+            raise gone from exc
+        if on_update is not None:
+            await on_update(now)
+        if is_done(now):
+            return now
+        await asyncio.sleep(next(pauses))
 
 
 def growing_pauses(first: float, *, factor: float, longest: float) -> Iterator[float]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -113,10 +112,6 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
 
 def failure_rows(ledger: Ledger, *, limit: int = _SHOWN) -> list[dict[str, str]]:
     return [_row(failure) for failure in ledger.failures(limit=limit)]
-
-
-def failure_codes(ledger: Ledger) -> Counter[str]:
-    return Counter(ledger.failure_codes())
 
 
 def write_quarantine(ledger: Ledger, path: Path) -> int:

@@ -17,7 +17,7 @@ from flows.operations.formatting import failure_row
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.names import names_of
 from flows.operations.options import CATALOG, ReindexOptions
-from flows.operations.outages import OutagePolicy, growing_pauses, read_first_page, walk_pages
+from flows.operations.outages import OutagePolicy, growing_pauses, poll, read_first_page, walk_pages
 from flows.operations.reporting import report_run
 from flows.operations.sending import run_workers
 from flows.settings import FlowSettings
@@ -219,7 +219,14 @@ async def rebuild_index(
             raise SourceError(str(exc)) from exc
         report.has_begun = True
         if options.wait_for_end:
-            now = await _watch(client, collection_id, now, outages=outages, on_update=on_update)
+            now = await poll(
+                outages,
+                lambda: rebuilds.get_index_rebuild(collection_id),
+                is_done=lambda rebuild: rebuild.status is not IndexRebuildStatus.RUNNING,
+                on_update=on_update,
+                longest_pause=5.0,
+                gone=NameUnknownError("The collection was deleted during the rebuild."),
+            )
         failures: list[dict[str, str]] = []
         if now.failed_count:
             listed = rebuilds.list_index_rebuild_failures(collection_id, page_size=SHOWN_FAILURES)
@@ -230,28 +237,6 @@ async def rebuild_index(
         done = Rebuilt(now, failures)
         report.take_problems(found=done.has_problems)
         return done
-
-
-async def _watch(
-    client: AsyncCarrel,
-    collection_id: str | None,
-    now: IndexRebuild,
-    *,
-    outages: OutagePolicy,
-    on_update: OnRebuild | None,
-) -> IndexRebuild:
-    """Poll a rebuild until the end, or until only repeatedly failing documents are left."""
-    rebuilds, pauses = client.document_collections.index_rebuilds, growing_pauses(0.2, factor=1.3, longest=5.0)
-    while True:
-        if on_update is not None:
-            await on_update(now)
-        if now.status is not IndexRebuildStatus.RUNNING:
-            return now
-        await asyncio.sleep(next(pauses))
-        try:
-            now = await outages.call(lambda: rebuilds.get_index_rebuild(collection_id))
-        except NotFoundError as exc:
-            raise NameUnknownError("The collection was deleted during the rebuild.") from exc
 
 
 def rebuild_text(rebuild: IndexRebuild) -> str:

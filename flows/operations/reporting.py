@@ -153,29 +153,25 @@ async def _mark(
 
 @asynccontextmanager
 async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings) -> AsyncGenerator[None]:
-    """Report the quarantine of a run's ledger when the block ends, also by an error."""
+    """Report the quarantine of a run's ledger when the block ends, also by an error; a failure to report becomes a
+    remark. Without items, no source is created."""
     notes_of(ledger.address.name).remarks.clear()
+    seconds, remark = _SECONDS, ""
     try:
         yield
     except BaseException as exc:
         seconds = _SECONDS if isinstance(exc, Exception) else _INTERRUPTED_SECONDS
-        await _report_run(client, ledger, settings=settings, seconds=seconds)
         raise
-    await _report_run(client, ledger, settings=settings, seconds=_SECONDS)
-
-
-async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float) -> None:
-    """Report for a run, in at most `seconds`; a failure becomes a remark. Without items, no source is created."""
-    remark = ""
-    try:
-        async with asyncio.timeout(seconds):
-            known = await asyncio.to_thread(quarantine.read_source, ledger.address)
-            if known is not None and not await _is_new(client, known, settings=settings):
-                remark = await report(client, known, settings=settings)
-    except (CarrelError, FlowError, ValidationError, TimeoutError) as exc:
-        remark = f"The quarantine was not reported to the service ({_reason(exc)}). The next run reports it."
-    if remark:
-        notes_of(ledger.address.name).remarks.append(remark)
+    finally:
+        try:
+            async with asyncio.timeout(seconds):
+                known = await asyncio.to_thread(quarantine.read_source, ledger.address)
+                if known is not None and not await _is_new(client, known, settings=settings):
+                    remark = await report(client, known, settings=settings)
+        except (CarrelError, FlowError, ValidationError, TimeoutError) as exc:
+            remark = f"The quarantine was not reported to the service ({_reason(exc)}). The next run reports it."
+        if remark:
+            notes_of(ledger.address.name).remarks.append(remark)
 
 
 async def _is_new(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> bool:

@@ -1,6 +1,5 @@
 """Watching a sync with a document database: the service does the work, and continues if a watcher dies."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownE
 from flows.operations.formatting import failure_row
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.options import SyncOptions
-from flows.operations.outages import OutagePolicy, growing_pauses, read_first_page
+from flows.operations.outages import OutagePolicy, poll, read_first_page
 from flows.settings import FlowSettings
 
 _SHOWN_FAILURES = 200
@@ -82,7 +81,14 @@ async def sync(
             await on_plan(found)
         if options.launch:
             launched = (await outages.call(lambda: docstore.launch_docstore_sync(sync_id))).sync_launched
-        ended = await _watch(client, sync_id, outages=outages, on_update=on_update, to_end=options.wait_for_end)
+        ended = await poll(
+            outages,
+            lambda: docstore.get_docstore_sync(sync_id),
+            is_done=lambda now: not (options.wait_for_end and is_running(now)),
+            on_update=on_update,
+            longest_pause=3.0,
+            gone=SyncFailedError("The sync was deleted during its run. Documents that were loaded stay."),
+        )
         if ended.status is DocstoreSyncStatus.FAILED:
             raise _error_of(ended)
         listed = docstore.list_docstore_failures(sync_id, page_size=_SHOWN_FAILURES)
@@ -114,22 +120,6 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
         raise NameUnknownError(f"You can see no sync {name}. `carrel sync list` lists the syncs.")
     ids = ", ".join(str(one.docstore_credential_id) for one in found)
     raise NameUnknownError(f"Several syncs are named {name}. Give the id of one: {ids}.")
-
-
-async def _watch(
-    client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy, on_update: OnSync | None, to_end: bool
-) -> DocstoreSync:
-    pauses = growing_pauses(0.2, factor=1.3, longest=3.0)
-    while True:
-        try:
-            now = await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
-        except NotFoundError as exc:
-            raise SyncFailedError("The sync was deleted during its run. Documents that were loaded stay.") from exc
-        if on_update is not None:
-            await on_update(now)
-        if not is_running(now) or not to_end:
-            return now
-        await asyncio.sleep(next(pauses))
 
 
 def counts_of(sync: DocstoreSync) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The ledger: what a run has found, planned and done, by service and source. A killed run continues from there."""
 
 import json
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -457,9 +458,9 @@ class Ledger(ClaimedRun):
             found |= {by_key[bytes(row.key)] for row in self._rows(sa.select(quarantine.c.key).where(*ours))}
         return found
 
-    def failure_codes(self) -> dict[str, int]:
+    def failure_codes(self) -> Counter[str]:
         found = sa.select(quarantine.c.code, sa.func.count()).where(of_scan(self.run)).group_by(quarantine.c.code)
-        return {row[0]: row[1] for row in self._rows(found)}
+        return Counter({row[0]: row[1] for row in self._rows(found)})
 
 
 def _former(entry: Entry) -> str | None:
