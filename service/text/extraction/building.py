@@ -5,7 +5,7 @@ import itertools
 import re
 import tomllib
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,6 +77,10 @@ class BlockBuilder:
     def paragraph(self, text: str, *, page: int | None = None, box: Box | None = None) -> None:
         """Add a paragraph, with line breaks folded into spaces."""
         self.add(Block("paragraph", one_line(text), page=page, box=box))
+
+    def paragraphs(self, texts: Iterable[str], *, page: int | None = None) -> None:
+        for text in texts:
+            self.paragraph(text, page=page)
 
     def lines(self, text: str, *, page: int | None = None) -> None:
         """Add a paragraph with meaningful line breaks."""

@@ -64,6 +64,11 @@ def is_binary(sample: bytes) -> bool:
     return b"\x00" in sample or controls > len(sample) // 50
 
 
+def join_halves(text: str) -> str:
+    """Return the text with each pair of surrogates joined to a character."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _decode_damaged(data: bytes) -> str | None:
     """Return UTF-8 text with a few wrong bytes (a cut character, a pasted byte), or None."""
     text = data.decode(errors="replace")

@@ -103,9 +103,7 @@ def note_pictures(
 ) -> None:
     """Add alternative texts, and record new pictures (`names`: of entries); previews of objects give only text."""
     described = (node.get("descr") or node.get("alt") or "" for node in root.iter(*_DESCRIBED))
-    for text in dict.fromkeys(described):
-        if not _FILE_NAME.fullmatch(text):
-            builder.paragraph(text, page=page)
+    builder.paragraphs((text for text in dict.fromkeys(described) if not _FILE_NAME.fullmatch(text)), page=page)
     for node in root.iter(*_PICTURES):
         links = (each.get(R + "embed") or each.get(R + "id") for each in (node, *node.iter(_SVG)))
         forms = [name for link in links if link and (name := names(link)) is not None]
@@ -138,8 +136,7 @@ def graphics(element: Any) -> Iterator[str]:
 def add_graphic(blob: bytes, builder: BlockBuilder, *, page: int | None = None) -> None:
     root = read_part(blob)
     if root.tag != _CHART + "chartSpace":
-        for text in paragraph_texts(root):
-            builder.paragraph(text, page=page)
+        builder.paragraphs(paragraph_texts(root), page=page)
         return
     for title in root.iter(_CHART + "title"):
         builder.paragraph(" ".join(paragraph_texts(title)) or _values(title), page=page)

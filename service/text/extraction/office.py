@@ -112,8 +112,7 @@ def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0)
                 for _, root in _related(document.part, "header", "footer")
                 for paragraph in _flow(root, {_PARAGRAPH, _TABLE}, _WRAPPERS)
             )
-            for text in dict.fromkeys(headers):
-                builder.paragraph(text)
+            builder.paragraphs(dict.fromkeys(headers))
         drawings.leave_out_related(_targets(document.part), builder)
         return packages.read_title(archive)
 
@@ -138,8 +137,7 @@ def _add_flow(
         for chunk in element.iter(_CHUNK):
             with builder.refinement("inserted documents"):
                 _add_chunk(document.part.rels[chunk.get(drawings.R + "id")].target_part, builder, depth)
-    for text in notes.values():
-        builder.paragraph(text)
+    builder.paragraphs(notes.values())
 
 
 def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
@@ -337,8 +335,7 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
                 _add_shape(shape, notes.part, number, repeated, builder)
     with builder.refinement(f"comments of {where}"):
         for _, root in _related(slide.part, "comments"):
-            for text in drawings.comment_texts(root):
-                builder.paragraph(text, page=number)
+            builder.paragraphs(drawings.comment_texts(root), page=number)
 
 
 def _add_masters(masters: Iterable[Any], builder: BlockBuilder) -> None:
@@ -349,8 +346,7 @@ def _add_masters(masters: Iterable[Any], builder: BlockBuilder) -> None:
         if next(shape.iter(_SLIDE + "ph"), None) is None
         for text in drawings.paragraph_texts(shape)
     )
-    for text in dict.fromkeys(texts):
-        builder.paragraph(text)
+    builder.paragraphs(dict.fromkeys(texts))
 
 
 def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:

@@ -90,8 +90,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
         for number, slide in enumerate(slides, start=1):
             _add_slide(archive, slide, number, builder)
         declared = (_text(each).strip() for each in root.iter(_SHOW + "header-decl", _SHOW + "footer-decl"))
-        for text in dict.fromkeys(declared):
-            builder.paragraph(text)
+        builder.paragraphs(dict.fromkeys(declared))
         return _add_rest(archive, copies, builder)
 
 
@@ -185,8 +184,7 @@ def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockB
             for each in part.iter(*_PARAGRAPHS)
             if not part.get(_SHOW + "placeholder") and part.get(_SHOW + "class") not in _FILLED
         )
-        for text in dict.fromkeys(texts):
-            builder.paragraph(text)
+        builder.paragraphs(dict.fromkeys(texts))
     return None if meta is None else meta.findtext(f".//{_TITLE}")
 
 
@@ -235,8 +233,7 @@ def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder
     if part in archive.namelist():
         root = drawings.read_part(archive.read(part))
         builder.paragraph(" ".join(each.text or "" for each in root.iter(*_SYMBOLS)), page=number)
-        for text in _paragraphs(root):
-            builder.paragraph(text, page=number)
+        builder.paragraphs(_paragraphs(root), page=number)
         for table in root.iter(_TABLE + "table"):
             _add_table(table, number, builder)
 

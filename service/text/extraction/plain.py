@@ -26,9 +26,8 @@ def refuse_size(data: bytes, builder: BlockBuilder) -> None:
         raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
 
 
-def parse_plain(data: bytes, builder: BlockBuilder) -> str | None:
+def parse_plain(data: bytes, builder: BlockBuilder) -> None:
     add_paragraphs(read_text(data, builder), builder)
-    return None
 
 
 def add_paragraphs(text: str, builder: BlockBuilder) -> None:
@@ -43,15 +42,15 @@ _SAMPLE_LINES = 50
 _SAMPLE_CHARACTERS = 65_536
 
 
-def parse_csv(data: bytes, builder: BlockBuilder) -> str | None:
+def parse_csv(data: bytes, builder: BlockBuilder) -> None:
     """Add the rows of a file of separated values; the delimiter is detected from the first lines."""
     text = read_text(data, builder)
     said = _SAID.match(text)
-    return _parse(text[said.end() :], said[1], builder) if said else _parse(text, _delimiter(text), builder)
+    _parse(text[said.end() :] if said else text, said[1] if said else _delimiter(text), builder)
 
 
-def parse_tsv(data: bytes, builder: BlockBuilder) -> str | None:
-    return _parse(read_text(data, builder), "\t", builder)
+def parse_tsv(data: bytes, builder: BlockBuilder) -> None:
+    _parse(read_text(data, builder), "\t", builder)
 
 
 def _parse(text: str, delimiter: str, builder: BlockBuilder) -> None:
@@ -92,11 +91,10 @@ def parse_json(data: bytes, builder: BlockBuilder) -> str | None:
     return next((title for title in found if isinstance(title, str) and title.strip()), None)
 
 
-def parse_json_lines(data: bytes, builder: BlockBuilder) -> str | None:
+def parse_json_lines(data: bytes, builder: BlockBuilder) -> None:
     for line in read_text(data, builder).split("\n"):
         if line.strip():
             _add(_load(line), builder)
-    return None
 
 
 def _load(text: str) -> Any:

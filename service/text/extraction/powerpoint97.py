@@ -76,8 +76,7 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
         for text in () if lists[_SLIDES] else file.texts():
             _add_paragraphs(text, None, builder)
         texts = [text for master in lists[_MASTERS] for text in file.shapes(master.object, placeholders=False)]
-        for text in dict.fromkeys((*texts, *file.printed)):
-            builder.paragraph(text)
+        builder.paragraphs(dict.fromkeys((*texts, *file.printed)))
         for master in lists[_MASTERS]:
             pictures.note(master.object, None)
         builder.leave_out(NotReadKind.EMBEDDED, count=file.count(_EMBEDDED))
@@ -100,8 +99,7 @@ def _add_slide(
 
 
 def _add_paragraphs(text: str, number: int | None, builder: BlockBuilder) -> None:
-    for paragraph in text.split("\r"):
-        builder.paragraph("" if paragraph == _FILLED_IN else paragraph, page=number)
+    builder.paragraphs((each for each in text.split("\r") if each != _FILLED_IN), page=number)
 
 
 class _Pictures:
@@ -185,10 +183,8 @@ class _Presentation:
     def shapes(self, number: int, *, placeholders: bool = True) -> Iterator[str]:
         is_placeholder = False
         for record in self._within(number):
-            if record.kind == _SHAPE:
-                is_placeholder = False
-            elif record.kind == _PLACEHOLDER:
-                is_placeholder = True
+            if record.kind in {_SHAPE, _PLACEHOLDER}:
+                is_placeholder = record.kind == _PLACEHOLDER
             elif record.kind in {_WIDE_TEXT, _TEXT} and (placeholders or not is_placeholder):
                 yield self._text(record)
 

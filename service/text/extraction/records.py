@@ -124,14 +124,13 @@ def _properties(text: str) -> Iterator[_Property]:
     yield from (_Property("END", {}, name) for name in reversed(opened))
 
 
-def parse_ldif(data: bytes, builder: BlockBuilder) -> str | None:
+def parse_ldif(data: bytes, builder: BlockBuilder) -> None:
     """Add the entries of a directory (RFC 2849), each under its name, without binary values."""
     for record in re.split(r"\n(?:[ \t]*\n)+", _FOLD.sub("", clean(read_text(data, builder)))):
         lines = [_ldif_line(line) for line in record.split("\n") if line and not line.startswith(("#", "version:"))]
         named = {name.lower(): value for name, value in reversed(lines)}
         builder.heading(named.get("cn") or named.get("dn", ""), 2)
         builder.lines("\n".join(f"{name}: {value}" for name, value in lines if value))
-    return None
 
 
 def _ldif_line(line: str) -> tuple[str, str]:
@@ -144,7 +143,7 @@ def _ldif_line(line: str) -> tuple[str, str]:
         return name, ""
 
 
-def parse_subtitles(data: bytes, builder: BlockBuilder) -> str | None:
+def parse_subtitles(data: bytes, builder: BlockBuilder) -> None:
     """Add the text of subtitles, without numbers and times; cues are joined to sentences."""
     said, speaker, is_begun = "", "", False
     for cue in re.split(r"\n[ \t]*\n+", clean(read_text(data, builder))):
@@ -164,4 +163,3 @@ def parse_subtitles(data: bytes, builder: BlockBuilder) -> str | None:
             builder.paragraph(said)
             said = ""
     builder.paragraph(said)
-    return None

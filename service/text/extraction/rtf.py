@@ -8,7 +8,7 @@ from pathlib import Path
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.decoding import FONT_CODE_PAGES
+from service.text.extraction.decoding import FONT_CODE_PAGES, join_halves
 from service.text.extraction.failures import too_complex
 from service.text.extraction.metafiles import with_header
 from service.text.extraction.tabular import TableWriter
@@ -161,8 +161,7 @@ class _Reader:
         del self._flows[1:]
         self._end_paragraph()
         self._end_table()
-        for printed in self._printed:
-            self._builder.paragraph(printed)
+        self._builder.paragraphs(self._printed)
         return self._title
 
     def _open(self) -> None:
@@ -188,7 +187,7 @@ class _Reader:
                 # A bullet is a sign, and no number.
                 self._flows[-1].number = text if any(map(str.isalnum, text)) else ""
             elif ended.opened in _HEADERS:
-                self._printed[_join_halves(text).strip()] = None
+                self._printed[join_halves(text).strip()] = None
             else:
                 self._asides.append(text)
 
@@ -263,7 +262,7 @@ class _Reader:
         if word in {"cell", "nestcell"} or (word == "par" and (flow.in_table or len(self._flows) > 1)):
             flow.text.append(" ")
             if word == "cell":
-                flow.cells.append(_join_halves("".join(flow.text)))
+                flow.cells.append(join_halves("".join(flow.text)))
                 flow.text.clear()
         elif word == "row" and len(self._flows) == 1:
             self._writer = self._writer or TableWriter(self._builder)
@@ -302,7 +301,7 @@ class _Reader:
 
     def _end_paragraph(self) -> None:
         flow = self._flows[-1]
-        text = _join_halves("".join(flow.text))
+        text = join_halves("".join(flow.text))
         flow.text.clear()
         is_item = flow.is_item and not flow.is_numbered
         flow.number, flow.is_numbered = "", False
@@ -327,8 +326,7 @@ class _Reader:
     def _add_asides(self) -> None:
         if self._asides and self._writer is not None:
             self._end_table()
-        for text in self._asides:
-            self._builder.paragraph(_join_halves(text))
+        self._builder.paragraphs(map(join_halves, self._asides))
         self._asides.clear()
         for place, content, is_object in self._pictures:
             if is_object:
@@ -336,7 +334,3 @@ class _Reader:
             else:
                 self._builder.picture(str(place), content)
         self._pictures.clear()
-
-
-def _join_halves(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

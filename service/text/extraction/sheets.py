@@ -186,8 +186,8 @@ def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, wher
     for _, kind, target in relations:
         with builder.refinement(f"comments and drawings of {where}"):
             if kind in {"comments", "threadedComment"}:
-                for text in drawings.comment_texts(drawings.read_part(packages.read_undamaged(archive, target))):
-                    builder.paragraph(text)
+                root = drawings.read_part(packages.read_undamaged(archive, target))
+                builder.paragraphs(drawings.comment_texts(root))
             elif kind == "drawing":
                 _add_drawing(archive, target, builder, where)
             elif kind == "vmlDrawing":
@@ -198,14 +198,12 @@ def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, wher
     printed = (
         drawings.without_print_codes(unescape_markup(text.decode(errors="replace"))) for text in _printed(archive, part)
     )
-    for text in dict.fromkeys(printed):
-        builder.paragraph(text)
+    builder.paragraphs(dict.fromkeys(printed))
 
 
 def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
     root = drawings.read_part(packages.read_undamaged(archive, part))
-    for text in drawings.paragraph_texts(root):
-        builder.paragraph(text)
+    builder.paragraphs(drawings.paragraph_texts(root))
     relations = [*packages.related(archive, part)]
     parts = {identity: target for identity, _, target in relations}
     drawings.note_pictures(root, builder, where, archive=archive, names=parts.get, known=set())

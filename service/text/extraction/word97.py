@@ -14,7 +14,7 @@ from carrel.wire.formats import NotReadKind
 from service.text.extraction import list_numbers
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import PICTURES, Pictures, read_compound, refuse_damaged
-from service.text.extraction.decoding import detect_encoding
+from service.text.extraction.decoding import detect_encoding, join_halves
 from service.text.extraction.failures import corrupt_file, encrypted_file
 from service.text.extraction.tabular import TableWriter
 
@@ -208,8 +208,7 @@ def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
     pictures.note_rest()
     objects = sum(len(folder) == 2 and folder[0] == _OBJECTS for folder in file.folders)
     builder.leave_out(NotReadKind.EMBEDDED, count=objects)
-    for line in dict.fromkeys(_clean(line).strip() for part in others for line in _MARK.split(part)):
-        builder.paragraph(line)
+    builder.paragraphs(dict.fromkeys(_clean(line).strip() for part in others for line in _MARK.split(part)))
     return file.title
 
 
@@ -467,7 +466,4 @@ class _Table:
 
 
 def _clean(text: str) -> str:
-    text = text.translate(_OTHERS)
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return join_halves(text.translate(_OTHERS))
