@@ -14,13 +14,8 @@ from service.text.extraction.drawings import FALLBACK
 _SHOWN_LEVEL = re.compile("%([1-9])")
 DEEPEST, LONGEST, HIGHEST, MOST_STYLES = 9, 100, 1_000_000, 20
 """The most levels of a list, characters before an item, number of a first item, and styles based on each other."""
-_ROMAN = tuple(
-    zip(
-        (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
-        ("m", "cm", "d", "cd", "c", "xc", "l", "xl", "x", "ix", "v", "iv", "i"),
-        strict=True,
-    )
-)
+_ROMAN = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
+_ROMAN_LETTERS = ("m", "cm", "d", "cd", "c", "xc", "l", "xl", "x", "ix", "v", "iv", "i")
 BULLET = "-"
 
 
@@ -87,7 +82,7 @@ def _roman(number: int) -> str:
     if not 0 < number < 4_000:
         return str(number)
     text = ""
-    for value, letters in _ROMAN:
+    for value, letters in zip(_ROMAN, _ROMAN_LETTERS, strict=True):
         text += letters * (number // value)
         number %= value
     return text
@@ -137,22 +132,22 @@ class _Lists:
         lists = {identity: _read_list(each) for identity, each in defined.items()}
         for identity, each in defined.items():
             # A list may be that of a style, which names the use of another list.
-            style = self._styles.get(_value(each, "numStyleLink"))
-            use = used.get(_value(style, "pPr", "numPr", "numId")) if style is not None else None
+            style = self._styles.get(find_value(each, "numStyleLink"))
+            use = used.get(find_value(style, "pPr", "numPr", "numId")) if style is not None else None
             if use is not None:
-                lists[identity] = lists.get(_value(use, "abstractNumId"), lists[identity])
+                lists[identity] = lists.get(find_value(use, "abstractNumId"), lists[identity])
         self._uses = {
-            number: _read_use(each, lists[_value(each, "abstractNumId")])
+            number: _read_use(each, lists[find_value(each, "abstractNumId")])
             for number, each in used.items()
-            if _value(each, "abstractNumId") in lists
+            if find_value(each, "abstractNumId") in lists
         }
 
     def count(self, paragraph: Any) -> str:
         properties = paragraph.find(_PROPERTIES)
         if properties is None:
             return ""
-        style = _value(properties, "pStyle")
-        number, level = _value(properties, "numPr", "numId"), _value(properties, "numPr", "ilvl")
+        style = find_value(properties, "pStyle")
+        number, level = find_value(properties, "numPr", "numId"), find_value(properties, "numPr", "ilvl")
         if not number:
             number, level = self._of_style(style)
         use = self._uses.get(number)
@@ -166,11 +161,11 @@ class _Lists:
             style = self._styles.get(name)
             if style is None:
                 break
-            if number := _value(style, "pPr", "numPr", "numId"):
+            if number := find_value(style, "pPr", "numPr", "numId"):
                 use = self._uses.get(number)
                 bound = None if use is None else use.list.styles.get(name)
-                return number, _value(style, "pPr", "numPr", "ilvl") if bound is None else str(bound)
-            name = _value(style, "basedOn")
+                return number, find_value(style, "pPr", "numPr", "ilvl") if bound is None else str(bound)
+            name = find_value(style, "basedOn")
         return "", ""
 
 
@@ -179,17 +174,17 @@ def _read_list(defined: Any) -> NumberedList:
     for each in defined.iterchildren(_WORD + "lvl"):
         place = _level(each)
         found.levels[place] = _read_level(each)
-        if style := _value(each, "pStyle"):
+        if style := find_value(each, "pStyle"):
             found.styles[style] = place
     return found
 
 
 def _read_level(each: Any) -> Level:
     is_legal = each.find(_WORD + "isLgl") is not None
-    restarts_after = _value(each, "lvlRestart")
+    restarts_after = find_value(each, "lvlRestart")
     return Level(
-        _value(each, "numFmt") or "decimal",
-        _value(each, "lvlText")[:LONGEST],
+        find_value(each, "numFmt") or "decimal",
+        find_value(each, "lvlText")[:LONGEST],
         _start(each, "start"),
         int(restarts_after) if restarts_after in _PLACES_ABOVE else DEEPEST,
         is_legal,
@@ -214,13 +209,11 @@ def _level(element: Any) -> int:
 
 
 def _start(element: Any, name: str) -> int:
-    said = _value(element, name)
+    said = find_value(element, name)
     return min(int(said), HIGHEST) if said.isdecimal() and len(said) < 10 else 0
 
 
-def _value(element: Any, *path: str) -> str:
-    for name in path:
-        element = element.find(_WORD + name)
-        if element is None:
-            return ""
-    return element.get(_VALUE) or ""
+def find_value(element: Any, *path: str) -> str:
+    """Return the value of the element at a path of names below an element; empty if missing."""
+    found = element.find("/".join(_WORD + name for name in path))
+    return "" if found is None else found.get(_VALUE) or ""

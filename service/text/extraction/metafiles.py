@@ -25,6 +25,8 @@ _GLYPHS, _RECTANGLE, _PAIRS, _NO_RECTANGLE, _SMALL = 0x10, 0x6, 0x2000, 0x100, 0
 _AT_PEN = 1
 # Texts whose distance is less than this part of a character belong to one word.
 _GAP, _WIDEST_GAP = 0.35, 4
+_Matrix = tuple[float, float, float, float, float, float]
+_UNCHANGED: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 
 
@@ -120,21 +122,14 @@ def _place(text: str, x: float, y: float, width: float, height: float, *, follow
     return _Text(text, x, y, width, width / max(len(text), 1), follows)
 
 
-def _records(data: bytes, place: int) -> Iterator[tuple[int, bytes]]:
+def _read_emf(data: bytes, found: _Found) -> None:
+    reader, place = _EmfReader(found), 0
     for _ in range(_MOST_RECORDS):
         kind, size = struct.unpack_from("<2I", data, place)
-        if size < 8:
+        if size < 8 or len(found.texts) >= _MOST_TEXTS:
             return
-        yield kind, data[place : place + size]
+        reader.read(kind, data[place : place + size])
         place += size
-
-
-def _read_emf(data: bytes, found: _Found) -> None:
-    reader = _EmfReader(found)
-    for kind, record in _records(data, 0):
-        if len(found.texts) >= _MOST_TEXTS:
-            return
-        reader.read(kind, record)
 
 
 class _Pen:
@@ -163,8 +158,8 @@ class _EmfReader:
     def __init__(self, found: _Found) -> None:
         self._found = found
         self._pen = _Pen()
-        self._matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-        self._saved: list[tuple[float, float, float, float, float, float]] = []
+        self._matrix = _UNCHANGED
+        self._saved: list[_Matrix] = []
         self._fonts: dict[int, _Font] = {}
         self._font = _Font()
 
@@ -195,10 +190,10 @@ class _EmfReader:
         elif kind == 34 and self._saved:
             self._matrix = self._saved.pop()
         elif kind in {35, 36}:
-            read: tuple[float, float, float, float, float, float] = struct.unpack_from("<6f", record, 8)
+            read: _Matrix = struct.unpack_from("<6f", record, 8)
             mode = 4 if kind == 35 else record[32]
             if mode == 1:
-                self._matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+                self._matrix = _UNCHANGED
             elif mode == 4:
                 self._matrix = read
             else:
@@ -240,9 +235,7 @@ class _EmfReader:
         self._found.texts.append(_place(text, left, top, abs(a) * width, height, follows=follows))
 
 
-def _product(
-    first: tuple[float, float, float, float, float, float], then: tuple[float, float, float, float, float, float]
-) -> tuple[float, float, float, float, float, float]:
+def _product(first: _Matrix, then: _Matrix) -> _Matrix:
     a, b, c, d, e, f = first
     g, h, i, j, k, m = then
     return (a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m)

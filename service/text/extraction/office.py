@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from email import message_from_bytes, policy
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,7 @@ from service.text.extraction.decoding import decode
 from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import Unreadable, too_complex
 from service.text.extraction.html_pages import add_html
-from service.text.extraction.list_numbers import mark_list_items
+from service.text.extraction.list_numbers import find_value, mark_list_items
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.tabular import MOST_SPANNED, TableWriter
@@ -58,8 +59,7 @@ def _check_box(box: Any) -> str:
 
 def _chosen(choices: Any) -> str:
     entries = [each.get(_WORD + "val") or "" for each in choices.iter(_WORD + "listEntry")]
-    result = choices.find(_WORD + "result")
-    said = result.get(_WORD + "val") or "" if result is not None else ""
+    said = find_value(choices, "result")
     number = int(said) if re.fullmatch("[0-9]{1,4}", said) else 0
     return f"{entries[number]} " if number < len(entries) else ""
 
@@ -123,7 +123,7 @@ def _add_flow(
     notes: dict[tuple[str, str], str] = {}
     with builder.refinement("notes and comments"):
         notes = _notes(document)
-    known: set[str] = set()
+    entries, known = partial(_find_entry, document.part), set[str]()
     for element in _flow(document.element.body, {_PARAGRAPH, _TABLE, _CHUNK}, _WRAPPERS):
         if element.tag == _TABLE:
             _add_word_table(element, builder)
@@ -133,7 +133,7 @@ def _add_flow(
             builder.paragraph(notes.pop((_REFERENCES[reference.tag], reference.get(_WORD + "id")), ""))
         with builder.refinement("charts and pictures"):
             _add_graphics(element, document.part, builder)
-            drawings.note_pictures(element, builder, archive=archive, names=_entries(document.part), known=known)
+            drawings.note_pictures(element, builder, archive=archive, names=entries, known=known)
         for chunk in element.iter(_CHUNK):
             with builder.refinement("inserted documents"):
                 _add_chunk(document.part.rels[chunk.get(drawings.R + "id")].target_part, builder, depth)
@@ -194,17 +194,16 @@ def _heading_levels(styles: Any) -> dict[str, int]:
     """Return each paragraph style's heading level; 0 for tables of contents, which are left out."""
     levels: dict[str, int] = {}
     for style in styles.iter(_WORD + "style"):
-        name = style.find(_WORD + "name")
-        value = (name.get(_WORD + "val") or "").lower() if name is not None else ""
+        value = find_value(style, "name").lower()
         heading = _HEADING_STYLE.fullmatch(value)
-        outline = style.find(f"{_WORD}pPr/{_WORD}outlineLvl")
+        outline = find_value(style, "pPr", "outlineLvl")
         identity = style.get(_WORD + "styleId") or ""
         if value.startswith("toc ") or value == "table of figures":
             levels[identity] = 0
         elif heading or value == "title":
             levels[identity] = int(heading[1]) if heading else 1
-        elif outline is not None and (outline.get(_WORD + "val") or "9") in "012345678":
-            levels[identity] = int(outline.get(_WORD + "val")) + 1
+        elif outline and outline in "012345678":
+            levels[identity] = int(outline) + 1
     return levels
 
 
@@ -222,9 +221,8 @@ def _flow(container: Any, wanted: Collection[str], wrappers: Collection[str]) ->
 
 
 def _add_word_paragraph(paragraph: Any, styles: Mapping[str, int], builder: BlockBuilder) -> None:
-    properties = paragraph.find(_WORD + "pPr")
-    style = properties.find(_WORD + "pStyle") if properties is not None else None
-    level = styles.get(style.get(_WORD + "val") or "") if style is not None else None
+    style = find_value(paragraph, "pPr", "pStyle")
+    level = styles.get(style) if style else None
     text = _word_text(paragraph)
     if level == 0 or not text.strip():
         return
@@ -254,13 +252,10 @@ def _word_row(row: Any, above: Sequence[str]) -> list[str]:
     texts: list[str] = []
     cells = list(_flow(row, {_CELL}, _WRAPPERS))
     for cell in cells:
-        properties = cell.find(_WORD + "tcPr")
-        merged = properties.find(_WORD + "vMerge") if properties is not None else None
-        span = properties.find(_WORD + "gridSpan") if properties is not None else None
+        merged, said = cell.find(f"{_WORD}tcPr/{_WORD}vMerge"), find_value(cell, "tcPr", "gridSpan")
         text, column = _word_text(cell), len(texts)
         if merged is not None and merged.get(_WORD + "val") != "restart" and not text.strip() and column < len(above):
             text = above[column]
-        said = span.get(_WORD + "val") or "" if span is not None else ""
         texts += [text] * (min(max(int(said), 1), MOST_SPANNED) if re.fullmatch(r"[0-9]{1,9}", said) else 1)
     # A cell that is its row stands once.
     return texts[:1] if len(cells) == 1 else texts
@@ -279,13 +274,9 @@ def _targets(part: Any) -> Iterator[tuple[str, str]]:
             yield relation.reltype.rpartition("/")[2], str(relation.target_part.partname)
 
 
-def _entries(part: Any) -> Callable[[str], str | None]:
-
-    def find(identity: str) -> str | None:
-        relation = part.rels.get(identity)
-        return None if relation is None or relation.is_external else str(relation.target_part.partname).lstrip("/")
-
-    return find
+def _find_entry(part: Any, identity: str) -> str | None:
+    relation = part.rels.get(identity)
+    return None if relation is None or relation.is_external else str(relation.target_part.partname).lstrip("/")
 
 
 def _previews(part: Any) -> Iterator[str]:
@@ -322,7 +313,7 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
             _add_shape(shape, slide.part, number, repeated, builder)
     where = f"slide {number}"
     with builder.refinement(f"pictures of {where}"):
-        names, known = _entries(slide.part), set[str]()
+        names, known = partial(_find_entry, slide.part), set[str]()
         drawings.note_pictures(
             slide.shapes.element, builder, where, archive=archive, names=names, known=known, page=number
         )

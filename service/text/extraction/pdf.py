@@ -246,13 +246,12 @@ def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> lis
             lines.append(_to_line(stripped, ends, frame))
             firsts.append(first)
         start += len(line) + 1
-    if located:
-        plain = list(lines)
-        with builder.refinement(f"tables of page {number}"):
+    plain = list(lines)
+    with builder.refinement(f"tables of page {number}"):
+        if located:
             _find_tables(text_page, frame, lines, firsts)
-            return lines
-        return plain
-    return lines
+        return lines
+    return plain
 
 
 def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Sequence[int]) -> None:
