@@ -294,16 +294,13 @@ class Follower:
             number, offset = divmod(reached, size)
             name = segment_name(position.timeline, number, segment_bytes=size)
             until = min(position.lsn - number * size, size)
-            begin, content = self._read(name, offset, until=until, segment_bytes=size)
+            try:
+                begin, content = self._archive.read_log_since(name, offset, until=until, segment_bytes=size)
+            except FileNotFoundError as exc:
+                raise GapError(_MADE_AGAIN) from exc
             self._server.write_log(name, begin, content, segment_bytes=size)
             self._reached = reached = number * size + until
         return position
-
-    def _read(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
-        try:
-            return self._archive.read_log_since(segment, offset, until=until, segment_bytes=segment_bytes)
-        except FileNotFoundError as exc:
-            raise GapError(_MADE_AGAIN) from exc
 
     def _bring_files(self, check: Callable[[], None]) -> None:
         """Copy the archive's files missing on the standby. Only a 256th of the names is in memory at a time."""

@@ -5,7 +5,6 @@ collection. At start, a comparison of archive and database finds lost notes. A r
 to `max_slot_wal_keep_size`; beyond the limit the archive has a gap."""
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from multiprocessing.connection import wait
 from operator import itemgetter
 from pathlib import Path
 from socket import MSG_DONTWAIT, socket
+from tempfile import SpooledTemporaryFile
 from threading import Lock
 from typing import IO
 
@@ -96,10 +96,7 @@ def _copy(
     source: FileStore, target: FileStore, spool: Path | None, check: Callable[[], None], sha256: bytes
 ) -> int | _UnreadableError | None:
     # The whole content first: its SHA-256 is known then, and a store can't be read within a write to another.
-    with ExitStack() as stack:
-        held = stack.enter_context(
-            tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool) if spool else None)
-        )
+    with ExitStack() as stack, SpooledTemporaryFile(_IN_MEMORY, dir=str(spool) if spool else None) as held:
         digest, is_large = hashlib.sha256(), False
         try:
             for piece in _read(source, sha256):
@@ -229,9 +226,7 @@ class Shipper:
         end = queries.read_log_end(self._connection)
         self._archive_noted(check)
         self._ship_log(end, check)
-        position = Position(
-            at=end.at, timeline=end.timeline, lsn=end.lsn, segment_bytes=self._segment_bytes, begins_lsn=self._begins
-        )
+        position = Position(**end._asdict(), segment_bytes=self._segment_bytes, begins_lsn=self._begins)
         moved = self._said is None or self._said.lsn != end.lsn
         if moved or time.monotonic() - self._said_at > SAY_SECONDS:
             self._archive.move_position(position)

@@ -48,6 +48,11 @@ class Progress:
             self._shown_at = time.monotonic()
             self._show(f"{self._what}: {self._bytes / _MEGABYTE:,.0f} MB{detail}")
 
+    def count(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            yield piece
+            self.add(len(piece))
+
     def end(self) -> None:
         if self._is_watched:
             self._show("")
@@ -270,18 +275,13 @@ class Sink:
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
         """Receive a file. Reading its last piece raises ArchiveError if the content doesn't match the SHA-256."""
         del sha256
-        exhaust(self.count(pieces))
+        exhaust(self.progress.count(pieces))
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
-        exhaust(self.count(pieces))
+        exhaust(self.progress.count(pieces))
 
     def take_secret_key(self, key: SecretStr) -> None:
         self.key = key
-
-    def count(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            yield piece
-            self.progress.add(len(piece))
 
 
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:

@@ -1,6 +1,6 @@
 """Taking a backup (one snapshot, with files) of a running service, and restoring, after a reading to verify."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -44,7 +44,9 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
             archive.add_file(sha256, _read(files, sha256), size=file_size)
             progress.add(file_size, f" of {size / 1e6:,.0f}, {number} of {count}")
         progress.end()
-        archive.add_database(_show_progress(postgres_tools.dump(owner, snapshot=snapshot.name)))
+        progress = Progress("Database")
+        archive.add_database(progress.count(postgres_tools.dump(owner, snapshot=snapshot.name)))
+        progress.end()
         if key is not None:
             archive.add_secret_key(key)
 
@@ -97,14 +99,6 @@ def _read(files: FileStore, sha256: bytes) -> Iterator[bytes]:
     except (BaseError, OSError) as exc:
         message = f"The file {sha256.hex()} can't be read from the file store. Put it back from an earlier backup."
         raise BackupError(message) from exc
-
-
-def _show_progress(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    progress = Progress("Database")
-    for piece in pieces:
-        yield piece
-        progress.add(len(piece))
-    progress.end()
 
 
 def verify(file: IO[bytes]) -> Manifest:
@@ -166,10 +160,10 @@ class _Filling(Sink):
         self._key_folder = key_folder
 
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        self._files.write(sha256, self.count(pieces))
+        self._files.write(sha256, self.progress.count(pieces))
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
-        postgres_tools.load(self._owner, self.count(pieces))
+        postgres_tools.load(self._owner, self.progress.count(pieces))
 
     def take_secret_key(self, key: SecretStr) -> None:
         if self._key_folder is not None:

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -158,14 +158,11 @@ def promote(context: typer.Context) -> None:
 
 @contextmanager
 def _open_standby(settings: Settings, lock: FolderLock) -> Generator[EmbeddedStandby]:
-    try:
+    with ExitStack() as stack:
+        stack.callback(lock.release)
         server = EmbeddedStandby(settings.data_dir)
-        try:
-            yield server
-        finally:
-            server.stop()
-    finally:
-        lock.release()
+        stack.callback(server.stop)
+        yield server
 
 
 def _promote(settings: Settings, server: EmbeddedStandby) -> None:

@@ -3,7 +3,7 @@
 import getpass
 import sys
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -94,16 +94,14 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
     lock = _lock(settings, alone=alone)
     refuse_strangers(settings.data_dir / "postgres")
     server = EmbeddedPostgres(settings.data_dir, is_archived=settings.archive_url is not None)
-    if lock is None:
-        server.wait_for_start()
-        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=False)
-        return
-    try:
-        server.start()
-        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=True)
-    finally:
-        server.stop()
-        lock.release()
+    with ExitStack() as stack:
+        if lock is None:
+            server.wait_for_start()
+        else:
+            stack.callback(lock.release)
+            stack.callback(server.stop)
+            server.start()
+        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=lock is not None)
 
 
 @asynccontextmanager
