@@ -8,14 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.oversight import (
-    ADMIN_SEARCH_LOG_QUERY,
-    AdminSearchLogQueryRequest,
-    AdminSearchLogQueryResponse,
-    AdminSearchLogSummarizeRequest,
-    AdminSearchLogSummarizeResponse,
-    SearchesInBucket,
-)
+from carrel.wire import oversight as wire
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
@@ -91,25 +84,25 @@ class SearchLog:
 
 
 async def query_log(
-    connection: Connection, caller: Caller, *, request: AdminSearchLogQueryRequest
-) -> AdminSearchLogQueryResponse:
+    connection: Connection, caller: Caller, *, request: wire.AdminSearchLogQueryRequest
+) -> wire.AdminSearchLogQueryResponse:
     """Read the search log, newest first; filter with `withoutResults` and `feedback`. Erasing words keeps the rest."""
-    cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
+    cursor = Cursor.read(caller, operation=wire.ADMIN_SEARCH_LOG_QUERY.path, request=request)
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(
         connection, caller.organization_id, request=request, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
-    return AdminSearchLogQueryResponse(searches=page.items, next_page_token=page.next_page_token)
+    return wire.AdminSearchLogQueryResponse(searches=page.items, next_page_token=page.next_page_token)
 
 
 async def summarize(
-    connection: Connection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
-) -> AdminSearchLogSummarizeResponse:
+    connection: Connection, caller: Caller, *, request: wire.AdminSearchLogSummarizeRequest
+) -> wire.AdminSearchLogSummarizeResponse:
     """Count searches by day or week: all, searches without results, and searches with thumbs up or down."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     rows = await queries.count_searches(connection, caller.organization_id, request)
     found = {row.from_: row for row in rows}
-    none = SearchesInBucket(from_=request.from_, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)
+    none = wire.SearchesInBucket(from_=request.from_, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)
     buckets = [found.get(start) or none.model_copy(update={"from_": start}) for start in starts]
-    return AdminSearchLogSummarizeResponse(buckets=buckets)
+    return wire.AdminSearchLogSummarizeResponse(buckets=buckets)

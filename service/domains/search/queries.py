@@ -10,13 +10,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Text, bindparam, case, func, insert, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire import oversight as wire
 from carrel.wire.common import ResourceType
-from carrel.wire.oversight import (
-    AdminSearchLogQueryRequest,
-    AdminSearchLogSummarizeRequest,
-    LoggedSearch,
-    SearchesInBucket,
-)
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.auth.callers import Caller
@@ -399,10 +394,10 @@ async def list_searches(
     connection: Connection,
     organization_id: UUID,
     *,
-    request: AdminSearchLogQueryRequest,
+    request: wire.AdminSearchLogQueryRequest,
     before: tuple[datetime, UUID] | None,
     limit: int,
-) -> list[LoggedSearch]:
+) -> list[wire.LoggedSearch]:
     """List searches before a position, newest first, with the words and the acting principal."""
     named = (
         user_as("actor", searches.c.principal_id),
@@ -412,7 +407,7 @@ async def list_searches(
         _count_thumbs(SearchFeedback.THUMBS_DOWN).label("thumbs_down"),
     )
     statement = (
-        select(*columns_of(searches, LoggedSearch, *named))
+        select(*columns_of(searches, wire.LoggedSearch, *named))
         .outerjoin(principals, principals.c.principal_id == searches.c.principal_id)
         .outerjoin(free_texts, free_texts.c.subject_id == searches.c.search_id)
         .where(searches.c.organization_id == organization_id, *_log_conditions(request))
@@ -421,12 +416,12 @@ async def list_searches(
     )
     if before is not None:
         statement = statement.where(tuple_(searches.c.at, searches.c.search_id) < before)
-    return await find_rows(connection, statement, LoggedSearch)
+    return await find_rows(connection, statement, wire.LoggedSearch)
 
 
 async def count_searches(
-    connection: Connection, organization_id: UUID, request: AdminSearchLogSummarizeRequest
-) -> list[SearchesInBucket]:
+    connection: Connection, organization_id: UUID, request: wire.AdminSearchLogSummarizeRequest
+) -> list[wire.SearchesInBucket]:
     """Count searches by day or week; empty buckets are left out."""
     start = func.date_trunc(request.bucket.value, searches.c.at, request.time_zone).label("from_")
     statement = (
@@ -442,10 +437,10 @@ async def count_searches(
         )
         .group_by(literal_column("from_"))
     )
-    return await find_rows(connection, statement, SearchesInBucket)
+    return await find_rows(connection, statement, wire.SearchesInBucket)
 
 
-def _log_conditions(request: AdminSearchLogQueryRequest) -> list[ColumnElement[bool]]:
+def _log_conditions(request: wire.AdminSearchLogQueryRequest) -> list[ColumnElement[bool]]:
     conditions = [optional_in(searches.c.search_id, request.ids)]
     if request.from_ is not None:
         conditions.append(searches.c.at >= request.from_)

@@ -9,27 +9,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire import search as wire
 from carrel.wire.collections import DistanceMetric
 from carrel.wire.common import NamedDocument, ResourceIdentifier
-from carrel.wire.search import (
-    AppliedExtraction,
-    AppliedFilter,
-    AppliedFiltering,
-    AppliedOptions,
-    CatalogSearchResult,
-    CollectionSearchResult,
-    FoundChunk,
-    ResultOrder,
-    SearchDocumentCatalogRequest,
-    SearchDocumentCatalogResponse,
-    SearchDocumentCollectionRequest,
-    SearchDocumentCollectionResponse,
-    SearchMode,
-    Snippet,
-    SubmitSearchFeedbackRequest,
-    SubmitSearchFeedbackResponse,
-    TextSpan,
-)
 from service.audit.service import find_author, record_feedback
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.documents.collections.filters import conditions_by_schema, conditions_without_schema
@@ -58,8 +40,8 @@ MOST_CHARACTERS = 8_192
 
 
 async def search_catalog(
-    runtime: Runtime, caller: Caller, *, request: SearchDocumentCatalogRequest
-) -> SearchDocumentCatalogResponse:
+    runtime: Runtime, caller: Caller, *, request: wire.SearchDocumentCatalogRequest
+) -> wire.SearchDocumentCatalogResponse:
     """Search all documents the caller may READ, by metadata and contents; no other documents are ranked, counted or
     shown. Raises BadRequest for an empty query, and the errors of `acting_for`."""
     query, options, about = require_text(request.search_query), request.search_options, Batch()
@@ -72,14 +54,14 @@ async def search_catalog(
     parsed = ParsedQuery(query) if options.literal_query else parse_query(query)
     if options.similar_to is not None:
         parsed = ParsedQuery(await _read_beginning(runtime, acting, catalog.row, options.similar_to))
-    order = options.order or ResultOrder.RELEVANCE
-    arranges = options.group_similar or order is not ResultOrder.RELEVANCE
+    order = options.order or wire.ResultOrder.RELEVANCE
+    arranges = options.group_similar or order is not wire.ResultOrder.RELEVANCE
     plan = Plan(
         runtime,
         acting,
         texts=[parsed.text],
         # Fields alone have no words to look for: what they choose is ranked by meaning.
-        mode=options.mode if parsed.has_words else SearchMode.SEMANTIC,
+        mode=options.mode if parsed.has_words else wire.SearchMode.SEMANTIC,
         space=catalog.row,
         ask_contents=queries.ask_found_documents,
         limit=options.max_results,
@@ -102,7 +84,7 @@ async def search_catalog(
     if options.count_facets:
         ids = [hit.document_id for hit in found.ranking.hits]
         facets, counted = await count_facets(runtime.database, acting, ids)
-    return SearchDocumentCatalogResponse(
+    return wire.SearchDocumentCatalogResponse(
         search_id=log.search_id,
         results=await compute(found.texts(), _to_documents, found, plan.limit),
         facets=facets,
@@ -124,8 +106,8 @@ async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None,
 
 
 async def submit_feedback(
-    connection: Connection, caller: Caller, *, request: SubmitSearchFeedbackRequest
-) -> SubmitSearchFeedbackResponse:
+    connection: Connection, caller: Caller, *, request: wire.SubmitSearchFeedbackRequest
+) -> wire.SubmitSearchFeedbackResponse:
     """Store an end user's feedback on the caller's search, or by an admin on any search, on the audit log.
 
     Raises NotFound for foreign searches, BadRequest `document_not_in_results`, and the errors of `find_author`."""
@@ -149,7 +131,7 @@ async def submit_feedback(
             message = "The search did not find this document. Send a documentId of its results, or leave it out."
             raise BadRequest(message, code="document_not_in_results", details=[FieldError("documentId", message)])
         details["documentId"] = str(request.document_id)
-    return SubmitSearchFeedbackResponse(
+    return wire.SubmitSearchFeedbackResponse(
         audit_log_id=await record_feedback(
             connection,
             author,
@@ -162,7 +144,7 @@ async def submit_feedback(
     )
 
 
-def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[CatalogSearchResult]:
+def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[wire.CatalogSearchResult]:
     if not found.rows:
         return []
     shown, [query] = found.best(limit), found.queries
@@ -173,7 +155,7 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
     for passage in found.passages:
         passages.setdefault(passage.document_id, []).append(passage)
     return [
-        CatalogSearchResult(
+        wire.CatalogSearchResult(
             document_id=row.document_id,
             document_name=row.name,
             document_external_id=row.external_id,
@@ -199,13 +181,13 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
     ]
 
 
-def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callable[..., Passage]) -> Snippet:
+def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callable[..., Passage]) -> wire.Snippet:
     passage = mark(row.text)
-    return Snippet(text=passage.text, matches=_to_spans(passage), chunk_index=row.chunk_no, place=row.place)
+    return wire.Snippet(text=passage.text, matches=_to_spans(passage), chunk_index=row.chunk_no, place=row.place)
 
 
-def _to_spans(passage: Passage) -> list[TextSpan]:
-    return [TextSpan(start=start, end=end) for start, end in passage.matches]
+def _to_spans(passage: Passage) -> list[wire.TextSpan]:
+    return [wire.TextSpan(start=start, end=end) for start, end in passage.matches]
 
 
 def _to_name(row: queries.FoundDocument) -> NamedDocument:
@@ -219,8 +201,8 @@ _UNUSED = (
 
 
 async def search_collection(
-    runtime: Runtime, caller: Caller, *, request: SearchDocumentCollectionRequest
-) -> SearchDocumentCollectionResponse:
+    runtime: Runtime, caller: Caller, *, request: wire.SearchDocumentCollectionRequest
+) -> wire.SearchDocumentCollectionResponse:
     """Search the chunks of a collection; needs VIEWER on it and READ on each document."""
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)
@@ -268,12 +250,13 @@ async def search_collection(
     found = await search(plan, log)
     drawn = () if found.dropped else found.drawn or ()
     group = partial(_group_by_document, found, plan.limit, merged=options.merge_contents)
-    return SearchDocumentCollectionResponse(
+    return wire.SearchDocumentCollectionResponse(
         search_id=log.search_id,
         results=await compute(found.texts(), group),
         search_terms_used=list(dict.fromkeys(word for each in found.queries for word in each.reading.words)),
         structured_filters_applied=[
-            AppliedFilter(field=each.field, operator=each.operator, value=each.value) for each in (*filters, *drawn)
+            wire.AppliedFilter(field=each.field, operator=each.operator, value=each.value)
+            for each in (*filters, *drawn)
         ],
         applied=_say_applied(stated, understood, found, collection.fields),
     )
@@ -290,27 +273,31 @@ def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
 
 def _say_applied(
     query: str, understood: Understood, found: Found[queries.FoundChunk], fields: Mapping[str, str]
-) -> AppliedOptions:
+) -> wire.AppliedOptions:
     by_model, note, questions = understood.by_model, understood.note, list(understood.questions)
     extraction, filtering = None, None
     if questions:
-        extraction = AppliedExtraction(questions=questions, by_model=by_model, note=None if by_model else note)
+        extraction = wire.AppliedExtraction(questions=questions, by_model=by_model, note=None if by_model else note)
     if found.drawn is not None:
         # Of several questions no conditions are drawn, whatever they state.
         unused = find_unused(questions[0] if questions else query, found.drawn, fields) if len(questions) <= 1 else []
         if unused:
             note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])
-        filtering = AppliedFiltering(filters=list(found.drawn), dropped=found.dropped, by_model=by_model, note=note)
+        filtering = wire.AppliedFiltering(
+            filters=list(found.drawn), dropped=found.dropped, by_model=by_model, note=note
+        )
     return found.say_applied().model_copy(update={"filtering": filtering, "extraction": extraction})
 
 
-def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: bool) -> list[CollectionSearchResult]:
-    by_document: dict[UUID, list[FoundChunk]] = {}
+def _group_by_document(
+    found: Found[queries.FoundChunk], limit: int, *, merged: bool
+) -> list[wire.CollectionSearchResult]:
+    by_document: dict[UUID, list[wire.FoundChunk]] = {}
     matched = {hit: found.matched_by(hit) for hit in found.best(limit)}
     relevance = found.relevance_of(matched)
     for hit, score in found.ranking.scores_of([*matched]).items():
         row = found.rows[hit]
-        chunk = FoundChunk(
+        chunk = wire.FoundChunk(
             chunk_id=row.chunk_id,
             chunk_index=row.chunk_no,
             text=row.text,
@@ -322,7 +309,7 @@ def _group_by_document(found: Found[queries.FoundChunk], limit: int, *, merged: 
         by_document.setdefault(row.document_id, []).append(chunk)
     documents = {row.document_id: row for row in found.rows.values()}
     return [
-        CollectionSearchResult(
+        wire.CollectionSearchResult(
             document_id=document.document_id,
             document_name=document.name,
             document_external_id=document.external_id,

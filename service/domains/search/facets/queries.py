@@ -10,13 +10,8 @@ from sqlalchemy import ARRAY, Text, Uuid, any_, func, literal_column, select
 from service.auth.callers import Caller
 from service.domains.search.scoring.sql import ORGANIZATION, AnySelect
 from service.domains.search.sql import array_of
-from service.domains.search.syntax.queries import (
-    ending_of_file,
-    is_newest_version,
-    is_readable,
-    is_visible_collection,
-    time_of_change,
-)
+from service.domains.search.syntax import queries as syntax
+from service.domains.search.syntax.queries import is_readable, is_visible_collection
 from service.permissions.queries import reader_parameters
 from service.platform.batches import Answer, Batch
 from service.platform.sql import matches
@@ -56,15 +51,15 @@ def _select_facets(*, is_narrowed: bool) -> AnySelect:
     return (
         select(
             documents.c.document_id,
-            func.coalesce(ending_of_file(), func.lower(resources.c.resource_type)).label("kind"),
+            func.coalesce(syntax.ending_of_file(), func.lower(resources.c.resource_type)).label("kind"),
             func.coalesce(principals.c.email, "").label("owner"),
             principals.c.name.label("owner_name"),
-            func.to_char(func.timezone("UTC", time_of_change()), "YYYY").label("year"),
+            func.to_char(func.timezone("UTC", syntax.time_of_change()), "YYYY").label("year"),
             func.coalesce(names, literal_column("'{}'::text[]", ARRAY(Text()))).label("collections"),
         )
         .join(resources, resources.c.object_id == documents.c.document_id)
         .join(principals, principals.c.principal_id == documents.c.owner_id)
-        .join(document_versions, is_newest_version())
+        .join(document_versions, syntax.is_newest_version())
         .where(
             matches(documents, ORGANIZATION, document_id=any_(array_of("ids", Uuid()))),
             matches(resources, ORGANIZATION),

@@ -10,21 +10,9 @@ from pydantic import BaseModel, Field
 from carrel.wire.collections import FieldType
 from carrel.wire.field_values import fits
 from carrel.wire.search import DrawnFilter, FilterOperator
+from service.domains.search.understanding import drawing
 from service.domains.search.understanding.amounts import COMPARED, UNIT
-from service.domains.search.understanding.drawing import (
-    AFTER,
-    MADE,
-    NOT,
-    Bounds,
-    Match,
-    Values,
-    any_keys,
-    find_stated,
-    is_made_then,
-    keep_agreeing,
-    keys_of,
-    read_amount,
-)
+from service.domains.search.understanding.drawing import AFTER, MADE, NOT
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, extract_questions
 from service.domains.search.understanding.folding import PATTERNS, Words, fold, words_of
 from service.domains.search.understanding.moments import PERIOD, read_period
@@ -67,21 +55,21 @@ class StatedCondition(BaseModel):
 
 
 def check_conditions(
-    stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values, today: date
+    stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: drawing.Values, today: date
 ) -> list[DrawnFilter]:
     """Return the rules' conditions, and the model's on other fields, but none of the model's alternatives."""
     words = words_of(query)
     asked = read_query(query, fields)
-    known = {key: values[key] for key in (keys_of(asked) if asked else ()) if key in values}
-    drawn = find_stated(asked, today=today, values=known) if asked else []
+    known = {key: values[key] for key in (drawing.keys_of(asked) if asked else ()) if key in values}
+    drawn = drawing.find_stated(asked, today=today, values=known) if asked else []
     taken = {match.field for match in drawn}
-    by_field: dict[str, list[Match]] = {}
+    by_field: dict[str, list[drawing.Match]] = {}
     for each in stated:
         if each.field in fields and each.field not in taken and each.operator is not FilterOperator.NOT_EQUAL:
             field = read_field(each.field, FieldType(fields[each.field]))
             by_field.setdefault(field.name, []).extend(_find(words, each, field, values=values, today=today))
     further = [match for found in by_field.values() for match in _join_bounds(words, found)]
-    return keep_agreeing(words, [*drawn, *further]) or keep_agreeing(words, drawn)
+    return drawing.keep_agreeing(words, [*drawn, *further]) or drawing.keep_agreeing(words, drawn)
 
 
 def check_questions(read: Sequence[str], query: str) -> list[str]:
@@ -104,10 +92,12 @@ def _share(question: str, texts: Sequence[str]) -> float:
 def keys_to_find(query: str, fields: Mapping[str, str]) -> list[str]:
     """Return the folded texts of a query to look up as values of these fields (types by name)."""
     asked = read_query(query, fields)
-    return list(dict.fromkeys([*(keys_of(asked) if asked else ()), *any_keys(query)])) if fields else []
+    return list(dict.fromkeys([*(drawing.keys_of(asked) if asked else ()), *drawing.any_keys(query)])) if fields else []
 
 
-def _find(words: Words, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> Iterator[Match]:
+def _find(
+    words: Words, stated: StatedCondition, field: OwnField, *, values: drawing.Values, today: date
+) -> Iterator[drawing.Match]:
     """Yield a stated condition, with bounds in the model's words, from a sentence without negation."""
     folded = " ".join(words_of(stated.words).folded)
     start = words.line.find(f" {folded} ") if folded else -1
@@ -120,14 +110,14 @@ def _find(words: Words, stated: StatedCondition, field: OwnField, *, values: Val
     for match, bounds in _READERS[field.kind](line, stated, field, values=values, today=today):
         is_named = start < first + match.start("value") and first + match.end("value") < start + len(folded) + 2
         if is_named and bounds and all(fits(field.kind, value) for _, value in bounds):
-            yield Match(field.name, bounds, first + match.start("all"), first + match.end("all"))
+            yield drawing.Match(field.name, bounds, first + match.start("all"), first + match.end("all"))
 
 
-_Found = Iterator[tuple[re.Match[str], Bounds | None]]
+_Found = Iterator[tuple[re.Match[str], drawing.Bounds | None]]
 """The position of a stated condition (group `all`) and its value (group `value`), with the bounds of the comparison."""
 
 
-def _find_value(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
+def _find_value(line: str, stated: StatedCondition, field: OwnField, *, values: drawing.Values, today: date) -> _Found:
     """Read "whatever the finance people wrote" and "Berichte von Finance", if no second field has the value."""
     del today
     key = fold(stated.value)
@@ -144,7 +134,7 @@ def _find_value(line: str, stated: StatedCondition, field: OwnField, *, values: 
             yield match, [(FilterOperator.EQUAL, occurring)]
 
 
-def _find_flag(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
+def _find_flag(line: str, stated: StatedCondition, field: OwnField, *, values: drawing.Values, today: date) -> _Found:
     del values, today
     if stated.value.strip().casefold() == "true":
         how = rf"(?: (?:that|which))?(?: (?:are|is|were|was|have been))? (?P<all>{_MARKED}(?: as)?"
@@ -152,7 +142,7 @@ def _find_flag(line: str, stated: StatedCondition, field: OwnField, *, values: V
             yield match, [(FilterOperator.EQUAL, "true")]
 
 
-def _find_time(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
+def _find_time(line: str, stated: StatedCondition, field: OwnField, *, values: drawing.Values, today: date) -> _Found:
     del stated, values
     who = rf"(?:we|(?:the|our) (?:\w+ )?{_PEOPLE}) (?:(?:has|have|had) )?"
     made = (
@@ -160,11 +150,11 @@ def _find_time(line: str, stated: StatedCondition, field: OwnField, *, values: V
     )
     for match in re.finditer(made, line):
         period = read_period(match, today=today) if match["relation"] not in {"for", "of"} else None
-        if period and is_made_then(field, match["made"]):
+        if period and drawing.is_made_then(field, match["made"]):
             yield match, [(operator, day.isoformat()) for operator, day in period.bounds()]
 
 
-def _find_number(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
+def _find_number(line: str, stated: StatedCondition, field: OwnField, *, values: drawing.Values, today: date) -> _Found:
     """Read each of "with more than 2 and fewer than 9 pages", and "documents whose budget is over 5000 EUR"."""
     del stated, values, today
     name = any_of(field.names)
@@ -174,7 +164,7 @@ def _find_number(line: str, stated: StatedCondition, field: OwnField, *, values:
     whose = rf" {DOCUMENTS} whose (?P<all>(?:{name}) (?:(?:of|is|are) )?(?P<value>{COMPARED})(?: (?P<unit>{UNIT}))?)"
     for pattern in (first, second, rf"{whose}(?={AFTER})"):
         for match in re.finditer(pattern, line):
-            yield match, read_amount(match, field)
+            yield match, drawing.read_amount(match, field)
 
 
 _READERS: Mapping[FieldType, Callable[..., _Found]] = {
@@ -186,11 +176,11 @@ _READERS: Mapping[FieldType, Callable[..., _Found]] = {
 }
 
 
-def _join_bounds(words: Words, matches: Sequence[Match]) -> Sequence[Match]:
+def _join_bounds(words: Words, matches: Sequence[drawing.Match]) -> Sequence[drawing.Match]:
     bounds = list(dict.fromkeys(bound for match in matches for bound in match.bounds))
     if [sum(operator in side for operator, _ in bounds) for side in (_LOWER, _UPPER)] != [1, 1] or bounds[2:]:
         return matches
     start, end = min(match.start for match in matches), max(match.end for match in matches)
     if " or " in words.line[start:end]:
         return matches
-    return [Match(matches[0].field, bounds, start, end)]
+    return [drawing.Match(matches[0].field, bounds, start, end)]

@@ -15,12 +15,7 @@ from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition, parse_as
 from service.domains.documents.collections.queries import StoredCollection
 from service.domains.search.snapshot import Snapshot
-from service.domains.search.understanding.checking import (
-    StatedCondition,
-    check_conditions,
-    check_questions,
-    keys_to_find,
-)
+from service.domains.search.understanding import checking
 from service.domains.search.understanding.drawing import Values, draw_conditions, keys_of
 from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.folding import fold
@@ -92,7 +87,7 @@ async def understand(
         return replace(by_rules, note=_TOO_LONG)
     wants_filters = bool(options.enable_smart_filtering)
     fields = {name: kind for name, kind in collection.fields.items() if name not in own} if wants_filters else {}
-    keys = keys_to_find(query, fields)
+    keys = checking.keys_to_find(query, fields)
     async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
         today = (await runtime.clock.now(connection)).date()
         values = await _find_values(connection, caller, collection.space_id, keys, fields)
@@ -104,8 +99,8 @@ async def understand(
         reading = await by_model.read_by_model(model, query, fields=fields, values=values, today=today)
     except by_model.NotReadError as error:
         return replace(by_rules, note=str(error))
-    conditions = check_conditions(reading.conditions, query, fields=fields, values=values, today=today)
-    questions = check_questions(reading.questions, query) if options.enable_query_extraction else ()
+    conditions = checking.check_conditions(reading.conditions, query, fields=fields, values=values, today=today)
+    questions = checking.check_questions(reading.questions, query) if options.enable_query_extraction else ()
     applied = {_said(each) for each in conditions}
     note = _LEFT_OUT if any(_said(each) not in applied for each in reading.conditions) else None
     return Understood(questions, conditions, note)
@@ -117,7 +112,7 @@ def _load_by_model() -> None:
     import_module("service.domains.search.understanding.by_model")
 
 
-def _said(each: DrawnFilter | StatedCondition) -> tuple[str, str, str]:
+def _said(each: DrawnFilter | checking.StatedCondition) -> tuple[str, str, str]:
     """Return a condition in a normal form: "not true" is "false"."""
     value = fold(each.value)
     if each.operator is FilterOperator.NOT_EQUAL and value == "true":
