@@ -7,23 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from psycopg import Error as DriverError
-from pydantic_ai import RunContext
-from pydantic_ai.messages import (
-    AgentStreamEvent,
-    FunctionToolResultEvent,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    ToolCallPartDelta,
-    UserPromptPart,
-)
+from pydantic_ai import RunContext, messages
 from pydantic_ai.models import Model
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -155,23 +139,28 @@ class _Listener:
         self._draft = draft
         self._heard = 0
 
-    async def listen(self, _context: RunContext[AgentDeps], events: AsyncIterable[AgentStreamEvent]) -> None:
+    async def listen(self, _context: RunContext[AgentDeps], events: AsyncIterable[messages.AgentStreamEvent]) -> None:
         self._draft.begin()
         async for event in events:
             match event:
                 case (
-                    PartStartEvent(part=TextPart(content=words))
-                    | PartDeltaEvent(delta=TextPartDelta(content_delta=words))
+                    messages.PartStartEvent(part=messages.TextPart(content=words))
+                    | messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=words))
                 ):
                     await self._draft.add(words)
                 case (
-                    PartStartEvent(part=ThinkingPart(content=words) | ToolCallPart(args=words))
-                    | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=words) | ToolCallPartDelta(args_delta=words))
+                    messages.PartStartEvent(
+                        part=messages.ThinkingPart(content=words) | messages.ToolCallPart(args=words)
+                    )
+                    | messages.PartDeltaEvent(
+                        delta=messages.ThinkingPartDelta(content_delta=words)
+                        | messages.ToolCallPartDelta(args_delta=words)
+                    )
                 ):
                     self._heard += len(words) if isinstance(words, str) else 0
                     if self._heard > LONGEST_REPLY:
                         raise failures.failure("endless")
-                case FunctionToolResultEvent():
+                case messages.FunctionToolResultEvent():
                     self._draft.discard_preface()
                 case _:
                     pass
@@ -190,10 +179,13 @@ async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, 
     return kept[::-1]
 
 
-def _as_messages(history: Sequence[Exchange]) -> list[ModelMessage]:
+def _as_messages(history: Sequence[Exchange]) -> list[messages.ModelMessage]:
     """Return exchanges as a model's messages, without citation numbers, because the numbers have lost their meaning."""
     return [
         message
         for each in history
-        for message in (ModelRequest(parts=[UserPromptPart(each.message)]), ModelResponse(parts=[TextPart(each.reply)]))
+        for message in (
+            messages.ModelRequest(parts=[messages.UserPromptPart(each.message)]),
+            messages.ModelResponse(parts=[messages.TextPart(each.reply)]),
+        )
     ]

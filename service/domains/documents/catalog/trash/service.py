@@ -21,15 +21,8 @@ from service.domains.documents.collections.membership import place_document
 from service.domains.documents.collections.queries import read_collection
 from service.domains.documents.collections.service import Placement
 from service.domains.documents.recognition.jobs import enqueue_reading, has_unread_pages
+from service.domains.documents.stored import queries as stored
 from service.domains.documents.stored.containers import enqueue_unpacking
-from service.domains.documents.stored.queries import (
-    StoredDocument,
-    StoredFile,
-    ask_document,
-    ask_version,
-    lock_document,
-    read_file,
-)
 from service.identity.queries import list_principals, organization_ids
 from service.index.ingestion.queries import ask_indexing
 from service.index.progress import Half
@@ -47,7 +40,7 @@ from service.web.pagination import Cursor
 ERASED_AT_ONCE = 1000
 
 
-async def keep(connection: Connection, caller: Caller, document: StoredDocument, *, days: int) -> UUID | None:
+async def keep(connection: Connection, caller: Caller, document: stored.StoredDocument, *, days: int) -> UUID | None:
     """Keep a locked document that is about to be deleted, and return its id in the trash.
 
     None where nothing is kept: without a trash, and of a file in a container, which comes back with that alone."""
@@ -100,7 +93,7 @@ async def restore(
         version = await _next_version(connection, caller, kept)
         runtime.indexer.refuse_backlog(organization_id)
         await queries.give_back(connection, organization_id, kept)
-        file = await read_file(connection, organization_id, **which, version=kept.version)
+        file = await stored.read_file(connection, organization_id, **which, version=kept.version)
         assert file is not None  # noqa: S101 - the version was just moved
         readers_left_out, space_ids = await _write(connection, caller, kept, file, version=version)
         placed, places_left_out, values_left_out = await _place(connection, caller, kept, version=version)
@@ -137,9 +130,9 @@ async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> i
     """Return the number of the restored version; Conflict `external_id_in_use` when another document has the id."""
     batch, document_id = Batch(), kept.document_id
     # As an upload: no other one of the same external id begins until this is committed.
-    lock_document(batch, document_id)
-    asked = ask_document(batch, caller.organization_id, document_id=document_id)
-    last = ask_version(batch, caller.organization_id, document_id=document_id)
+    stored.lock_document(batch, document_id)
+    asked = stored.ask_document(batch, caller.organization_id, document_id=document_id)
+    last = stored.ask_version(batch, caller.organization_id, document_id=document_id)
     await batch.run(connection)
     if (other := asked.document) is None:
         return 1 + (last.row or {"version": kept.version})["version"]
@@ -152,7 +145,7 @@ async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> i
 
 
 async def _write(
-    connection: Connection, caller: Caller, kept: Kept, file: StoredFile, *, version: int
+    connection: Connection, caller: Caller, kept: Kept, file: stored.StoredFile, *, version: int
 ) -> tuple[list[str], list[int]]:
     """Write the document with the rights that are left, and return the readers left out and the spaces to index."""
     organization_id, document_id = caller.organization_id, kept.document_id
