@@ -91,10 +91,13 @@ class Module:
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     found[node.name] = node
-                case ast.Assign():
-                    found |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
-                case ast.AnnAssign(target=ast.Name(id=name)):
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                     found[name] = node
+                case ast.Assign():
+                    # A condition in a statement of a tuple would count for the tuple's other statements.
+                    assert not any(isinstance(one, ast.Call) for one in ast.walk(node)), ast.unparse(node)
+                    names = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+                    found |= {one.id: node for one in names if isinstance(one.ctx, ast.Store)}
                 case _:
                     pass
         return found
