@@ -10,6 +10,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections import contents, values
+from app.document_collections.values_file import offer_file
 from app.formatting import ago, moment
 from app.ui import notices
 from app.ui.dialogs import confirm
@@ -179,6 +180,8 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
         if edits and collection.custom_metadata_schema.fields:
             values.offer_editing(collection)
         values.offer_table(collection, narrowing)
+    if edits and collection.custom_metadata_schema.fields:
+        offer_file(collection)
     if chosen is not None:
         _show_chosen(collection, chosen, edits=edits)
     if edits:

@@ -22,7 +22,10 @@ from flows.operations.formatting import count_text
 MOST_COLUMNS = 12
 MOST_COUNTED = 10_000
 SORT, FIELD = "sort", "field."
+HEADS = ("Document id", "External id", "Name")
+MOST_AT_ONCE = 1000
 _EDITING = "values.editing"
+Edits = Mapping[int, Mapping[str, str]]
 
 
 @dataclass
@@ -83,8 +86,7 @@ def offer_table(collection: wire.DocumentCollection, narrowing: Mapping[str, Any
     where, names = collection.document_collection_id, [one.name for one in collection.custom_metadata_schema.fields]
     listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
     rows = (map(partial(_cells, names), page.documents) for page in listed.pages())
-    heads = ("Document id", "External id", "Name", *names)
-    offer_export("collection.csv", heads, rows, about=(where, repr(narrowing)))
+    offer_export("collection.csv", (*HEADS, *names), rows, about=(where, repr(narrowing)))
 
 
 def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:
@@ -111,6 +113,15 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
     rows = [[one.document_name, *values_shown(collection, one).values()] for one in editing.documents]
     flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is wire.FieldType.BOOLEAN}
     edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags)
+    if offer_saving("values", collection, editing, edits):
+        del st.session_state[_EDITING]
+        st.rerun()
+    return True
+
+
+def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing, edits: Edits) -> bool:
+    """Show problems of the edits, values that other people saved meanwhile, and buttons; return whether it is over."""
+    types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
     changed = [(editing.documents[row], name, text) for row, cells in edits.items() for name, text in cells.items()]
     problems = [
         (one.document_name, name, expectation(types[name], text))
@@ -130,27 +141,28 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
         notices.show_table(late, heads=("Document", "Field", "Yours", "Theirs"))
     with st.container(horizontal=True):
         save, is_ready = "Save mine" if late else "Save", bool(changed) and not problems
-        saves = st.button(save, type="primary", key="values.save", disabled=not is_ready)
-        leaves = st.button("Keep theirs" if late else "Cancel", key="values.leave")
+        saves = st.button(save, type="primary", key=f"{key}.save", disabled=not is_ready)
+        leaves = st.button("Keep theirs" if late else "Cancel", key=f"{key}.leave")
     if saves:
         show_errors(lambda: _save(editing, edits))
-    if leaves or (saves and not editing.now):
-        del st.session_state[_EDITING]
     if saves or leaves:
         forget(INSIDE, unchoose=True)
         _count.clear()
-        st.rerun()
-    return True
+        if saves and editing.now:
+            st.rerun()
+    return saves or leaves
 
 
-def _save(editing: Editing, edits: Mapping[int, Mapping[str, str]]) -> None:
-    """Save edits in a request, but not over values that another person saved: these are kept in `now`."""
+def _save(editing: Editing, edits: Edits) -> None:
+    """Save edits, but not over values that another person saved: these are kept in `now`."""
     changes = [
         {"document_id": one.document_id, "custom_metadata": values, "version": version}
         for one, values in ((editing.documents[row], values) for row, values in edits.items())
         for version in [editing.now.get(one.document_id, one).version]
     ]
-    results = api.client().document_collections.change_values(editing.collection_id, changes).results
+    save = partial(api.client().document_collections.change_values, editing.collection_id)
+    batches = (changes[start : start + MOST_AT_ONCE] for start in range(0, len(changes), MOST_AT_ONCE))
+    results = [one for batch in batches for one in save(batch).results]
     editing.now = {one.document_id: one for one in results if one.status is wire.ValueChangeStatus.CHANGED_MEANWHILE}
     if gone := sum(one.status in {"NOT_FOUND", "IN_CONTAINER"} for one in results):
         st.toast(f"{count_text(gone, 'document')} can no longer be changed here.")

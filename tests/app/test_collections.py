@@ -9,8 +9,9 @@ import streamlit as st
 
 from app import navigation
 from app.auth import current
-from app.document_collections import contents
+from app.document_collections import contents, values, values_file
 from app.document_collections.contents import Done
+from app.ui.progress import in_batches
 from service.index.rebuilds.running import rebuild_all
 from tests import made_files
 from tests.app.conftest import VIEWS, House, sign_in
@@ -201,6 +202,80 @@ def test_a_value_that_another_person_saved_first_is_shown_beside_ones_own(house:
     }  # fmt: skip
     page.press("Save mine")
     assert fields_in(house, collection)["Dunlin"] == {"team": mine["Dunlin"], "secret": "false"}
+
+
+def load_file(page: Page, text: str, encoding: str = "utf-8") -> Page:
+    page.file_uploader[0].set_value(("values.csv", text.encode(encoding), "text/csv"))
+    return page.run()
+
+
+def test_a_file_changes_values_after_a_preview_that_names_them(house: House, monkeypatch) -> None:
+    monkeypatch.setattr(values, "MOST_AT_ONCE", 1)
+    collection, documents = a_shelf(house, "Dunlin", "Knot", "Ruff", "Ruff")
+    for document in documents:
+        house.add_to(collection, document, **OPERATIONS)
+    page = open_collection(house, collection)
+    lines = [
+        "Name,note,team,secret",
+        "Dunlin,x,Möwe,",
+        "Knot,x,operations,perhaps",
+        "Gull,x,a,no",
+        "Ruff,x,a,no",
+        "Dunlin,x,b,no",
+    ]
+    for number, (encoding, sign) in enumerate((("utf-8-sig", ","), ("utf-16", "\t"), ("cp1252", ";"))):
+        text = "\r\n".join(lines).replace(",", sign).replace("Möwe", f"Möwe {number}")
+        page = load_file(page, text, encoding)
+        told = page.shown
+        was = f"Möwe {number - 1}" if number else "operations"
+        assert f"<td>Dunlin</td><td>team</td><td>{was}</td><td>Möwe {number}</td>" in told
+        assert ("<td>Dunlin</td><td>secret</td><td>yes</td><td>Empty</td>" in told) == (number == 0)
+        assert "1 document will change, 0 will not." in told
+        assert "These columns are ignored: note." in told
+        assert "<td>3</td><td>secret: The field is yes or no: write yes or no.</td>" in told
+        assert "<td>4</td><td>This collection has no document that you can read with the name “Gull”.</td>" in told
+        assert "<td>5</td><td>2 documents have the name “Ruff”. Add the column “External id”.</td>" in told
+        assert "<td>6</td><td>An earlier line has the same document.</td>" in told
+        page = page.press("Save")
+        assert fields_in(house, collection)["Dunlin"] == {"team": f"Möwe {number}"}
+        assert "will change" not in page.shown, "the file is gone"
+    page = load_file(page, f"Document id,team\n{documents[0]},a\n{documents[1]},b\n")
+    house.add_to(collection, documents[1], team="theirs", secret="true")
+    page = page.press("Save")
+    assert "<td>Knot</td><td>team</td><td>b</td><td>theirs</td>" in page.shown
+    assert [fields_in(house, collection)[name]["team"] for name in ("Dunlin", "Knot")] == ["a", "theirs"]
+    page.press("Keep theirs")
+    assert fields_in(house, collection)["Knot"]["team"] == "theirs"
+
+
+def test_an_exported_file_with_many_lines_is_compared(house: House, monkeypatch) -> None:
+    collection, documents = a_shelf(house, "Dunlin")
+    house.add_to(collection, documents[0], team="'=1+1")
+    place = house.client.document_collections.list_documents_in_collection(collection)
+    one, *_ = list(place)
+    many = [one.model_copy(update={"document_id": uuid4()}) for _ in range(10_000)]
+    monkeypatch.setattr(values_file, "_find", lambda *_: many)
+    heads = ["Document id", "External id", "Name", "team", "secret"]
+    rows = [[str(each.document_id), each.document_external_id, each.document_name, "'=1+1", ""] for each in many]
+    of = next(
+        each
+        for each in house.client.document_collections.list_document_collections(page_size=1000)
+        if str(each.document_collection_id) == collection
+    )
+    same = values_file.read_preview(of, in_batches(heads, [rows], count=lambda _: None, most=10_000))
+    assert (same.unchanged, same.edits, same.problems) == (10_000, {}, [])
+    text = "\n".join(f"{each.document_id},new {number},WAHR" for number, each in enumerate(many))
+    new = values_file.read_preview(of, f"Document id,team,secret\n{text}".encode())
+    assert (len(new.edits), new.edits[9_999], new.problems) == (10_000, {"team": "new 9999", "secret": "true"}, [])
+    schema = of.custom_metadata_schema
+    strict = schema.model_copy(update={"fields": [one.model_copy(update={"required": True}) for one in schema.fields]})
+    text = f'Document id,team\n{many[0].document_id},\n,new\n{many[1].document_id},"new\n'
+    wrong = values_file.read_preview(of.model_copy(update={"custom_metadata_schema": strict}), text.encode())
+    assert (wrong.edits, [line for line, _ in wrong.problems]) == ({}, [2, 3, 4])
+    assert wrong.problems[:2] == [
+        (2, "team: The field is required."),
+        (3, "The line has no document id, external id or name."),
+    ]
 
 
 def test_after_adding_the_form_is_empty_and_the_count_is_new(house: House) -> None:
