@@ -1,6 +1,7 @@
 """The fields of a collection, and a form for changing a field, with a plan for the documents."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ EFFECTS: Mapping[ValueEffect, str] = {
     ValueEffect.UNFIT: "no value that fits",
     ValueEffect.REMOVED: "the value is removed",
 }
-_CHOSEN, _PROBLEM = "fields.chosen", "fields.problem"
+_CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem"
 
 
 def show_fields(collection: DocumentCollection) -> None:
@@ -42,7 +43,11 @@ def offer_changes(collection: DocumentCollection) -> None:
     chosen = st.selectbox("Change", list(known), key=_CHOSEN, format_func=lambda name: name or "New field")
     change = _ask_for_change(known[chosen], chosen)
     show_kept_problem(_PROBLEM)
-    plan = show_errors(lambda: _plan(where, change)) if change else None
+    # A plan reads all documents of the collection, so it waits for the person to finish the form.
+    preview = partial(st.session_state.update, {_PLANNED: dict(change)})
+    notices.offer_action("Preview changes", preview, key="fields.preview", disabled=not change)
+    is_planned = bool(change) and st.session_state.get(_PLANNED) == change
+    plan = show_errors(lambda: _plan(where, change)) if is_planned else None
     is_ready = plan is not None and _show_plan(plan, change)
     notices.offer_action("Save", _save, where, change, plan, key="fields.save", kind="primary", disabled=not is_ready)
 
@@ -64,7 +69,7 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
     return {"field": chosen or None, **changed} if name and changed else {}
 
 
-@st.cache_data(ttl=10, show_spinner="Looking at the documents …", scope="session")
+@st.cache_data(ttl=600, show_spinner="Reading the documents …", scope="session")
 def _plan(where: UUID, change: dict[str, Any]) -> CollectionFields:
     return api.client().document_collections.plan_field_changes(where, [change])
 
@@ -74,16 +79,16 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     if change.get("required"):
         notices.show_warning("Syncs, and uploads without a value of this field, will no longer add new documents.")
     if not plan.effects:
-        notices.show_text("The values of documents that you may read stay as they are.")
+        notices.show_text("The values of documents that you can read stay the same.")
     for one in plan.effects:
         names = ", ".join(each.document_name for each in one.examples)
         such = f"{names}, …" if one.count > len(one.examples) else names
         notices.show_text(f"{count_text(one.count, 'document')}: {EFFECTS[one.effect]} ({such}).")
         if one.effect is not ValueEffect.KEPT:
             rows = [(each.document_name, each.before or "Empty", each.after or "Empty") for each in one.examples]
-            notices.show_table(rows, heads=("Document", "Now", "Then"))
+            notices.show_table(rows, heads=("Document", "Now", "New"))
     if plan.hidden_unfit:
-        notices.show_warning("Documents that you may not read have no value that fits, either.")
+        notices.show_warning("Documents that you cannot read also have values that do not fit.")
     if not plan.hidden_unfit and all(one.effect is not ValueEffect.UNFIT for one in plan.effects):
         return True
     change["empty_unfit"] = st.checkbox("Leave the field empty where no value fits", key="fields.empty")
@@ -97,7 +102,7 @@ def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
         except EditConflictError as error:
             current = error.meanwhile.current if error.meanwhile else {}
             now = ", ".join(f"{one['name']} ({type_in_words(one['type'])})" for one in current.get("fields", ()))
-            message = "Another person changed fields or values first. Nothing is saved; the plan is new."
+            message = "Another person changed fields or values first. Nothing is saved. Check the new preview."
             st.session_state[_PROBLEM] = Problem(message, (f"The fields are now: {now or 'none'}.",))
         else:
             for key in [one for one in st.session_state if str(one).startswith("fields.")]:

@@ -371,7 +371,8 @@ def fill(page: Page, chosen: str, **values) -> Page:
     for name, value in values.items():
         kind = page.selectbox if name == "type" else page.checkbox if isinstance(value, bool) else page.text_input
         kind(key=f"fields.{chosen}.{name}").set_value(value)
-    return page.run()
+    assert page.run().find_button("Save").disabled, "before its preview"
+    return page.press("Preview changes")
 
 
 def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) -> None:
@@ -392,7 +393,7 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     assert page.find_button("Save").disabled
     house.client.document_collections.change_fields(collection, [{"field": "secret", "name": "hidden"}])
     page.checkbox(key="fields.empty").check().run().press("Save")
-    assert "Nothing is saved; the plan is new." in page.shown
+    assert "Nothing is saved. Check the new preview." in page.shown
     assert "team (Text), hidden (Yes or no), pages (Whole number)" in page.shown
     assert page.text_input(key="fields.team.name").value == "size"
     page.press("Save")

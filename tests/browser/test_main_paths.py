@@ -216,5 +216,57 @@ def test_values_are_edited_by_keyboard_and_filtered_on_a_phone(workbench, page: 
     assert [one["customMetadata"]["note"] for one in listed] == [note] * 2
 
 
+def test_fields_are_added_renamed_required_converted_and_removed_by_plan(workbench, page: Page) -> None:
+    service = workbench.service
+    collection_id = create_collection(service, "Piers", length="STRING")
+    for name, length in (("North", "12"), ("South", "long")):
+        document = uploaded(service, f"pier-{name}", documentName=name)
+        add_to_collection(service, document["documentId"], collection_id, customMetadata={"length": length})
+    page.goto(f"{workbench.url}/collections?collection={collection_id}&part=fields")
+    preview, save = (page.get_by_role("button", name=name) for name in ("Preview changes", "Save"))
+    fields = page.locator(".carrel-table").first
+
+    def choose(label: str, option: str, name: str) -> None:
+        page.get_by_role("combobox", name=label).click()
+        page.get_by_role("option", name=option, exact=True).click()
+        expect(page.get_by_label("Name", exact=True)).to_have_value(name)
+
+    def write(label: str, text: str) -> None:
+        page.get_by_label(label, exact=True).fill(text)
+        page.keyboard.press("Tab")
+        expect(preview).to_be_enabled()
+
+    def check(label: str) -> None:
+        page.get_by_test_id("stCheckbox").filter(has_text=label).click()
+        expect(page.get_by_role("checkbox", name=label)).to_be_checked()
+
+    def finish(told: str, row: str) -> None:
+        press(preview, page.get_by_text(told).first)
+        assert findings(page) == []
+        press(save, fields.get_by_role("row", name=row))
+
+    expect(preview).to_be_disabled()
+    write("Name", "berths")
+    finish("stay the same", "berths Text No")
+    choose("Change", "berths", "berths")
+    write("Name", "places")
+    finish("stay the same", "places Text No")
+    choose("Change", "places", "places")
+    write("Value for documents without a value", "4")
+    check("Required")
+    finish("the empty field gets the value", "places Text Yes")
+    choose("Change", "length", "length")
+    choose("Type", "Whole number", "length")
+    press(preview, page.get_by_role("cell", name="long"))
+    expect(save).to_be_disabled()
+    check("Leave the field empty where no value fits")
+    press(save, fields.get_by_role("row", name="length Whole number No"))
+    choose("Change", "places", "places")
+    check("Remove the field and its values")
+    press(preview, page.get_by_text("the value is removed"))
+    save.click()
+    expect(fields.get_by_text("places")).to_have_count(0)
+
+
 def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench, page: Page) -> None:
     Hand(page, workbench.url, "screen").do("add_person")
