@@ -93,6 +93,8 @@ def read_preview(collection: DocumentCollection, data: bytes) -> Preview:
         place, problem = _match(row, known)
         if place in seen:
             problem = "An earlier line has the same document."
+        elif place is not None and preview.editing.documents[place].parent_document_id:
+            problem = "This document has the values of its archive or email."
         if place is None or problem:
             preview.problems.append((line, problem))
         else:
