@@ -11,16 +11,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.loading.runs import (
-    UPLOAD,
-    is_lasting,
-    is_of_dropped_files,
-    read_loading_runs,
-    runs_to_change,
-    source_in_row,
-    source_in_words,
-    why_in_words,
-)
+from app.loading import runs
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
@@ -96,8 +87,8 @@ def _narrow(labels: dict[str, str]) -> dict[str, str]:
 
 
 def _label(source: Source, names: Mapping[str, str]) -> str:
-    at = f", {moment(source.reported_at)}" if is_of_dropped_files(source.source) else ""
-    return f"{source_in_row(source.source)}{at} · {purpose_in_words(source, names)}"
+    at = f", {moment(source.reported_at)}" if runs.is_of_dropped_files(source.source) else ""
+    return f"{runs.source_in_row(source.source)}{at} · {purpose_in_words(source, names)}"
 
 
 def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Callable[[Source], str]) -> dict[str, str]:
@@ -158,16 +149,16 @@ def show_quarantine() -> None:
 
 def _show_source(source: Source) -> None:
     notices.show_heading(
-        one_line(source_in_words(source.source)),
+        one_line(runs.source_in_words(source.source)),
         purpose_in_words(source, show_errors(api.collection_names)),
         f"{count_text(source.item_count, 'document')} failed",
         f"{source.ignored_count:,} ignored" if source.ignored_count else "",
         f"reported {ago(source.reported_at)} by {one_line(source.reported_by.name)}",
     )
-    if is_lasting(source.source):
+    if runs.is_lasting(source.source):
         notices.show_link("Open source", "ingestion", part="sources", location=source.source)
     _show_gone(source)
-    dropped = is_of_dropped_files(source.source)
+    dropped = runs.is_of_dropped_files(source.source)
     if dropped and source.item_count:
         notices.show_text(
             "You uploaded these files from a browser, so the server no longer has them. Correct and upload them "
@@ -193,7 +184,7 @@ def _show_gone(source: Source) -> None:
     if source.document_collection_id is not None:
         return
     try:
-        loads = (one for one in read_loading_runs() if one.source == source.source and one.flow == UPLOAD)
+        loads = (one for one in runs.read_loading_runs() if one.source == source.source and one.flow == runs.UPLOAD)
         last = next((one for one in loads if one.state == "COMPLETED" and not (one.only_plans or one.skipped)), None)
     except RunsError:  # what failed is shown without Prefect, too
         return
@@ -218,7 +209,7 @@ def _ask_for_retry(source: Source) -> None:
 
 def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None) -> None:
     """Send the failed items of a source, or only these items, again, and open the run's page; once per key."""
-    run = runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email, key=key)
+    run = runs.runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email, key=key)
     st.query_params.from_dict({"run": str(run)})
 
 
@@ -244,7 +235,7 @@ def _show_items(source: Source, shown: str) -> None:
     if chosen:
         notices.show_table(
             [
-                (_document(item), why_in_words(item.message), notices.help_cell(item.code, about=_document(item)))
+                (_document(item), runs.why_in_words(item.message), notices.help_cell(item.code, about=_document(item)))
                 for item in chosen
             ],
             heads=("Document", "Reason", "Help"),
@@ -266,7 +257,7 @@ def _row(item: SourceItem) -> dict[str, object]:
     where = f" ({item.place})" if item.place != document else ""
     return {
         "Document": one_line(f"{document}{where}"),
-        "Reason": one_line(why_in_words(item.message)),
+        "Reason": one_line(runs.why_in_words(item.message)),
         "Ignored": "yes" if item.ignored else "",
         "Since": time_cell(item.since),
     }
@@ -276,7 +267,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
     counted = [item for item in chosen if not item.ignored]
     ignored = [item for item in chosen if item.ignored]
     with st.container(horizontal=True, vertical_alignment="center"):
-        if not is_of_dropped_files(source.source):
+        if not runs.is_of_dropped_files(source.source):
             names = list(dict.fromkeys(item.name for item in counted))
             # A second click has the same key, and so starts no second run.
             retry, key = partial(_retry_chosen, source, names, uuid4().hex), "quarantine.retry_chosen"

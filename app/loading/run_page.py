@@ -218,13 +218,9 @@ def _end_in_words(run: RunStatus) -> str:
 
 
 def _failure(row: Mapping[str, str]) -> Sequence[str | notices.HelpLink]:
-    document, why = document_of(row), runs.why_in_words(row.get("reason") or "")
-    return document, why, notices.help_cell(row.get("code") or "", about=document)
-
-
-def document_of(row: Mapping[str, str]) -> str:
     document, place = row.get("document") or "", row.get("place") or ""
-    return f"{document} ({place})" if document and place not in {"", document} else document or place
+    named = f"{document} ({place})" if document and place not in {"", document} else document or place
+    return named, runs.why_in_words(row.get("reason") or ""), notices.help_cell(row.get("code") or "", about=named)
 
 
 def _table_row(line: str) -> Sequence[str]:
@@ -410,16 +406,15 @@ def _show_ended(run: RunStatus) -> None:
 
 
 def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
+    def begin() -> None:
+        with keep_problem(_PROBLEM, runs.StartError):
+            st.query_params["run"] = str(start(run))
+
     kind = "primary" if is_first else "secondary"
-    notices.offer_action(label, _start_from, run, start, key=f"{label}.{run.flow_run_id}", kind=kind)
+    notices.offer_action(label, begin, key=f"{label}.{run.flow_run_id}", kind=kind)
 
 
 def _offer_schedule(run: RunStatus) -> None:
     if not runs.is_of_dropped_files(run.source):
         run_id = str(run.flow_run_id)
         notices.offer_action("Schedule this …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
-
-
-def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:
-    with keep_problem(_PROBLEM, runs.StartError):
-        st.query_params["run"] = str(start(run))
