@@ -111,10 +111,8 @@ def _show_loaded(count: DeltaGenerator) -> None:
     def fetch(token: str | None) -> tables.ItemsPage[Document]:
         start, found = int(token or 0), list[Document]()
         while not found and start < len(names):  # a page of documents that the person may not read is passed over
-            found = list(
-                listed(document_external_ids=names[start : start + tables.PAGE_ROWS], page_size=tables.PAGE_ROWS)
-            )
-            start += tables.PAGE_ROWS
+            wanted, start = names[start : start + tables.PAGE_ROWS], start + tables.PAGE_ROWS
+            found = list(listed(document_external_ids=wanted, page_size=tables.PAGE_ROWS))
         return tables.ItemsPage(found, str(start) if start < len(names) else None)
 
     tables.show_pages(
