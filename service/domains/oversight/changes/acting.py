@@ -5,13 +5,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire import collections as wire
 from carrel.wire.catalog import DeleteDocumentRequest
-from carrel.wire.collections import (
-    ChangeValuesRequest,
-    RemoveDocumentFromCollectionRequest,
-    ValueChange,
-    ValueChangeStatus,
-)
 from carrel.wire.common import Role
 from carrel.wire.document_changes import DocumentAction, StartAccessChangeRequest, StartDocumentChangeRequest
 from service.audit.service import Change, record_all
@@ -84,15 +79,15 @@ async def change_document(
             runtime.indexer.refuse_backlog(caller.organization_id)
             await _add(connection, caller, request, document_id)
         case DocumentAction.REMOVE_FROM_COLLECTION:
-            removal = RemoveDocumentFromCollectionRequest(**which, **where)
+            removal = wire.RemoveDocumentFromCollectionRequest(**which, **where)
             await collections.remove_document(connection, caller, request=removal)
         case DocumentAction.SET_VALUES:
-            change = ValueChange(**which, custom_metadata=request.custom_metadata or {})
-            changes = ChangeValuesRequest(**where, changes=[change])
+            change = wire.ValueChange(**which, custom_metadata=request.custom_metadata or {})
+            changes = wire.ChangeValuesRequest(**where, changes=[change])
             [result] = (await change_values(connection, caller, request=changes)).results
-            if result.status is ValueChangeStatus.NOT_FOUND:
+            if result.status is wire.ValueChangeStatus.NOT_FOUND:
                 raise NotFound("It is not in the collection, or you cannot read it.", code="document_not_in_collection")
-            if result.status is ValueChangeStatus.IN_CONTAINER:
+            if result.status is wire.ValueChangeStatus.IN_CONTAINER:
                 message = "It has the values of its archive or mail. Change them there."
                 raise Conflict(message, code="document_in_container")
 
