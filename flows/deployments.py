@@ -1,8 +1,8 @@
 """The file of deployments: prefect.yaml, or the file in CARREL_FLOWS_DEPLOYMENTS, without any credential."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
@@ -42,27 +42,10 @@ Place = tuple[str | int, ...]
 """The path of a value: keys of objects and indexes of lists, from the outside in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A document's value with line numbers and `repeated` keys; YAML silently uses the last repeated key."""
-
-    value: object
-    lines: Mapping[Place, int]
-    repeated: Sequence[Place]
-
-    def line_of(self, place: Place) -> int:
-        return next((self.lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self.lines), 1)
-
-
-def _load(text: str) -> Marked:
+def _load(text: str) -> tuple[object, Sequence[tuple[Place, int]]]:
+    """Return the value of a YAML text, and each place with its line number."""
     node = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - the stubs say nothing
-    lines: dict[Place, int] = {}
-    repeated: list[Place] = []
-    for place, line in _places(node):
-        if place in lines:
-            repeated.append(place)
-        lines[place] = line
-    return Marked(cast("object", yaml.safe_load(text)), lines, repeated)
+    return cast("object", yaml.safe_load(text)), list(_places(node))
 
 
 def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:
@@ -159,7 +142,7 @@ class _File(BaseModel):
 def read_deployments(path: Path) -> Sequence[Entry]:
     """Return the file's entries, checked against the flows. Raises DeploymentsError, with all mistakes by line."""
     try:
-        marked = _load(path.read_text("utf-8"))
+        value, places = _load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         raise DeploymentsError(f"{path} cannot be read: {exc}") from exc
     except yaml.YAMLError as exc:
@@ -168,11 +151,13 @@ def read_deployments(path: Path) -> Sequence[Entry]:
         advice = "Texts that begin with a special character, such as *, need quotes."
         raise DeploymentsError(f"{path}{line}: the file is not valid YAML: {problem}. {advice}") from exc
     try:
-        declared = _File.model_validate(marked.value).deployments or []
+        declared = _File.model_validate(value).deployments or []
     except ValidationError as exc:
         msg = f"{path}: a list under `deployments:` is required, as in prefect.yaml ({exc.errors()[0]['msg']})"
         raise DeploymentsError(msg) from exc
-    wrong: list[Mistake] = [(place, f"{place[-1]} appears twice") for place in marked.repeated]
+    # YAML silently uses the last of the values of a repeated key.
+    repeated = Counter(place for place, _ in places) - Counter({place for place, _ in places})
+    wrong: list[Mistake] = [(place, f"{place[-1]} appears twice") for place in repeated.elements()]
     entries: list[Entry] = []
     for number, members in enumerate(declared):
         place = ("deployments", number)
@@ -187,7 +172,9 @@ def read_deployments(path: Path) -> Sequence[Entry]:
             wrong.append(((*place, "name"), "another entry of this flow has this name"))
         entries.append(entry)
     if wrong:
-        raise DeploymentsError("\n".join(_explain(path, marked, place, message) for place, message in wrong))
+        raise DeploymentsError(
+            "\n".join(_explain(path, declared, dict(places), place, message) for place, message in wrong)
+        )
     return entries
 
 
@@ -231,11 +218,11 @@ def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> 
         yield (*place, *one["loc"]), message
 
 
-def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:
-    parts = [f"{path}:{marked.line_of(place)}"]
+def _explain(path: Path, declared: Sequence[object], lines: Mapping[Place, int], place: Place, message: str) -> str:
+    parts = [f"{path}:{next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 1)}"]
     if len(place) > 1 and place[0] == "deployments":
         number, member = int(place[1]), ".".join(map(str, place[2:]))
-        entry = cast("dict[str, list[object]]", marked.value)["deployments"][number]
+        entry = declared[number]
         name = cast("dict[str, object]", entry).get("name") if isinstance(entry, dict) else None
         parts += [str(name or f"entry {number + 1}"), *([member] if member else [])]
     return ": ".join([*parts, message])

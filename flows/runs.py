@@ -297,19 +297,15 @@ class Runs(AbstractContextManager["Runs"]):
     ) -> UUID:
         """Start a bulk upload; a dry run sends and deletes nothing. `confirmed`: see flows.bulk_upload."""
         parameters: dict[str, Any] = {"source": source, "options": (options or UploadOptions()).model_dump()}
-        if dry_run:
-            parameters["dry_run"] = True
-        if confirmed:
-            parameters["confirmed"] = confirmed
+        parameters |= {"dry_run": True} if dry_run else {}
+        parameters |= {"confirmed": confirmed} if confirmed else {}
         return self.start("bulk-upload", parameters, person=person, key=key)
 
     def start_retry(
         self, ledger: str, loaded_from: str, *, names: Sequence[str] = (), person: str = "", key: str | None = None
     ) -> UUID:
         """Start sending a source's quarantine again, or named items; `loaded_from` is shown to people."""
-        parameters: dict[str, Any] = {"source": ledger, "loaded_from": loaded_from}
-        if names:
-            parameters["names"] = list(names)
+        parameters = {"source": ledger, "loaded_from": loaded_from, **({"names": list(names)} if names else {})}
         return self.start("quarantine-retry", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:

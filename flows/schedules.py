@@ -145,7 +145,17 @@ def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedul
     if deployment["name"] == DEPLOYMENT:
         for one in every:
             if (label := Label.of(one.get("slug"))) is not None:
-                yield _page_schedule(one, label, flow=flow, deployment_paused=paused)
+                yield Schedule(
+                    deployment_id=UUID(one["deployment_id"]),
+                    name=label.name,
+                    flow=flow,
+                    parameters=one.get("parameters") or {},
+                    times=[_times(one["schedule"])],
+                    paused=paused or not one["active"],
+                    schedule_id=UUID(one["id"]),
+                    label=label,
+                    revision=str(one["updated"]),
+                )
         return
     resting = [UUID(one["id"]) for one in every if not one["active"]]
     yield Schedule(
@@ -156,20 +166,6 @@ def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedul
         times=[_times(one["schedule"]) for one in every],
         paused=paused or (bool(every) and len(resting) == len(every)),
         resting=resting,
-    )
-
-
-def _page_schedule(one: Mapping[str, Any], label: Label, *, flow: str, deployment_paused: bool) -> Schedule:
-    return Schedule(
-        deployment_id=UUID(one["deployment_id"]),
-        name=label.name,
-        flow=flow,
-        parameters=one.get("parameters") or {},
-        times=[_times(one["schedule"])],
-        paused=deployment_paused or not one["active"],
-        schedule_id=UUID(one["id"]),
-        label=label,
-        revision=str(one["updated"]),
     )
 
 
@@ -259,8 +255,7 @@ def change_schedule(runs: Runs, schedule: Schedule, draft: Draft, *, person: str
     """Change a schedule; a paused schedule stays paused. Raises ScheduleChangedError and RunsError."""
     draft.check()
     with _one_at_a_time:
-        now, label = _read(runs, schedule)
-        _refuse_stale(schedule, now, label)
+        _, label = _read(runs, schedule, is_stale_refused=True)
         _write(runs, schedule, _body(draft, replace(label, name=draft.name.strip(), changed_by=person)))
 
 
@@ -298,7 +293,7 @@ def delete_schedule(runs: Runs, schedule: Schedule) -> None:
     if schedule.schedule_id is None:
         raise InvalidScheduleError(f"{schedule.name} is defined in the file of schedules. Remove it there.")
     with _one_at_a_time:
-        _refuse_stale(schedule, *_read(runs, schedule))
+        _read(runs, schedule, is_stale_refused=True)
         runs.call("DELETE", _path(schedule))
         _plan_runs(runs, schedule.deployment_id)
 
@@ -315,18 +310,15 @@ def _write(runs: Runs, schedule: Schedule, body: Mapping[str, Any]) -> None:
     _plan_runs(runs, schedule.deployment_id)
 
 
-def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
+def _read(runs: Runs, schedule: Schedule, *, is_stale_refused: bool = False) -> tuple[Mapping[str, Any], Label]:
     for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
+            if is_stale_refused and one["updated"] != schedule.revision:
+                who = label.changed_by or "Someone"
+                msg = f"{who} changed this schedule, so nothing was saved. Review the current schedule, and try again."
+                raise ScheduleChangedError(msg)
             return one, label
     raise ScheduleChangedError("Someone else deleted this schedule. Reload the list.")
-
-
-def _refuse_stale(schedule: Schedule, now: Mapping[str, Any], label: Label) -> None:
-    if now["updated"] != schedule.revision:
-        who = label.changed_by or "Someone"
-        msg = f"{who} changed this schedule, so nothing was saved. Review the current schedule, and try again."
-        raise ScheduleChangedError(msg)
 
 
 def _body(draft: Draft, label: Label) -> dict[str, Any]:

@@ -112,7 +112,7 @@ async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
     wanted = _automation(silence)
     async with get_client() as client:
         known = await client.read_automations_by_name(NAME)
-    if any(_same(one.trigger, wanted.trigger) for one in known):
+    if any(_rule(one.trigger) == _rule(wanted.trigger) for one in known):
         return
     for old in known:
         await Automation(**old.model_dump()).adelete()
@@ -183,12 +183,8 @@ def _automation(silence: timedelta) -> Automation:
     )
 
 
-def _same(known: object, wanted: object) -> bool:
-    return (
-        isinstance(known, EventTrigger)
-        and isinstance(wanted, EventTrigger)
-        and (known.expect, known.after, known.within) == (wanted.expect, wanted.after, wanted.within)
-    )
+def _rule(trigger: object) -> list[object]:
+    return [getattr(trigger, member, None) for member in ("expect", "after", "within")]
 
 
 ReadDue = Callable[[], Awaitable[list[FlowRun]]]

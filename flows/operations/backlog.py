@@ -88,11 +88,8 @@ class BacklogReader:
         self._read_at = time.monotonic()
         try:
             self._known = Backlog.of(await self._client.admin.status.get())
-        except APIError as exc:
-            self._is_refused = exc.status in {401, 403, 404}
-            self._known = None
-        except CarrelError:
-            self._known = None
+        except CarrelError as exc:
+            self._known, self._is_refused = None, getattr(exc, "status", 0) in {401, 403, 404}
         return self._known
 
 

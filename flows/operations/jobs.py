@@ -138,13 +138,9 @@ async def carry_out(
 
 def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[Job]:
     """Return the jobs in order: first all sending, then deleting, so that moved documents are never missing."""
-    jobs: list[Job] = []
+    name, claim, size = ledger.address.name, ledger.run.claim, settings.flows_batch_size
     numbers: dict[Kind, int] = {planned.kind: planned.plan.sends, "deletion": planned.plan.delete}
-    for kind, number in numbers.items():
-        if number:
-            partitions = -(-number // settings.flows_batch_size)
-            jobs.append(Job(kind, ledger.address.name, ledger.run.claim, partitions, planned.upload_as))
-    return jobs
+    return [Job(kind, name, claim, -(-n // size), planned.upload_as) for kind, n in numbers.items() if n]
 
 
 async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:

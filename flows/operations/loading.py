@@ -67,7 +67,7 @@ async def upload(
             async with nullcontext() if dry_run else report_at_end(client, ledger, settings=settings):
                 outages = outage_policy_of(client, settings, ledger=ledger.address.name)
                 names = names_of(client, outages=outages)
-                defaults = await names.defaults(options.defaults())
+                defaults = await names.with_ids(options.defaults())
                 if defaults.access is not None:
                     await check_readers(client, defaults.access, outages=outages)
                 scanned = await scan(ledger, source, defaults=defaults, names=names, retry=retry)

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from carrel import AsyncCarrel
@@ -13,6 +14,7 @@ from flows.errors import NameUnknownError
 from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument
 
+Named = TypeVar("Named", Defaults, SourceDocument)
 Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
 
 
@@ -26,25 +28,21 @@ class Names:
     async def resolve(self, documents: Iterable[SourceDocument]) -> list[SourceDocument | Problem]:
         return [await self._resolve(document) for document in documents]
 
-    async def defaults(self, defaults: Defaults) -> Defaults:
-        """Return a run's options with ids in place of names. Raises NameUnknownError, which stops the run."""
-        collection = defaults.collection and await self.id_of("collection", defaults.collection)
-        access = defaults.access and await self._with_ids(defaults.access)
-        return replace(defaults, collection=collection, access=access)
+    async def with_ids(self, named: Named) -> Named:
+        """Return a run's options, or a document, with ids in place of names. Raises NameUnknownError."""
+        collection, access = named.collection, named.access
+        if collection is None and (access is None or not access.groups):
+            return named
+        if access is not None:
+            groups = {await self.id_of("group", group) for group in access.groups}
+            access = replace(access, groups=tuple(sorted(groups)))
+        return replace(named, collection=collection and await self.id_of("collection", collection), access=access)
 
     async def _resolve(self, document: SourceDocument) -> SourceDocument | Problem:
-        if document.collection is None and (document.access is None or not document.access.groups):
-            return document
         try:
-            collection = document.collection and await self.id_of("collection", document.collection)
-            access = document.access and await self._with_ids(document.access)
+            return await self.with_ids(document)
         except NameUnknownError as exc:
             return Problem(document.place, exc.code, str(exc), document.external_id)
-        return replace(document, access=access, collection=collection)
-
-    async def _with_ids(self, access: Access) -> Access:
-        groups = {await self.id_of("group", group) for group in access.groups}
-        return replace(access, groups=tuple(sorted(groups)))
 
     async def id_of(self, kind: str, name: str) -> str:
         """Return the id of the group or collection (`kind`) of a name or id. Raises NameUnknownError."""

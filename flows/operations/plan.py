@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
@@ -130,26 +130,24 @@ def count_unread(ledger: Ledger) -> Counter[str]:
 
 def read_plan(ledger: Ledger) -> Plan:
     """Return the plan from the ledger; correct until the first document is sent."""
-    numbers = Counter[tuple[State, Action | None]]()
-    for count in ledger.counts():
-        numbers[count.state, count.action] += count.documents
+    counts, sends = ledger.counts(), (Action.CREATE, Action.UPDATE)
+
+    def number(*states: State, actions: Container[Action | None] = (None, *sends)) -> int:
+        return sum(count.documents for count in counts if count.state in states and count.action in actions)
+
     # Documents that are UPLOADED without an action were sent by an earlier run, and are asked after by this one.
-    asked_after = numbers.get((State.UPLOADED, None), 0) + numbers.get((State.INDEXED, None), 0)
-    by_state = {
-        state: sum(n for (of, action), n in numbers.items() if of is state and action is not Action.DELETE)
-        for state in State
-    }
+    done, deletes = (State.UPLOADED, State.INDEXED), (Action.DELETE,)
     return Plan(
-        create=numbers.get((State.PLANNED, Action.CREATE), 0),
-        update=numbers.get((State.PLANNED, Action.UPDATE), 0),
-        unchanged=by_state[State.UNCHANGED] + asked_after,
-        forbidden=by_state[State.FORBIDDEN],
-        refused=by_state[State.FAILED],
-        resumed=by_state[State.UPLOADED] + by_state[State.INDEXED] - asked_after,
-        ignored=by_state[State.IGNORED] + ledger.problem_count(ignored=True),
-        delete=numbers.get((State.PLANNED, Action.DELETE), 0),
-        left=numbers.get((State.UNCHANGED, Action.DELETE), 0),
-        gone=numbers.get((State.KEPT, Action.DELETE), 0),
-        left_out=numbers.get((State.IGNORED, Action.DELETE), 0),
+        create=number(State.PLANNED, actions=(Action.CREATE,)),
+        update=number(State.PLANNED, actions=(Action.UPDATE,)),
+        unchanged=number(State.UNCHANGED) + number(*done, actions=(None,)),
+        forbidden=number(State.FORBIDDEN),
+        refused=number(State.FAILED),
+        resumed=number(*done, actions=sends),
+        ignored=number(State.IGNORED) + ledger.problem_count(ignored=True),
+        delete=number(State.PLANNED, actions=deletes),
+        left=number(State.UNCHANGED, actions=deletes),
+        gone=number(State.KEPT, actions=deletes),
+        left_out=number(State.IGNORED, actions=deletes),
         held_back=ledger.blocked_reason(),
     )

@@ -100,10 +100,7 @@ class KnownSource:
 
 def list_sources(settings: FlowSettings) -> list[KnownSource]:
     """Return every source that has a ledger. Raises LedgerError for the first ledger that can't be read."""
-    found: list[KnownSource] = []
-    for store in open_stores(settings.ledger("")):
-        found += _read_sources(store)
-    return found
+    return [known for store in open_stores(settings.ledger("")) for known in _read_sources(store)]
 
 
 def read_source(address: Address) -> KnownSource | None:

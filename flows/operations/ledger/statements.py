@@ -24,11 +24,8 @@ def insert_into(dialect: sa.Dialect, table: sa.Table) -> Any:
 def upsert(connection: sa.Connection, table: sa.Table, rows: Sequence[Values], *, change: Change | None = None) -> None:
     """Insert rows, or change existing rows by `change`; a single statement costs a third of the time."""
     text, order, constants = _compile_upsert(connection.dialect, table, tuple(rows[0]), change)
-    if order is None:
-        connection.exec_driver_sql(text, [constants | row for row in rows])
-    else:
-        in_order = itemgetter(*order)
-        connection.exec_driver_sql(text, [in_order(constants | row) for row in rows])
+    values = [constants | row for row in rows]
+    connection.exec_driver_sql(text, values if order is None else list(map(itemgetter(*order), values)))
 
 
 @lru_cache(64)

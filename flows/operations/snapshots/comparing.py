@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, starmap
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal
@@ -67,10 +67,7 @@ class Readers:
             yield str(object_id), f"{kind}:{resource_id}", str(access_class)
 
     def _of(self, access_class: str) -> int:
-        readers = 0
-        for kind, principal_id in self._holders.get(access_class, ()):
-            readers |= self._expand(kind, principal_id)
-        return readers
+        return reduce(int.__or__, starmap(self._expand, self._holders.get(access_class, ())), 0)
 
     def _expand(self, kind: str, principal_id: str) -> int:
         if kind == "organization":
