@@ -1,7 +1,6 @@
 """Shared parts of the flows: batches as Prefect tasks within a limit, the final state, and artifacts of progress."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import threading
@@ -172,7 +171,7 @@ async def publish_progress() -> AsyncGenerator[Progress]:
                 yield progress
             finally:
                 follower.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
+                with suppress(asyncio.CancelledError):
                     await follower
 
 

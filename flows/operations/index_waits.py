@@ -116,9 +116,8 @@ class _IndexWait:
         return chosen
 
     async def _ask_one(self, entry: Entry, answers: _Answers) -> None:
-        document_id = entry.document_id or ""
         try:
-            get = partial(self.client.catalog.get_document, document_id, user_email=self.user_email)
+            get = partial(self.client.catalog.get_document, entry.document_id or "", user_email=self.user_email)
             document = await self.outages.call(get)
         except CarrelError as exc:  # deleted, or unknown to the service: the others continue
             await asyncio.to_thread(quarantine, self.ledger, entry, exc)

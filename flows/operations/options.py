@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from carrel.wire.fields import must_fit
 from flows.operations.sources.documents import Access, Defaults
 from flows.operations.sources.exclusions import FileSelection
 
@@ -90,13 +91,11 @@ class ReindexOptions(BaseModel):
     force: bool = Field(default=False, description="With a model: finish without documents that fail.")
     wait_for_end: bool = Field(default=True, description="Wait until it is done; otherwise it continues.")
 
-    @model_validator(mode="after")
-    def _fit(self) -> "ReindexOptions":
-        if self.everything and self.model is not None:
-            raise ValueError("a new model re-indexes every document, so use only one of both options")
-        if self.force and self.model is None:
-            raise ValueError("force needs a model")
-        return self
+    _has_one_scope = must_fit(
+        lambda options: not (options.everything and options.model is not None),
+        "a new model re-indexes every document, so use only one of both options",
+    )
+    _force_has_model = must_fit(lambda options: options.model is not None or not options.force, "force needs a model")
 
 
 def options_for_ledger(source: str, options: UploadOptions | CollectionOptions) -> str:

@@ -135,7 +135,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
             contents.check()  # a file that changes is cut off or refused for that
             raise
         finally:
-            contents.close()
+            contents.file.close()
         if response.indexing is IndexingStatus.FAILED:
             raise IndexingFailedError("The document was stored, but could not be indexed.")
         contained = contained_files(response.file_count, response.files_done)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from carrel.wire.catalog import ContainedFiles
 from carrel.wire.file_names import forms_of
 from flows.operations.ledger.claims import ClaimedRun
-from flows.operations.ledger.quarantine import of_scan, quarantine_items, read_failures, release
+from flows.operations.ledger.quarantine import of_scan, quarantine_items, release, to_failure
 from flows.operations.ledger.rows import (
     FIRST,
     LAST,
@@ -25,7 +25,6 @@ from flows.operations.ledger.rows import (
     Missing,
     Sent,
     State,
-    as_row,
     deletion_of,
     entry_of,
     failure_values,
@@ -315,8 +314,9 @@ class Ledger(ClaimedRun):
 
     def keep_contained(self, external_id: str, found: ContainedFiles, *, parts_not_read: int) -> None:
         """Record the progress of the files in an archive or mail, and the number of unread parts."""
+        values = {"contained": found.model_dump_json(), "parts_not_read": parts_not_read}
         with self._writing() as connection:
-            self._update(connection, key_of(external_id), **as_row(found), parts_not_read=parts_not_read)
+            self._update(connection, key_of(external_id), **values)
 
     def leave_unasked(self) -> None:
         """Set unsent documents without an answer to FAILED; all stay in quarantine."""
@@ -447,8 +447,12 @@ class Ledger(ClaimedRun):
         return self._rows(sa.select(sa.func.count()).where(of_scan(self.run, ignored=ignored, part=0)))[0][0]
 
     def failures(self, *, limit: int | None = None) -> Iterator[Failure]:
-        """Return the run's quarantine: the source's problems in its order, then documents by external id."""
-        return read_failures(self._store, self.run, limit=limit)
+        """Yield the run's quarantine without ignored items: problems in the source's order, then documents by id."""
+        name = sa.func.coalesce(quarantine.c.external_id, quarantine.c.place)
+        order = (quarantine.c.part, quarantine.c.position, name)
+        found = sa.select(quarantine).where(of_scan(self.run)).order_by(*order).limit(limit)
+        with self._store.read() as connection:
+            yield from map(to_failure, connection.execution_options(yield_per=PAGE).execute(found))
 
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
         found: set[str] = set()

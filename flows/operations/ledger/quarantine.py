@@ -50,16 +50,7 @@ def of_scan(run: Run, *, ignored: bool | None = False, part: int | None = None) 
     return which if part is None else sa.and_(which, quarantine.c.part == part)
 
 
-def read_failures(store: Store, run: Run, *, limit: int | None) -> Iterator[Failure]:
-    """Yield this scan's items without ignored items: problems in the source's order, then documents by id."""
-    name = sa.func.coalesce(quarantine.c.external_id, quarantine.c.place)
-    order = (quarantine.c.part, quarantine.c.position, name)
-    found = sa.select(quarantine).where(of_scan(run)).order_by(*order).limit(limit)
-    with store.read() as connection:
-        yield from map(_to_failure, connection.execution_options(yield_per=PAGE).execute(found))
-
-
-def _to_failure(row: AnyRow) -> Failure:
+def to_failure(row: AnyRow) -> Failure:
     ignored = bool(row.ignored)
     return Failure(row.place, row.external_id, row.code, row.message, row.since, ignored, row.fingerprint)
 
@@ -127,7 +118,7 @@ def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Fail
         while True:
             with store.read() as connection:
                 rows = connection.execute(page).all()
-            yield from map(_to_failure, rows)
+            yield from map(to_failure, rows)
             if len(rows) < PAGE:
                 return
             page = found.where(sa.tuple_(*order) > sa.tuple_(rows[-1].part, rows[-1].key))

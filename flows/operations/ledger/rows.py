@@ -232,11 +232,7 @@ class Sent:
     contained: ContainedFiles | None = None
 
     def as_row(self) -> dict[str, Any]:
-        return asdict(self) | as_row(self.contained)
-
-
-def as_row(contained: ContainedFiles | None) -> dict[str, Any]:
-    return {"contained": "" if contained is None else contained.model_dump_json()}
+        return asdict(self) | {"contained": "" if self.contained is None else self.contained.model_dump_json()}
 
 
 Send = Callable[[Entry], Awaitable[Sent]]

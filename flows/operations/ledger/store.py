@@ -36,12 +36,11 @@ class Store(AbstractContextManager["Store"]):
         self.address = address
         with translate_errors(address):
             self.engine = self._connect()
-        try:
-            with translate_errors(address):
+            try:
                 self._prepare()
-        except BaseException:
-            self.engine.dispose()
-            raise
+            except BaseException:
+                self.engine.dispose()
+                raise
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -45,9 +45,6 @@ class Contents:
         if self.status is not None:
             _check_unchanged(self.file, self.status)
 
-    def close(self) -> None:
-        self.file.close()
-
 
 def open_contents(entry: Entry) -> Contents:
     """Open a document's file, or its object, for sending. Raises OSError and ChangingFileError."""

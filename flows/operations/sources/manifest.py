@@ -88,17 +88,13 @@ class ManifestRow(BaseModel):
     external_url: _Line | None = None
 
 
-def read_manifest(path: Path, *, defaults: Defaults) -> Iterator[SourceItem]:
-    """Yield the manifest's documents and problems in its order. Raises SourceError for a wrong header."""
-    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
-    return _items(rows, root=str(path.parent.resolve()), defaults=defaults)
-
-
 _Row = tuple[int, Mapping[str, object] | str]  # (line number, the row's members or what is wrong with it)
 
 
-def _items(rows: Iterator[_Row], *, root: str, defaults: Defaults) -> Iterator[SourceItem]:
-    for line, members in rows:
+def read_manifest(path: Path, *, defaults: Defaults) -> Iterator[SourceItem]:
+    """Yield the manifest's documents and problems in its order. Raises SourceError for a wrong header."""
+    root = str(path.parent.resolve())
+    for line, members in _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path):
         place = f"line {line}"
         if isinstance(members, str):
             yield Problem(place, code="row_invalid", message=members)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCHEMES = frozenset({"s3", "gs", "az"})
 _IN_MEMORY = 4 * 1024 * 1024
 _PAGE = 1000
-_PATTERN = frozenset("*?[")
+WILDCARDS = frozenset("*?[")
 _SHOWN = 300
 
 
@@ -43,7 +43,7 @@ def object_identity(url: str) -> str:
     if "@" in parts.netloc or ":" in parts.netloc:
         advice = "Set them in the environment of the store's own tools."
         raise SourceError(f"Remove credentials from the source's URL. {advice}")
-    if parts.query or parts.fragment or _PATTERN & set(parts.path):
+    if parts.query or parts.fragment or WILDCARDS & set(parts.path):
         msg = f"{url.partition('?')[0]}: give a bucket and a prefix, without pattern or query: s3://reports/published"
         raise SourceError(msg)
     if not parts.netloc:

@@ -14,10 +14,8 @@ from flows.errors import SourceError
 from flows.operations.sources import documents
 from flows.operations.sources.exclusions import HIDDEN, LEFTOVER, SECRETS, FileSelection, default_reason
 from flows.operations.sources.manifest import MANIFEST_SUFFIXES, read_manifest
-from flows.operations.sources.objects import SCHEMES, is_object_url, list_objects, object_identity
+from flows.operations.sources.objects import SCHEMES, WILDCARDS, is_object_url, list_objects, object_identity
 from flows.operations.sources.selection import is_selection
-
-_WILDCARDS = frozenset("*?[")
 
 
 def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
@@ -47,16 +45,12 @@ def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.Sourc
     if path.is_file():
         if path.suffix.lower() in MANIFEST_SUFFIXES:
             return read_manifest(path, defaults=defaults)
-        path = _single(path)
-        return _matches(path.parent, [path], defaults)
-    if _WILDCARDS & set(source):
+        folder = path.parent.resolve()
+        return _matches(folder, [folder / path.name], defaults)
+    if WILDCARDS & set(source):
         return _glob(path, defaults)
     msg = f"{source} does not exist. Give a folder, a file, a glob pattern, or a manifest ending in .csv or .jsonl"
     raise SourceError(msg)
-
-
-def _single(path: Path) -> Path:
-    return path.parent.resolve() / path.name
 
 
 def check_source(source: str) -> None:
@@ -65,7 +59,7 @@ def check_source(source: str) -> None:
         return
     try:
         path = local_path(source)
-        root = path if path.exists() or not _WILDCARDS & set(source) else _existing(_split_pattern(path)[0])
+        root = path if path.exists() or not WILDCARDS & set(source) else _existing(_split_pattern(path)[0])
         is_folder = root.is_dir()
         if path.is_file() or not root.exists():
             next(_read(source, documents.Defaults()), None)
@@ -100,7 +94,7 @@ def source_identity(source: str) -> str:
     path = local_path(source)
     if path.exists():
         is_single = path.is_file() and path.suffix.lower() not in MANIFEST_SUFFIXES
-        identity = str(_single(path) if is_single else path.resolve())
+        identity = str(path.parent.resolve() / path.name if is_single else path.resolve())
     else:
         root, pattern = _split_pattern(path)
         identity = f"{root.resolve()}::{pattern}"
@@ -132,7 +126,7 @@ def _existing(path: Path) -> Path:
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:
-    fixed = list(takewhile(lambda part: not _WILDCARDS & set(part), path.parts))
+    fixed = list(takewhile(lambda part: not WILDCARDS & set(part), path.parts))
     return Path(*fixed), str(PurePosixPath(*path.parts[len(fixed) :]))
 
 
@@ -203,7 +197,7 @@ def _find_unreadable_folders(root: Path, pattern: str, defaults: documents.Defau
     told: set[str] = set()
     parts = PurePosixPath(pattern).parts
     for end, part in enumerate(parts):
-        if not _WILDCARDS & set(part):
+        if not WILDCARDS & set(part):
             continue
         for folder in root.glob("/".join(parts[:end])) if end else (root,):
             place = _relative(str(folder), str(root))

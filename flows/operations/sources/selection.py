@@ -11,7 +11,7 @@ from carrel import AsyncCarrel
 from carrel.wire.catalog import Document
 from flows.errors import SourceError
 from flows.operations.outages import OutagePolicy, walk_pages
-from flows.operations.sources.documents import Defaults, SourceDocument, SourceItem, document_at
+from flows.operations.sources.documents import Defaults, SourceItem, document_at
 
 SCHEME = "catalog://"
 _PAGE = 1000
@@ -52,10 +52,8 @@ async def select_documents(
     """Yield the chosen documents of the catalog that the caller may read, a page at a time."""
     selection, listed = Selection.read(source), client.catalog.list_documents
     async for page in walk_pages(outages, lambda token: listed(page_size=_PAGE, page_token=token)):
-        yield [_document_of(one, defaults) for one in page.documents if selection.takes(one)]
-
-
-def _document_of(document: Document, defaults: Defaults) -> SourceDocument:
-    name = document.document_external_id
-    found = document_at(name, name, defaults)
-    return replace(found, name=document.document_name, file_name=document.file_name)
+        chosen = ((one, one.document_external_id) for one in page.documents if selection.takes(one))
+        yield [
+            replace(document_at(name, name, defaults), name=one.document_name, file_name=one.file_name)
+            for one, name in chosen
+        ]
