@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,7 @@ def binary_codes(embeddings: NDArray[np.float32], mean: NDArray[np.float32]) -> 
 
 def pages_of(codes: Sequence[str]) -> list[list[str | None]]:
     """Divide a document's codes, in the order of its chunks, into pages; the last page is padded with None."""
-    pages = [
-        list[str | None](codes[start : start + CHUNKS_PER_PAGE]) for start in range(0, len(codes), CHUNKS_PER_PAGE)
-    ]
-    return [page + [None] * (CHUNKS_PER_PAGE - len(page)) for page in pages]
+    return [list(page) for page in zip_longest(*[iter(codes)] * CHUNKS_PER_PAGE)]
 
 
 def as_vector(embedding: NDArray[np.float32] | NDArray[np.float16]) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -276,10 +277,8 @@ def _is_unchanged(before: index.IndexedChunk, chunk: Chunk, terms: Mapping[int, 
 
 def count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Counter[int]:
     deltas = Counter({TOTAL_TERM: len(added) - len(removed)})
-    for terms in added:
-        deltas.update(terms.keys())
-    for terms in removed:
-        deltas.subtract(terms.keys())
+    deltas.update(chain.from_iterable(added))
+    deltas.subtract(chain.from_iterable(removed))
     return deltas
 
 

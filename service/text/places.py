@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from carrel.wire.formats import FORMATS
 from carrel.wire.places import Box, PageBox, PassagePlace, Rows
-from service.text.extraction.blocks import Block, join_boxes
+from service.text.extraction.blocks import Block, join_boxes, surround
 from service.text.extraction.blocks import Box as Edges
 
 _SLIDES = frozenset(each.media_type for each in FORMATS if each.kind == "slides")
@@ -55,7 +55,7 @@ def _join_near(parts: Sequence[tuple[int, int, Edges]], most_beside: float) -> l
     for page, start, box in parts:
         if joined and joined[-1][0] == page:
             _, first, before = joined[-1]
-            around = (min(before[0], box[0]), min(before[1], box[1]), max(before[2], box[2]), max(before[3], box[3]))
+            around = surround((before, box))
             if _area(around) - _area(before) - _area(box) <= most_beside:
                 joined[-1] = (page, first, around)
                 continue

@@ -77,6 +77,7 @@ class Writer:
 
     async def _write_group(self, place: Place, group: Group, *, is_open: bool = True) -> set[UUID]:
         """Write a group, open to others until its transaction begins; errors are raised only for a single document."""
+        organization_id, space = place
         written = set[UUID]()
         if is_open:
             self._gathering[place] = group
@@ -84,7 +85,9 @@ class Writer:
             # Those that are ready now join: a server that answers at once leaves nobody a turn before it has begun.
             await asyncio.sleep(0)
             with traces.span("write index"):
-                written = await self._write_open(place, group)
+                async with self.database.transaction(organization_id) as connection:
+                    self._close(place, group)
+                    written = await self.write_part(connection, organization_id, space=space, documents=group.documents)
         except Exception as error:
             if len(group.documents) == 1:
                 raise
@@ -93,12 +96,6 @@ class Writer:
             self._close(place, group)
             group.written.set_result(written)
         return written
-
-    async def _write_open(self, place: Place, group: Group) -> set[UUID]:
-        organization_id, space = place
-        async with self.database.transaction(organization_id) as connection:
-            self._close(place, group)
-            return await self.write_part(connection, organization_id, space=space, documents=group.documents)
 
     def _close(self, place: Place, group: Group) -> None:
         if self._gathering.get(place) is group:

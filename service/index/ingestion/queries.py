@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.forms import RULES
@@ -198,39 +198,32 @@ async def request_indexing_in_space(
         "is_large": has_large_text(owner, own) if caller_bytes is None else sa.literal(caller_bytes >= LARGE_BYTES),
         "claimed_until": _claim_until(sa.and_(spaces.c.space_id == space_id, sa.literal(is_begun))),
     }
-    new = insert(space_documents).from_select(
-        ["document_id", "space_id", "organization_id", *values],
-        sa.select(own, spaces.c.space_id, spaces.c.organization_id, *values.values())
-        .where(spaces.c.organization_id == organization_id, stands_for(space_id))
-        .order_by(spaces.c.space_id),
-    )
+    new = _insert_in_spaces(space_documents, organization_id, document_id, space_id, values)
     changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
     changed["claimed_until"] = extend_claim(new.excluded.claimed_until)
     if caller_bytes is not None or as_unindexed:
         changed |= {"indexed_version": None, "words_version": None}
-    keys = [space_documents.c.document_id, space_documents.c.space_id]
-    await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
+    await connection.execute(new.on_conflict_do_update(index_elements=["document_id", "space_id"], set_=changed))
 
 
 async def keep_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID, chunks: bytes
 ) -> None:
     """Store a caller's chunks for a space and its replacement, replacing the caller's waiting chunks."""
-    new = insert(caller_chunks).from_select(
-        ["document_id", "space_id", "organization_id", "batch_id", "chunks"],
-        sa.select(
-            sa.literal(document_id, sa.Uuid()),
-            spaces.c.space_id,
-            spaces.c.organization_id,
-            sa.literal(batch_id, sa.Uuid()),
-            sa.literal(chunks, sa.LargeBinary()),
-        )
-        .where(spaces.c.organization_id == organization_id, stands_for(space_id))
-        .order_by(spaces.c.space_id),
-    )
-    keys = [caller_chunks.c.document_id, caller_chunks.c.space_id]
-    replaced = {"batch_id": new.excluded.batch_id, "chunks": new.excluded.chunks}
-    await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=replaced))
+    values = {"batch_id": sa.literal(batch_id, sa.Uuid()), "chunks": sa.literal(chunks, sa.LargeBinary())}
+    new = _insert_in_spaces(caller_chunks, organization_id, document_id, space_id, values)
+    replaced = {name: new.excluded[name] for name in values}
+    await connection.execute(new.on_conflict_do_update(index_elements=["document_id", "space_id"], set_=replaced))
+
+
+def _insert_in_spaces(
+    table: sa.Table, organization_id: UUID, document_id: UUID, space_id: int, values: Mapping[str, Any]
+) -> Insert:
+    """Build the insertion of a document's row into a space and its replacement."""
+    names = ["document_id", "space_id", "organization_id", *values]
+    row = sa.literal(document_id, sa.Uuid()), spaces.c.space_id, spaces.c.organization_id, *values.values()
+    own = spaces.c.organization_id == organization_id, stands_for(space_id)
+    return insert(table).from_select(names, sa.select(*row).where(*own).order_by(spaces.c.space_id))
 
 
 async def take_caller_chunks(

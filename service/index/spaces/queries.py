@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.forms import APART, FORMS, RULES
 from service.index.stemming import ENGLISH
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, matches, param, params
+from service.platform.sql import ORGANIZATION, columns_of, delete_rows, find_row, matches, param, params, update_rows
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 from service.text.embedding import EmbeddingModel
 
@@ -129,15 +129,15 @@ async def insert_space(
 
 async def retire_replacement(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Retire the replacement of a space, if under construction; a later step empties the replacement."""
-    replacing = matches(spaces, organization_id, replaces_space_id=space_id)
-    await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
+    retired = {"replaces_space_id": None, "retired_at": func.now()}
+    await update_rows(connection, spaces, organization_id, retired, replaces_space_id=space_id)
 
 
 async def delete_space(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Remove a space with all entries, after all writers; retire its replacement, and unlink a space it replaced."""
     await retire_replacement(connection, organization_id, space_id=space_id)
-    replaced = matches(spaces, organization_id, replaced_by_space_id=space_id)
-    await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
+    unlinked = {"replaced_by_space_id": None}
+    await update_rows(connection, spaces, organization_id, unlinked, replaced_by_space_id=space_id)
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
     # In the order of a fold, which may be at the same rows.
@@ -145,4 +145,4 @@ async def delete_space(connection: Connection, organization_id: UUID, *, space_i
     await connection.execute(counted.order_by(term_statistics.c.term).with_for_update())
     index = [table for tables in INDEX_TABLES.values() for table in tables.all]
     for table in (*index, space_documents, term_statistics, term_deltas, spaces):
-        await connection.execute(delete(table).where(matches(table, organization_id, space_id=space_id)))
+        await delete_rows(connection, table, organization_id, space_id=space_id)

@@ -98,9 +98,11 @@ class ContainedFile:
 def join_boxes(boxes: Sequence[Box | None]) -> Box | None:
     """Return the smallest rectangle around all boxes of a page; None if a box is unknown."""
     known = [box for box in boxes if box is not None]
-    if not known or len(known) < len(boxes):
-        return None
-    lefts, tops, rights, bottoms = zip(*known, strict=True)
+    return surround(known) if known and len(known) == len(boxes) else None
+
+
+def surround(boxes: Iterable[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
 

@@ -169,9 +169,8 @@ class _Page:
 
 
 def _is_layout(table: Any) -> bool:
-    if table.get("role") in {"presentation", "none"}:
-        return True
-    return any(table.find(f".//{tag}") is not None for tag in ("table", "h1", "h2", "h3", "ul", "ol", "pre"))
+    inner = table.iterdescendants("table", "h1", "h2", "h3", "ul", "ol", "pre")
+    return table.get("role") in {"presentation", "none"} or next(inner, None) is not None
 
 
 def _count_spanned(cell: Any, name: str) -> int:

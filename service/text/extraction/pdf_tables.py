@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from service.text.extraction.blocks import Box
+from service.text.extraction.blocks import Box, surround
 
 _FEWEST_ROWS = 3
 # A line that is nearer to the one before than this part of the usual distance of rows continues the same row.
@@ -106,7 +106,7 @@ def _join_near(line: list[Box]) -> list[Box]:
     joined: list[Box] = []
     for piece in sorted(line):
         if joined and piece[0] - joined[-1][2] < _WORD_GAP * max(_height(piece), _height(joined[-1])):
-            joined[-1] = _around([joined[-1], piece])
+            joined[-1] = surround([joined[-1], piece])
         else:
             joined.append(piece)
     return joined
@@ -138,9 +138,9 @@ def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
         lines = lines[1:]
     if len(lines) < _FEWEST_ROWS or len(columns) < 2 or _is_prose(lines, columns):
         return
-    rows = [_around(row) for row in _gather_rows(lines, columns)]
+    rows = [surround(row) for row in _gather_rows(lines, columns)]
     if len(rows) >= _FEWEST_ROWS:
-        yield TableArea(rows, columns, _around(rows))
+        yield TableArea(rows, columns, surround(rows))
 
 
 def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
@@ -215,11 +215,6 @@ def _gather_rows(lines: Sequence[list[Box]], columns: Sequence[tuple[float, floa
 
 def _overlaps(piece: Box, column: tuple[float, float]) -> bool:
     return piece[0] < column[1] and column[0] < piece[2]
-
-
-def _around(pieces: Sequence[Box]) -> Box:
-    lefts, tops, rights, bottoms = zip(*pieces, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
 
 
 def _middle(piece: Box) -> float:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from service.text.extraction.blocks import Box
 from service.text.extraction.building import BlockBuilder, one_line
@@ -119,10 +119,7 @@ def _looks_like_groups(values: Sequence[str]) -> bool:
 
 
 def _fill(values: Sequence[str]) -> list[str]:
-    filled: list[str] = []
-    for value in values:
-        filled.append(value or (filled[-1] if filled else ""))
-    return filled
+    return list(accumulate(values, lambda before, value: value or before))
 
 
 def _join_headers(above: Sequence[str], below: Sequence[str]) -> list[str]:
