@@ -217,8 +217,8 @@ class ArchiveWriter:
         self._add(_SECRET_KEY, io.BytesIO(text), len(text))
         self._tally.secret_key = hashlib.sha256(text).hexdigest()
 
-    def close(self, describe: Callable[[Contents], Manifest]) -> Manifest:
-        manifest = describe(self._tally.contents())
+    def close(self, describe: Callable[..., Manifest]) -> Manifest:
+        manifest = describe(contents=self._tally.contents())
         text = manifest.model_dump_json(indent=1).encode()
         self._add(_MANIFEST, io.BytesIO(text), len(text))
         self._tar.close()

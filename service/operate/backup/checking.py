@@ -69,9 +69,8 @@ def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Chec
 def _find_fault(files: FileStore, sha256: bytes, *, size: int, stored: int | None, contents: bool) -> Fault | None:
     if stored is None:
         return Fault.MISSING
-    if stored != size:
-        return Fault.ALTERED
-    return Fault.ALTERED if contents and _hash(files, sha256) != sha256 else None
+    is_altered = stored != size or (contents and _hash(files, sha256) != sha256)
+    return Fault.ALTERED if is_altered else None
 
 
 def _hash(files: FileStore, sha256: bytes) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,6 @@ from service.operate.backup.archive import (
     ArchiveError,
     ArchiveWriter,
     BackupError,
-    Contents,
     Manifest,
     NotEmptyError,
     Progress,
@@ -49,17 +49,14 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
         progress.end()
         if key is not None:
             archive.add_secret_key(key)
-
-        def describe(contents: Contents) -> Manifest:
-            return Manifest(
-                created_at=datetime.now(UTC),
-                schema_revision=revision,
-                postgresql=postgresql,
-                key_fingerprint=None if fingerprint is None else fingerprint.hex(),
-                rows=rows,
-                contents=contents,
-            )
-
+        describe = partial(
+            Manifest,
+            created_at=datetime.now(UTC),
+            schema_revision=revision,
+            postgresql=postgresql,
+            key_fingerprint=None if fingerprint is None else fingerprint.hex(),
+            rows=rows,
+        )
         return archive.close(describe)
 
 
