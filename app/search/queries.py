@@ -16,42 +16,35 @@ import streamlit as st
 from app import api
 from app.ui.errors import show_errors
 from app.ui.notices import offer_action, show_note, show_text, show_warning
+from carrel.wire import search as wire
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.field_values import expectation, read_value
-from carrel.wire.search import (
-    AppliedFilter,
-    FilterOperator,
-    ResultOrder,
-    SearchDocumentCatalogResponse,
-    SearchDocumentCollectionResponse,
-    SearchMode,
-)
 
 MOST = 50
 """Most conditions in a search; the service's limit."""
 
 _OPERATORS = {
-    FilterOperator.EQUAL: ("is", "is", "is"),
-    FilterOperator.NOT_EQUAL: ("not", "is not", "is not"),
-    FilterOperator.CONTAINS: ("contains", "contains", "contains"),
-    FilterOperator.LESS: ("under", "less than", "before"),
-    FilterOperator.LESS_OR_EQUAL: ("upto", "at most", "until"),
-    FilterOperator.GREATER_OR_EQUAL: ("from", "at least", "on or after"),
-    FilterOperator.GREATER: ("over", "more than", "after"),
+    wire.FilterOperator.EQUAL: ("is", "is", "is"),
+    wire.FilterOperator.NOT_EQUAL: ("not", "is not", "is not"),
+    wire.FilterOperator.CONTAINS: ("contains", "contains", "contains"),
+    wire.FilterOperator.LESS: ("under", "less than", "before"),
+    wire.FilterOperator.LESS_OR_EQUAL: ("upto", "at most", "until"),
+    wire.FilterOperator.GREATER_OR_EQUAL: ("from", "at least", "on or after"),
+    wire.FilterOperator.GREATER: ("over", "more than", "after"),
 }
 _IN_ADDRESS, IN_WORDS, OF_TIMES = (
     {operator: names[number] for operator, names in _OPERATORS.items()} for number in range(3)
 )
 _FROM_ADDRESS = {word: operator for operator, word in _IN_ADDRESS.items()}
 
-_NUMBERS = tuple(operator for operator in FilterOperator if operator is not FilterOperator.CONTAINS)
-OFFERED: dict[FieldType, Sequence[FilterOperator]] = {
-    FieldType.STRING: (FilterOperator.EQUAL, FilterOperator.NOT_EQUAL, FilterOperator.CONTAINS),
+_NUMBERS = tuple(operator for operator in wire.FilterOperator if operator is not wire.FilterOperator.CONTAINS)
+OFFERED: dict[FieldType, Sequence[wire.FilterOperator]] = {
+    FieldType.STRING: (wire.FilterOperator.EQUAL, wire.FilterOperator.NOT_EQUAL, wire.FilterOperator.CONTAINS),
     FieldType.INT: _NUMBERS,
     FieldType.DOUBLE: _NUMBERS,
     # A day is the moment it begins in UTC, so that "until" it would leave the day itself out.
-    FieldType.DATETIME: (FilterOperator.GREATER_OR_EQUAL, FilterOperator.LESS, FilterOperator.EQUAL),
-    FieldType.BOOLEAN: (FilterOperator.EQUAL,),
+    FieldType.DATETIME: (wire.FilterOperator.GREATER_OR_EQUAL, wire.FilterOperator.LESS, wire.FilterOperator.EQUAL),
+    FieldType.BOOLEAN: (wire.FilterOperator.EQUAL,),
 }
 """Useful operators for each field type, the most usual first."""
 
@@ -65,7 +58,7 @@ class Condition:
     """A condition on a metadata field; the value is text, as in requests."""
 
     field: str
-    operator: FilterOperator
+    operator: wire.FilterOperator
     value: str
 
     def in_address(self) -> str:
@@ -82,17 +75,17 @@ class Condition:
 
     def as_filters(self, kinds: Kinds) -> list[dict[str, str]]:
         """Return the condition as API filters. A time on a day becomes two filters."""
-        if kinds.get(self.field) is FieldType.DATETIME and self.operator is FilterOperator.EQUAL:
+        if kinds.get(self.field) is FieldType.DATETIME and self.operator is wire.FilterOperator.EQUAL:
             try:
                 day = date.fromisoformat(self.value)
-                bounds = {FilterOperator.GREATER_OR_EQUAL: day, FilterOperator.LESS: day + timedelta(days=1)}
+                bounds = {wire.FilterOperator.GREATER_OR_EQUAL: day, wire.FilterOperator.LESS: day + timedelta(days=1)}
             except (ValueError, OverflowError):
                 pass  # a moment, or what the service says is none
             else:
                 return [self._filter_of(operator, at.isoformat()) for operator, at in bounds.items()]
         return [self._filter_of(self.operator, self.value)]
 
-    def _filter_of(self, operator: FilterOperator, value: str) -> dict[str, str]:
+    def _filter_of(self, operator: wire.FilterOperator, value: str) -> dict[str, str]:
         return {"field": self.field, "operator": operator.value, "value": value}
 
 
@@ -106,7 +99,7 @@ def places() -> dict[str, str]:
     return {CATALOG: "The whole catalog", **show_errors(api.collection_names)}
 
 
-def condition_of(found: AppliedFilter) -> Condition:
+def condition_of(found: wire.AppliedFilter) -> Condition:
     return Condition(found.field, found.operator, found.value)
 
 
@@ -128,10 +121,10 @@ FILTERS, QUESTIONS = "filters", "questions"
 LONGEST = 1000
 """Most characters of a question on pages: fewer than the service's limit, since the address holds them all."""
 
-MODES: Mapping[SearchMode, str] = {
-    SearchMode.HYBRID: "Hybrid",
-    SearchMode.LEXICAL: "Keywords",
-    SearchMode.SEMANTIC: "Meaning",
+MODES: Mapping[wire.SearchMode, str] = {
+    wire.SearchMode.HYBRID: "Hybrid",
+    wire.SearchMode.LEXICAL: "Keywords",
+    wire.SearchMode.SEMANTIC: "Meaning",
 }
 
 HOW_TO_RERANK = "A reranking model can order results too. Set up its endpoint in the service"
@@ -143,7 +136,7 @@ _MOST_PASSAGES = 3
 
 _YES_NO = {"yes": True, "no": False}
 
-Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
+Answer = wire.SearchDocumentCatalogResponse | wire.SearchDocumentCollectionResponse
 
 
 @dataclass(frozen=True)
@@ -153,22 +146,22 @@ class SearchQuery:
 
     text: str
     where: str = CATALOG
-    mode: SearchMode = SearchMode.HYBRID
+    mode: wire.SearchMode = wire.SearchMode.HYBRID
     only: tuple[Condition, ...] = ()
     draws_filters: bool = False
     extracts_questions: bool = False
     reranks: bool | None = None
     drawn: tuple[Condition, ...] = ()
     is_literal: bool = False
-    order: ResultOrder = ResultOrder.RELEVANCE
+    order: wire.ResultOrder = wire.ResultOrder.RELEVANCE
     like: UUID | None = None
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
         """Return the query in an address. `only`, `drawn` and `read` use all values, other parameters the last."""
         last = {name: values[-1] for name, values in parameters.items() if values}
-        mode = _read_as(SearchMode, last.get("by", "").upper()) or SearchMode.HYBRID
-        order = _read_as(ResultOrder, last.get("order", "").upper()) or ResultOrder.RELEVANCE
+        mode = _read_as(wire.SearchMode, last.get("by", "").upper()) or wire.SearchMode.HYBRID
+        order = _read_as(wire.ResultOrder, last.get("order", "").upper()) or wire.ResultOrder.RELEVANCE
         only, drawn = (from_address(parameters.get(name, ())) for name in ("only", "drawn"))
         text, where, reads = last.get("q", "").replace("\0", " "), last.get("in") or CATALOG, parameters.get("read", ())
         reranks, like = _YES_NO.get(last.get("rerank", "")), _read_as(UUID, last.get("like", ""))
@@ -180,13 +173,13 @@ class SearchQuery:
         wanted = {
             "q": [self.text],
             "in": ["" if self.where == CATALOG else self.where],
-            "by": ["" if self.mode is SearchMode.HYBRID else self.mode.value.lower()],
+            "by": ["" if self.mode is wire.SearchMode.HYBRID else self.mode.value.lower()],
             "only": [condition.in_address() for condition in self.only],
             "read": [FILTERS] * self.draws_filters + [QUESTIONS] * self.extracts_questions,
             "drawn": [condition.in_address() for condition in self.drawn],
             "rerank": [word for word, reranks in _YES_NO.items() if reranks is self.reranks],
             "typed": ["yes"] * self.is_literal,
-            "order": ["" if self.order is ResultOrder.RELEVANCE else self.order.value.lower()],
+            "order": ["" if self.order is wire.ResultOrder.RELEVANCE else self.order.value.lower()],
             "like": [str(self.like or "")],
         }
         return {name: values for name, values in wanted.items() if any(values)}
@@ -209,7 +202,7 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
             metadata_filters=conditions,
             enable_reranking=question.reranks,
             literal_query=question.is_literal or None,
-            order=None if question.order is ResultOrder.RELEVANCE else question.order,
+            order=None if question.order is wire.ResultOrder.RELEVANCE else question.order,
             passages_per_document=_MOST_PASSAGES,
             group_similar=True,
             count_facets=True,
@@ -264,7 +257,7 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
 
 
 def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
-    if not isinstance(found, SearchDocumentCollectionResponse):
+    if not isinstance(found, wire.SearchDocumentCollectionResponse):
         return
     extracted, drawn = found.applied.extraction, found.applied.filtering
     if extracted and extracted.questions != [question.text]:
@@ -296,7 +289,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         format_func=lambda one: words[one],
     )
     known, is_all = list[str](), True
-    if asks_values and collection_id and kind is FieldType.STRING and operator is not FilterOperator.CONTAINS:
+    if asks_values and collection_id and kind is FieldType.STRING and operator is not wire.FilterOperator.CONTAINS:
         known, is_all = show_errors(partial(values_seen, collection_id, field))
     value = _value(kind, known)
     if not is_all:
