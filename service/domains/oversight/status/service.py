@@ -26,7 +26,7 @@ async def get_status(
 ) -> wire.AdminStatusGetResponse:
     figures = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
-    settings, indexer = runtime.settings, runtime.indexer
+    settings, indexer, latest = runtime.settings, runtime.indexer, runtime.share.latest
     embedding = indexer.embedding
     parts: dict[str, dict[str, Any]] = defaultdict(dict)
     for path, figure in figures.items():
@@ -56,8 +56,12 @@ async def get_status(
         connections=connections.describe() if connections else None,
         standbys=[standby.describe() for standby in runtime.standbys.all] or None,
         primary=_describe_primary(runtime.share),
-        archive=None if settings.archive_url is None else _describe_archive(runtime.share),
-        reranking=None if runtime.reranker is None else _describe_reranking(runtime.share),
+        archive=ArchiveState(archived_at=latest(Figure.ARCHIVED_AT), backed_up_at=latest(Figure.BACKED_UP_AT))
+        if settings.archive_url is not None
+        else None,
+        reranking=RerankingState(answered_at=latest(Figure.RERANKED_AT), failed_at=latest(Figure.NOT_RERANKED_AT))
+        if runtime.reranker is not None
+        else None,
     )
 
 
@@ -74,11 +78,3 @@ def _describe_primary(share: Share) -> PrimaryState | None:
     if unconfirmed_at is None and older_refused_at is None:
         return None
     return PrimaryState(unconfirmed_at=unconfirmed_at, older_refused_at=older_refused_at)
-
-
-def _describe_archive(share: Share) -> ArchiveState:
-    return ArchiveState(archived_at=share.latest(Figure.ARCHIVED_AT), backed_up_at=share.latest(Figure.BACKED_UP_AT))
-
-
-def _describe_reranking(share: Share) -> RerankingState:
-    return RerankingState(answered_at=share.latest(Figure.RERANKED_AT), failed_at=share.latest(Figure.NOT_RERANKED_AT))
