@@ -49,10 +49,8 @@ async def enter_by_client(connection: Connection, *, client_id: UUID) -> Client 
 
 async def lock_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Lock a client against deletion until the transaction ends; False if it is already deleted."""
-    statement = select(oauth_clients.c.client_id).where(
-        sql.matches(oauth_clients, organization_id, client_id=client_id)
-    )
-    statement = statement.with_for_update(read=True, key_share=True)
+    this = sql.matches(oauth_clients, organization_id, client_id=client_id)
+    statement = select(oauth_clients.c.client_id).where(this).with_for_update(read=True, key_share=True)
     return (await connection.execute(statement)).one_or_none() is not None
 
 
