@@ -15,16 +15,9 @@ from typing import IO, Annotated
 import typer
 from obstore.exceptions import BaseError
 
+from service.operate.archiving import restoring
 from service.operate.archiving.archive import Archive, format_moment, is_address
 from service.operate.archiving.bases import remove_old, take_base
-from service.operate.archiving.restoring import (
-    Follower,
-    Restored,
-    make_standby,
-    plan_restore,
-    promote_standby,
-    restore_moment,
-)
 from service.operate.backup import queries
 from service.operate.backup.archive import ArchiveError, Manifest, NotEmptyError
 from service.operate.backup.checking import check_files
@@ -126,15 +119,17 @@ def follow(context: typer.Context, source: Followed) -> None:
     archive = Archive.find(source)
     if service.read_standby(settings.data_dir) is None or service.is_marked(settings.data_dir):
         _refuse_filled_folder(settings)
-        plan = plan_restore(archive, None)
+        plan = restoring.plan_restore(archive, None)
         with _mark_folder(settings):
-            make_standby(archive, plan, EmbeddedStandby(settings.data_dir))
+            restoring.make_standby(archive, plan, EmbeddedStandby(settings.data_dir))
             service.set_standby(settings.data_dir, source)
     logs.configure(settings.log_level)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     with _open_standby(settings, FolderLock(settings.data_dir)) as server:
         typer.echo(f"Following {source}. To promote: python -m service promote", err=True)
-        Follower(archive, server, open_files(settings)).follow(lambda: service.is_promotion_asked(settings.data_dir))
+        restoring.Follower(archive, server, open_files(settings)).follow(
+            lambda: service.is_promotion_asked(settings.data_dir)
+        )
         _promote(settings, server)
 
 
@@ -175,7 +170,7 @@ def _promote(settings: Settings, server: EmbeddedStandby) -> None:
         typer.echo(f"The archive can't be read, so the standby has only the state copied before: {error}", err=True)
         archive = None
     key_folder = settings.data_dir if settings.secret_key is None else None
-    restored = promote_standby(archive, server, files=open_files(settings), key_folder=key_folder)
+    restored = restoring.promote_standby(archive, server, files=open_files(settings), key_folder=key_folder)
     service.remove_standby(settings.data_dir)
     _show_restored(restored)
 
@@ -185,7 +180,7 @@ def _refuse_outside_database(settings: Settings) -> None:
         raise CommandError("An archive is restored to an embedded database. Unset CARREL_DATABASE_URL.")
 
 
-def _restore(settings: Settings, source: str, to: str | None) -> Restored | None:
+def _restore(settings: Settings, source: str, to: str | None) -> restoring.Restored | None:
     if is_address(source) or Path(source).is_dir():
         restored = _restore_moment(settings, source, None if to is None else _parse_moment(to))
         _show_restored(restored)
@@ -221,21 +216,21 @@ def _back_up_to_archive(settings: Settings, keep_days: int | None) -> None:
         typer.echo(f"Removed from the archive: {format_counts(counts)}.", err=True)
 
 
-def _restore_moment(settings: Settings, source: str, to: datetime | None) -> Restored:
+def _restore_moment(settings: Settings, source: str, to: datetime | None) -> restoring.Restored:
     _refuse_outside_database(settings)
     _refuse_filled_folder(settings)
     archive = Archive.find(source)
-    plan = plan_restore(archive, to)
+    plan = restoring.plan_restore(archive, to)
     with _mark_folder(settings) as files:
         server = RecoveringPostgres(settings.data_dir)
         key_folder = settings.data_dir if settings.secret_key is None else None
         try:
-            return restore_moment(archive, plan, server, files=files, key_folder=key_folder)
+            return restoring.restore_moment(archive, plan, server, files=files, key_folder=key_folder)
         finally:
             server.stop()
 
 
-def _show_restored(restored: Restored) -> None:
+def _show_restored(restored: restoring.Restored) -> None:
     at = "of the last moment before a gap in the log"
     if restored.moment is not None:
         at = f"as of {format_moment(restored.moment, timespec='milliseconds')}"
