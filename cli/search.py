@@ -9,16 +9,8 @@ from rich.text import Text
 
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
+from carrel.wire import search as wire
 from carrel.wire.places import describe_place
-from carrel.wire.search import (
-    AppliedOptions,
-    CatalogSearchResult,
-    CollectionSearchResult,
-    FilterOperator,
-    MetadataFilter,
-    ResultOrder,
-    SearchMode,
-)
 from cli.choosing import AsJson
 from cli.collections import collection_of
 from cli.listing import print_json
@@ -34,8 +26,8 @@ def search(
     *,
     collection: Annotated[str | None, typer.Option(help="Name or id of a collection. Default: the catalog.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Most results (in a collection: passages).")] = 10,
-    mode: Annotated[SearchMode, typer.Option(case_sensitive=False, help="Keywords, meaning or both.")] = (
-        SearchMode.HYBRID
+    mode: Annotated[wire.SearchMode, typer.Option(case_sensitive=False, help="Keywords, meaning or both.")] = (
+        wire.SearchMode.HYBRID
     ),
     where: Annotated[
         list[str] | None,
@@ -52,7 +44,8 @@ def search(
         bool, typer.Option("--as-typed", help="Treat signs in the query as text, and keep its spelling.")
     ] = False,
     order: Annotated[
-        ResultOrder | None, typer.Option(case_sensitive=False, help="Sort by relevance or last change; catalog only.")
+        wire.ResultOrder | None,
+        typer.Option(case_sensitive=False, help="Sort by relevance or last change; catalog only."),
     ] = None,
     group: Annotated[bool, typer.Option("--group", help="Show similar documents once; catalog only.")] = False,
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user.")] = None,
@@ -101,7 +94,7 @@ def search(
         _show(result, screen=screen)
 
 
-def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: bool = False) -> None:
+def _show_applied(applied: wire.AppliedOptions, *, screen: Screen, in_collection: bool = False) -> None:
     if applied.extraction is not None:
         screen.say(f"Searched for: {' | '.join(applied.extraction.questions)}")
     if applied.filtering is not None and applied.filtering.filters:
@@ -128,17 +121,17 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: boo
         )
 
 
-def _filter(text: str) -> MetadataFilter:
+def _filter(text: str) -> wire.MetadataFilter:
     match = _FILTER.fullmatch(text.strip())
     if match is None:
-        raise InvalidArgumentError(f"{text!r} is invalid: a field, one of {' '.join(FilterOperator)}, and a value")
-    return MetadataFilter(
-        field=match["field"].strip(), operator=FilterOperator(match["operator"]), value=match["value"]
+        raise InvalidArgumentError(f"{text!r} is invalid: a field, one of {' '.join(wire.FilterOperator)}, and a value")
+    return wire.MetadataFilter(
+        field=match["field"].strip(), operator=wire.FilterOperator(match["operator"]), value=match["value"]
     )
 
 
-def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
-    if isinstance(result, CatalogSearchResult):
+def _show(result: wire.CatalogSearchResult | wire.CollectionSearchResult, *, screen: Screen) -> None:
+    if isinstance(result, wire.CatalogSearchResult):
         best, place = result, result.snippet.place
         lines = [_highlight(result)]
         if names := [each.document_name for each in result.similar]:
@@ -156,7 +149,7 @@ def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Scree
         screen.show(line)
 
 
-def _highlight(result: CatalogSearchResult) -> Text:
+def _highlight(result: wire.CatalogSearchResult) -> Text:
     """Return the passage in one line with the matches in bold; the unchanged length keeps the marks right."""
     plain = "".join(" " if character.isspace() else character for character in result.snippet.text)
     text = Text(f"      {printable(plain)}")
