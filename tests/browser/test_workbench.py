@@ -14,19 +14,8 @@ from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 import carrel
 from app.navigation import FOR_ADMINS, UNDER_SETTINGS, entries_for
 from carrel.wire.service_accounts import ServiceAccount
+from tests.browser import people
 from tests.browser.accessibility import findings
-from tests.browser.people import (
-    DRAWN,
-    PATIENCE_MS,
-    RING,
-    ask,
-    choose_row,
-    give_password,
-    page_in,
-    press,
-    search,
-    sign_in,
-)
 from tests.harness.cases import cases
 from tests.harness.pictures import PICTURES, write_digests
 from tests.harness.stack import ADMIN, PASSWORD, Stack
@@ -53,7 +42,7 @@ def pictures(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(admins: BrowserContext) -> Iterator[Page]:
-    with page_in(admins) as page:
+    with people.page_in(admins) as page:
         yield page
 
 
@@ -78,22 +67,22 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("heading", name="Intranet")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.locator(DRAWN).wait_for()
+    page.locator(people.DRAWN).wait_for()
     page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name", exact=True).fill("intranet, production")
     page.keyboard.press("Tab")
-    page.locator(DRAWN).wait_for()
+    page.locator(people.DRAWN).wait_for()
     dialog.get_by_text("Read and search", exact=True).first.click()
     expect(dialog.get_by_text("Current reach of the token:")).to_be_visible()
-    press(dialog.get_by_role("button", name="Create", exact=True), page.get_by_text("New token"))
+    people.press(dialog.get_by_role("button", name="Create", exact=True), page.get_by_text("New token"))
     token = page.get_by_role("dialog").locator("code").first.inner_text().strip()
     assert token
     page.get_by_role("button", name="I have copied it").click()
     expect(page.get_by_text(token)).to_have_count(0)
     assert status_of(stack, token) == 200
     page.reload()
-    choose_row(page)
+    people.choose_row(page)
     expect(page.get_by_role("heading", name="intranet, production")).to_be_visible()
     expect(page.get_by_role("row", name="Last used").get_by_text("UTC")).to_be_visible()
     page.get_by_role("button", name="Revoke").click()
@@ -109,7 +98,7 @@ def test_a_press_on_a_scope_counts_right_after_typing(stack: Stack, page: Page) 
     dialog.get_by_label("Name", exact=True).fill("Travel")
     dialog.get_by_role("textbox", name="Redirect URLs").fill("https://app.example.test/callback")
     dialog.get_by_text("Read and search", exact=True).click()
-    page.locator(DRAWN).wait_for()
+    page.locator(people.DRAWN).wait_for()
     expect(dialog.get_by_role("checkbox", name="Read and search")).to_be_checked()
     dialog.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_text("Client secret")).to_be_visible()
@@ -122,7 +111,7 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor
     dialog.get_by_label("Email address").fill(IDA)
     dialog.get_by_label("Name", exact=True).fill("Ida Wells")
     page.keyboard.press("Tab")
-    page.locator(DRAWN).wait_for()
+    page.locator(people.DRAWN).wait_for()
     dialog.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("heading", name="Ida Wells")).to_be_visible()
     expect(dialog).to_have_count(0)
@@ -137,9 +126,9 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor
     visitor.goto(stack.workbench)
     visitor.get_by_role("link", name="Sign in").click()
     visitor.get_by_role("button", name="Allow").click()  # the address of this workbench is not in the settings
-    expect(visitor.get_by_role("link", name="Sign out")).to_be_visible(timeout=PATIENCE_MS)
-    search(visitor, stack.workbench, "the offer of Castellan Maritime")
-    visitor.locator(DRAWN).wait_for()
+    expect(visitor.get_by_role("link", name="Sign out")).to_be_visible(timeout=people.PATIENCE_MS)
+    people.search(visitor, stack.workbench, "the offer of Castellan Maritime")
+    visitor.locator(people.DRAWN).wait_for()
     expect(visitor.locator("mark", has_text="Castellan")).to_have_count(0)
     page.reload()
     page.get_by_role("button", name="Add to groups").click()
@@ -147,7 +136,7 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor
     expect(dialog.get_by_text("Ida Wells joins Board, and can read 4 documents more.")).to_be_visible()
     dialog.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("link", name="Board")).to_be_visible()
-    search(visitor, stack.workbench, "the offer of Castellan Maritime")
+    people.search(visitor, stack.workbench, "the offer of Castellan Maritime")
     expect(visitor.locator("mark", has_text="Castellan").first).to_be_visible()
 
 
@@ -178,14 +167,14 @@ def test_a_folder_is_uploaded_watched_and_found(stack, page, tmp_path, client) -
     page.get_by_role("button", name="Start upload").click()
     expect(page.get_by_text("Done in")).to_be_visible(timeout=90_000)
     expect(page.get_by_text("empty.pdf").first).to_be_visible()
-    search(page, stack.workbench, "do quokkas pay")
+    people.search(page, stack.workbench, "do quokkas pay")
     expect(page.get_by_text("quokka-policy.md").first).to_be_visible()
     found = client.catalog.list_documents(document_name="quokka")
     assert [item.document_name for item in found] == ["Quokkas on board"]
 
 
 def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, visitor: Page) -> None:
-    sign_in(visitor, stack.workbench, email=APPRENTICE, password=PASSWORD)
+    people.sign_in(visitor, stack.workbench, email=APPRENTICE, password=PASSWORD)
     main = visitor.get_by_test_id("stMain")
     for _name, title, *_ in itertools.chain(*FOR_ADMINS.values()):
         expect(visitor.get_by_role("link", name=title, exact=True)).to_have_count(0)
@@ -193,7 +182,7 @@ def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, visitor
         visitor.goto(f"{stack.workbench}/{name}")
         expect(visitor.get_by_text("This page is for admins.")).to_be_visible()
         expect(main.get_by_role("button")).to_have_count(0)
-    search(visitor, stack.workbench, "offer of Castellan Maritime HERON")
+    people.search(visitor, stack.workbench, "offer of Castellan Maritime HERON")
     expect(main.get_by_text("may read").or_(visitor.locator("article")).first).to_be_visible()
     expect(visitor.locator("article", has_text="HERON")).to_have_count(0)
 
@@ -286,13 +275,13 @@ def open_whole(page: Page, address: str) -> None:
     page.goto(address)
     if urlsplit(address).path == "/chat":
         page.get_by_placeholder("Your message").wait_for()
-        page.locator(DRAWN).wait_for()
+        page.locator(people.DRAWN).wait_for()
         earlier = page.get_by_role("button", name="How many sheep").first
         if not earlier.is_visible():
-            ask(page)
+            people.ask(page)
         earlier.click()
     page.locator("h1").first.wait_for()
-    page.locator(f"{DRAWN}:not(:has([data-testid='stSkeleton']))").wait_for()
+    page.locator(f"{people.DRAWN}:not(:has([data-testid='stSkeleton']))").wait_for()
     page.wait_for_function("""() => document.fonts.status === "loaded"
         && [...document.images].every(one => one.complete || one.loading === "lazy")""")
     expect(page.get_by_test_id("stException")).to_have_count(0)
@@ -313,7 +302,7 @@ def found_in_dialog(page: Page, button: str) -> list[str]:
     page.get_by_test_id("stMain").get_by_role("button", name=button, exact=True).first.click()
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
-    page.locator(DRAWN).wait_for()
+    page.locator(people.DRAWN).wait_for()
     found = findings(page, within="[role=dialog]")
     wide = "one => [one, ...one.querySelectorAll('*')].filter(x => x.getBoundingClientRect().right > 391)"
     found += dialog.evaluate(f"{wide}.map(x => x.outerHTML.slice(0, 200))")
@@ -330,7 +319,7 @@ def test_chosen_documents_are_changed_with_the_keyboard_alone(stack: Stack, page
         page.get_by_role("button", name=name).press("Enter")
         dialog = page.get_by_role("dialog")
         dialog.wait_for()
-        page.locator(DRAWN).wait_for()
+        page.locator(people.DRAWN).wait_for()
         assert findings(page, within="[role=dialog]") == []
         page.keyboard.press("Escape")
         expect(dialog).to_have_count(0)
@@ -364,7 +353,7 @@ def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carr
         custom_metadata={"note": HOSTILE},
         await_vector_store_sync=True,
     )
-    search(page, stack.workbench, "wombats")
+    people.search(page, stack.workbench, "wombats")
     expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
     expect(page.locator("article", has_text="Wombats").first.locator("img, script, a[href*='evil']")).to_have_count(0)
     page.goto(f"{stack.workbench}/documents?document={made.document_id}")
@@ -397,14 +386,14 @@ def test_a_page_says_what_it_waits_for_and_goes_on_by_itself(stack: Stack, page:
 
 
 def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack: Stack, visitor: Page) -> None:
-    sign_in(visitor, f"{stack.workbench}/people", email=ADMIN, password=PASSWORD)
+    people.sign_in(visitor, f"{stack.workbench}/people", email=ADMIN, password=PASSWORD)
     address = visitor.get_by_role("dialog").get_by_label("Email address")
     visitor.get_by_role("button", name="Add person").click()
     address.press_sequentially("new@northlight.example")
     visitor.request.post(f"{stack.workbench}/oauth/logout")
     expect(visitor.get_by_text("Your sign-in has ended.")).to_be_visible()
     visitor.get_by_role("link", name="Sign in").click()
-    give_password(visitor, ADMIN, PASSWORD)
+    people.give_password(visitor, ADMIN, PASSWORD)
     expect(visitor.locator("#carrel-kept")).to_contain_text("Your text in “Add person” is kept")
     visitor.get_by_role("button", name="Add person").click()
     expect(address).to_have_value("new@northlight.example")
@@ -422,7 +411,7 @@ def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack:
     visitor.get_by_role("button", name="Rename").click()
     visitor.get_by_role("dialog").locator("#carrel-apart", has_text="Mine").click()
     expect(name).to_have_value("Theirs")
-    search(visitor, stack.workbench, "how many sheep can we take")
+    people.search(visitor, stack.workbench, "how many sheep can we take")
     visitor.locator(".carrel-result h2 a").first.wait_for()
     composing = {"key": "ArrowDown", "keyCode": 229, "isComposing": True}
     visitor.get_by_placeholder("What are you looking for?").dispatch_event("keydown", composing)
@@ -432,7 +421,7 @@ def test_typed_text_outlives_page_and_session_and_is_shown_to_nobody_else(stack:
     visitor.reload()
     expect(visitor.get_by_placeholder("Your message")).to_have_value("A long question")
     visitor.context.clear_cookies()
-    sign_in(visitor, stack.workbench, email=APPRENTICE, password=PASSWORD)
+    people.sign_in(visitor, stack.workbench, email=APPRENTICE, password=PASSWORD)
     visitor.wait_for_function("() => !sessionStorage['carrel.typed'].includes('A long question')")
 
 
@@ -454,10 +443,10 @@ def test_a_form_shows_what_others_saved_and_keeps_text(stack: Stack, page: Page,
 def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(stack, page, name, key) -> None:
     page.goto(f"{stack.workbench}/{name}")
     page.locator(".carrel-row").first.wait_for()
-    page.locator(DRAWN).wait_for()
+    page.locator(people.DRAWN).wait_for()
     while not page.evaluate("document.activeElement.matches('.carrel-row')"):
         page.keyboard.press("Tab")
-        assert page.evaluate(RING), page.evaluate("document.activeElement.outerHTML.slice(0, 300)")
+        assert page.evaluate(people.RING), page.evaluate("document.activeElement.outerHTML.slice(0, 300)")
     page.keyboard.press(key)
     expect(page.locator("[class*=st-key-back-]").get_by_role("button")).to_be_visible()
 
@@ -488,5 +477,5 @@ def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(st
     stack.start()
     assert "Loading the sample" not in stack.output
     assert documents() == before
-    search(page, stack.workbench, "how many sheep can we take")
+    people.search(page, stack.workbench, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()

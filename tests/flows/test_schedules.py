@@ -20,28 +20,13 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 from prefect.server.schemas.schedules import CronSchedule
 
+from flows import schedules as plans
 from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG, read_deployments
 from flows.errors import DeploymentsError
 from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
 from flows.runs import FLOWS, NotServedError, Runs, this_machine
-from flows.schedules import (
-    Draft,
-    InvalidScheduleError,
-    InvalidTimesError,
-    ScheduleChangedError,
-    Times,
-    add_schedule,
-    change_schedule,
-    check_times,
-    delete_schedule,
-    list_schedules,
-    look_at,
-    next_times,
-    pause_schedule,
-    resume_schedule,
-    run_schedule,
-)
+from flows.schedules import Draft, InvalidScheduleError, ScheduleChangedError, Times
 from flows.settings import FlowSettings
 from tests.flows.serving import deploy, register_entries, schedule_named, waiting_runs
 from tests.harness.cases import cases, script
@@ -63,45 +48,45 @@ def _draft(source: str, times: Times = EVERY_MINUTE, *, name: str = "Handbook") 
 @pytest.mark.usefixtures("served")
 def test_it_is_changed_and_started_by_hand(schedules: Runs) -> None:
     mondays, tuesdays = Times("0 2 * * 1", "Europe/Berlin"), Times("0 2 * * 2", "Europe/Berlin")
-    add_schedule(schedules, _draft("/srv/one", tuesdays), person=ADA)
-    pause_schedule(schedules, schedule_named(schedules))
-    change_schedule(schedules, schedule_named(schedules), _draft("/srv/two", mondays), person=BEN)
+    plans.add_schedule(schedules, _draft("/srv/one", tuesdays), person=ADA)
+    plans.pause_schedule(schedules, schedule_named(schedules))
+    plans.change_schedule(schedules, schedule_named(schedules), _draft("/srv/two", mondays), person=BEN)
     changed = schedule_named(schedules)
     assert changed.parameters == {"source": "/srv/two", "options": {}}
     assert (changed.times, changed.paused) == ([mondays], True)
     assert changed.label is not None
     assert (changed.label.made_by, changed.label.changed_by) == (ADA, BEN)
-    run = run_schedule(schedules, changed, person=BEN, key="once")
-    assert run_schedule(schedules, changed, person=BEN, key="once") == run
-    last = look_at(schedules, [changed])[changed.key].last
+    run = plans.run_schedule(schedules, changed, person=BEN, key="once")
+    assert plans.run_schedule(schedules, changed, person=BEN, key="once") == run
+    last = plans.look_at(schedules, [changed])[changed.key].last
     assert last is not None
     assert (last.flow_run_id, last.person, last.source) == (run, BEN, "/srv/two")
 
 
 @pytest.mark.usefixtures("served")
 def test_of_two_who_change_it_at_once_the_last_is_told(schedules: Runs) -> None:
-    add_schedule(schedules, _draft("/srv/one"), person=ADA)
+    plans.add_schedule(schedules, _draft("/srv/one"), person=ADA)
     read = schedule_named(schedules)
-    change_schedule(schedules, read, _draft("/srv/two"), person=BEN)
+    plans.change_schedule(schedules, read, _draft("/srv/two"), person=BEN)
     with pytest.raises(ScheduleChangedError, match=BEN):
-        change_schedule(schedules, read, _draft("/srv/three"), person=ADA)
+        plans.change_schedule(schedules, read, _draft("/srv/three"), person=ADA)
     with pytest.raises(ScheduleChangedError, match=BEN):
-        delete_schedule(schedules, read)
+        plans.delete_schedule(schedules, read)
     assert schedule_named(schedules).parameters["source"] == "/srv/two"
-    delete_schedule(schedules, schedule_named(schedules))
-    for change in (pause_schedule, resume_schedule):
+    plans.delete_schedule(schedules, schedule_named(schedules))
+    for change in (plans.pause_schedule, plans.resume_schedule):
         with pytest.raises(ScheduleChangedError, match="deleted"):
             change(schedules, read)
-    assert not list_schedules(schedules)
+    assert not plans.list_schedules(schedules)
 
 
 @pytest.mark.usefixtures("served")
 def test_one_made_twice_is_one_and_a_deletion_leaves_others(schedules: Runs) -> None:
-    first = add_schedule(schedules, _draft("/srv/one"), key="form")
-    assert add_schedule(schedules, _draft("/srv/one"), key="form") == first
-    add_schedule(schedules, _draft("/srv/two", name="Reports"))
-    assert len(list_schedules(schedules)) == 2
-    delete_schedule(schedules, schedule_named(schedules))
+    first = plans.add_schedule(schedules, _draft("/srv/one"), key="form")
+    assert plans.add_schedule(schedules, _draft("/srv/one"), key="form") == first
+    plans.add_schedule(schedules, _draft("/srv/two", name="Reports"))
+    assert len(plans.list_schedules(schedules)) == 2
+    plans.delete_schedule(schedules, schedule_named(schedules))
     assert waiting_runs(schedules, schedule_named(schedules, "Reports"))
 
 
@@ -109,25 +94,25 @@ def test_one_made_twice_is_one_and_a_deletion_leaves_others(schedules: Runs) -> 
 @pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://host/p?token=hush"])
 def test_what_prefect_would_show_is_refused(schedules: Runs, source: str) -> None:
     with pytest.raises(InvalidScheduleError) as raised:
-        add_schedule(schedules, _draft(source))
+        plans.add_schedule(schedules, _draft(source))
     assert "hush" not in str(raised.value)
     with pytest.raises(InvalidScheduleError, match="name"):
-        add_schedule(schedules, _draft("/srv/one", name=" "))
-    assert not list_schedules(schedules)
+        plans.add_schedule(schedules, _draft("/srv/one", name=" "))
+    assert not plans.list_schedules(schedules)
 
 
 def test_nothing_is_kept_or_started_where_nobody_serves(prefect_api: str) -> None:
     with Runs(prefect_api) as runs:
         with pytest.raises(NotServedError, match="flows serve"):
-            add_schedule(runs, Draft("x", "no-such-flow", {}, EVERY_MINUTE))
+            plans.add_schedule(runs, Draft("x", "no-such-flow", {}, EVERY_MINUTE))
         with pytest.raises(NotServedError, match="python -m flows serve"):
             runs.start("no-such-flow", {})
 
 
 @pytest.mark.parametrize(("cron", "timezone", "words"), cases("times_that_are_none_are_said"))
 def test_times_that_are_none_are_said(cron: str, timezone: str, words: str) -> None:
-    with pytest.raises(InvalidTimesError, match=words):
-        check_times(Times(cron, timezone))
+    with pytest.raises(plans.InvalidTimesError, match=words):
+        plans.check_times(Times(cron, timezone))
 
 
 @pytest.mark.parametrize("cron", ["*/15 * * * *", "0 2 * * *", "30 6 * * 1-5", "0 4 1 * *", "@daily", "0 0 13 * 5"])
@@ -135,7 +120,7 @@ def test_times_that_are_none_are_said(cron: str, timezone: str, words: str) -> N
 async def test_the_times_shown_are_those_that_prefect_runs(cron: str, zone: str) -> None:
     after = datetime(2026, 10, 24, 12, 7, 30, tzinfo=UTC)
     theirs = await CronSchedule(cron=cron, timezone=zone).get_dates(5, start=after)
-    ours = next_times([Times(cron, zone)], 5, after=after)
+    ours = plans.next_times([Times(cron, zone)], 5, after=after)
     assert [f"{at.astimezone(ZoneInfo(zone)):%c}" for at in ours] == [f"{at:%c}" for at in theirs]
     assert timedelta(0) < ours[0] - after
 

@@ -4,22 +4,9 @@ from uuid import uuid4
 
 from service.platform.files import FileStore
 from tests import made_files
+from tests.harness import documents as catalog
 from tests.harness.databases import TestDatabases, connect
-from tests.harness.documents import (
-    add_group,
-    add_to_collection,
-    add_users,
-    chunks,
-    create_collection,
-    get_document,
-    list_documents,
-    ok,
-    refused,
-    search,
-    stored_files,
-    upload,
-    uploaded,
-)
+from tests.harness.documents import ok, refused, uploaded
 from tests.harness.messages import messages_of
 from tests.harness.services import MakeService, RunningService
 
@@ -34,7 +21,7 @@ def plan(service: RunningService, *planned: tuple[str, str], **members: str) -> 
 
 
 def test_a_plan_tells_what_uploads_would_do(service: RunningService) -> None:
-    add_users(service, ANN)
+    catalog.add_users(service, ANN)
     uploaded(service, "mine", fingerprint="1")
     uploaded(service, "hers", fingerprint="1", as_user=ANN)
     asked = (("new", "1"), ("mine", "2"), ("mine", "1"), ("hers", "1"))
@@ -56,10 +43,10 @@ def test_a_fingerprint_holds_only_while_what_it_stands_for_is_true(service: Runn
 
 
 def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: RunningService) -> None:
-    add_users(service, ANN)
+    catalog.add_users(service, ANN)
     document_id = uploaded(service, "a", as_user=ANN)["documentId"]
-    assert list_documents(service) == ["a"]
-    assert get_document(service, document_id)["owner"]["email"] == ANN
+    assert catalog.list_documents(service) == ["a"]
+    assert catalog.get_document(service, document_id)["owner"]["email"] == ANN
     for operation, members in (
         ("catalog/downloadDocument", {}),
         ("catalog/downloadDocumentPage", {"page": 1}),
@@ -71,9 +58,9 @@ def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: Ru
 def test_anothers_document_and_none_take_the_same_path(make_service: MakeService) -> None:
     """Equal queries in equal order, for equal response times."""
     service = make_service(sweep_seconds=3600)
-    add_users(service, ANN, BEN)
+    catalog.add_users(service, ANN, BEN)
     hers = uploaded(service, "hers", as_user=ANN)["documentId"]
-    place = {"documentCollectionId": create_collection(service, "Ben's", as_user=BEN), "customMetadata": {}}
+    place = {"documentCollectionId": catalog.create_collection(service, "Ben's", as_user=BEN), "customMetadata": {}}
     for operation, members in (
         ("catalog/getDocument", {}),
         ("catalog/deleteDocument", {}),
@@ -114,30 +101,30 @@ def test_a_walk_sees_each_document_once_whatever_is_updated_meanwhile(service: R
 
 
 def test_lists_narrow_by_name_owner_type_and_time(service: RunningService) -> None:
-    add_users(service, ANN)
+    catalog.add_users(service, ANN)
     uploaded(service, "a", documentName="100% ferry", resourceId="1", resourceType="BOX_FILE")
     uploaded(service, "b", documentName="Train", as_user=ANN)
-    assert list_documents(service, documentName="0% F") == ["a"]
-    assert list_documents(service, documentName="%") == ["a"]
-    assert list_documents(service, ownerEmail=ANN.upper()) == ["b"]
-    assert list_documents(service, resourceTypes=["BOX_FILE"]) == ["a"]
-    assert list_documents(service, mediaTypes=["text/plain"]) == ["b", "a"]
-    assert list_documents(service, mediaTypes=["application/pdf"]) == []
-    assert list_documents(service, updatedFrom="2099-01-01T00:00:00Z") == []
-    assert list_documents(service, updatedTo="2099-01-01T00:00:00Z", documentName="train") == ["b"]
+    assert catalog.list_documents(service, documentName="0% F") == ["a"]
+    assert catalog.list_documents(service, documentName="%") == ["a"]
+    assert catalog.list_documents(service, ownerEmail=ANN.upper()) == ["b"]
+    assert catalog.list_documents(service, resourceTypes=["BOX_FILE"]) == ["a"]
+    assert catalog.list_documents(service, mediaTypes=["text/plain"]) == ["b", "a"]
+    assert catalog.list_documents(service, mediaTypes=["application/pdf"]) == []
+    assert catalog.list_documents(service, updatedFrom="2099-01-01T00:00:00Z") == []
+    assert catalog.list_documents(service, updatedTo="2099-01-01T00:00:00Z", documentName="train") == ["b"]
 
 
 def test_shared_with_me_leaves_out_own_documents_and_what_everyone_may_read(service: RunningService) -> None:
-    add_users(service, ANN, BEN)
-    crew = add_group(service, "Crew", ANN)
+    catalog.add_users(service, ANN, BEN)
+    crew = catalog.add_group(service, "Crew", ANN)
     uploaded(service, "own", as_user=ANN)
     uploaded(service, "open", internalPublic=True)
     uploaded(service, "named", allowedUsersEmailAddresses=[ANN])
     uploaded(service, "of a group", allowedGroupIds=[crew])
     uploaded(service, "of others", allowedUsersEmailAddresses=[BEN])
-    assert list_documents(service, as_user=ANN, sharedWithMe=True) == ["of a group", "named"]
-    assert list_documents(service, as_user=ANN, sharedWithMe=False) == ["open", "own"]
-    assert list_documents(service, sharedWithMe=True) == []
+    assert catalog.list_documents(service, as_user=ANN, sharedWithMe=True) == ["of a group", "named"]
+    assert catalog.list_documents(service, as_user=ANN, sharedWithMe=False) == ["open", "own"]
+    assert catalog.list_documents(service, sharedWithMe=True) == []
 
 
 def test_a_download_is_an_attachment_a_browser_wont_run(service: RunningService) -> None:
@@ -165,7 +152,7 @@ def test_older_versions_can_be_downloaded(service: RunningService) -> None:
 
 def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service, monkeypatch) -> None:
     one, two = made_files.pdf([("One", 12)]), made_files.pdf([("One", 12)], [("Two", 12)])
-    add_users(service, BEN)
+    catalog.add_users(service, BEN)
     document_id = uploaded(service, "a", one, file_name="fees ⛴.pdf", allowedUsersEmailAddresses=BEN)["documentId"]
     body = {"documentId": document_id, "page": 2}
     refusal = refused(service.call("catalog/downloadDocumentPage", body), 404, "page_not_found")
@@ -191,25 +178,25 @@ def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service, monkeypat
 
 
 def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_again(service: RunningService) -> None:
-    collection = create_collection(service, "Notes")
+    collection = catalog.create_collection(service, "Notes")
     uploaded(service, "a", "One.", collectionId=collection)
     document_id = uploaded(service, "a", "Two.")["documentId"]
     assert ok(service.call("catalog/deleteDocument", {"documentId": document_id}))["documentId"] == document_id
-    assert list_documents(service) == []
+    assert catalog.list_documents(service) == []
     members = service.call("documentCollections/listDocumentsInCollection", {"documentCollectionId": collection})
     assert ok(members)["documents"] == []
     for operation in ("getDocument", "downloadDocument", "deleteDocument"):
         refused(service.call(f"catalog/{operation}", {"documentId": document_id}), 404, "document_not_found")
-    refused(add_to_collection(service, document_id, collection), 404, "document_not_found")
+    refused(catalog.add_to_collection(service, document_id, collection), 404, "document_not_found")
     again = uploaded(service, "a", "One.")
     created = {"documentVersion": 3, "status": "CREATED", "indexing": "DONE", "wordsIndexed": True, "notRead": []}
     assert again == {"documentId": document_id, **created}
-    assert chunks(service, document_id) == ["One."]
-    assert [version["documentVersion"] for version in get_document(service, document_id)["versions"]] == [3]
+    assert catalog.chunks(service, document_id) == ["One."]
+    assert [version["documentVersion"] for version in catalog.get_document(service, document_id)["versions"]] == [3]
 
 
 def test_only_the_owner_and_admins_delete(service: RunningService) -> None:
-    add_users(service, ANN, BEN)
+    catalog.add_users(service, ANN, BEN)
     document_id = uploaded(service, "a", as_user=ANN, allowedUsersEmailAddresses=BEN)["documentId"]
     asked = {"documentId": document_id, "userEmail": BEN}
     refused(service.call("catalog/deleteDocument", asked), 403, "owner_required")
@@ -219,11 +206,11 @@ def test_only_the_owner_and_admins_delete(service: RunningService) -> None:
 
 def test_a_document_is_called_by_its_title_until_it_is_renamed(service: RunningService) -> None:
     """Loaders send the file's name as `documentName`, not a title."""
-    add_users(service, ANN, BEN)
+    catalog.add_users(service, ANN, BEN)
 
     def load(text: str, **parts: str) -> str:
         uploaded(service, "a/README.md", text, file_name="README.md", **parts)
-        return get_document(service, document_id)["documentName"]
+        return catalog.get_document(service, document_id)["documentName"]
 
     first = uploaded(service, "a/README.md", "# Ferries", file_name="README.md", allowedUsersEmailAddresses=ANN)
     document_id = first["documentId"]
@@ -241,14 +228,14 @@ def test_a_document_is_called_by_its_title_until_it_is_renamed(service: RunningS
     assert ok(service.call("catalog/renameDocument", asked))["documentVersion"] == 8
     assert ok(service.call("catalog/renameDocument", asked))["documentVersion"] == 8
     assert [load("# Canoes"), load("# Canoes", documentName="Given")] == ["Harbour", "Harbour"]
-    assert search(service, "harbour") == ["Harbour"]
-    assert list_documents(service, documentName="readme.m") == ["a/README.md"]
+    assert catalog.search(service, "harbour") == ["Harbour"]
+    assert catalog.list_documents(service, documentName="readme.m") == ["a/README.md"]
     [entry] = ok(service.call("admin/auditLog/query", {"action": "document.rename"}))["entries"]
     assert entry["details"] == {"version": 8}
 
 
 def test_every_change_is_on_the_audit_log(service: RunningService) -> None:
-    add_users(service, ANN)
+    catalog.add_users(service, ANN)
     document_id = uploaded(service, "a", as_user=ANN)["documentId"]
     uploaded(service, "a", as_user=ANN)
     uploaded(service, "a", "Other.", as_user=ANN, internalPublic="true")
@@ -260,8 +247,8 @@ def test_every_change_is_on_the_audit_log(service: RunningService) -> None:
 
 def test_a_document_keeps_no_file_of_a_refused_update(service: RunningService) -> None:
     document_id = uploaded(service, "a", "First words.")["documentId"]
-    files = stored_files(service)
-    assert upload(service, "a", b"%PDF-1.7 broken", file_name="a.pdf").status_code in {400, 415}
-    assert get_document(service, document_id)["documentVersion"] == 1
-    assert chunks(service, document_id) == ["First words."]
-    assert stored_files(service) == files
+    files = catalog.stored_files(service)
+    assert catalog.upload(service, "a", b"%PDF-1.7 broken", file_name="a.pdf").status_code in {400, 415}
+    assert catalog.get_document(service, document_id)["documentVersion"] == 1
+    assert catalog.chunks(service, document_id) == ["First words."]
+    assert catalog.stored_files(service) == files

@@ -9,19 +9,8 @@ from service.domains.agents.conversations.drafts import Superseded
 from service.domains.agents.conversations.jobs import answer_turn, expire_turns
 from service.platform.identifiers import uuid7
 from tests.oauth.flow import v1
-from tests.service.conversations import (
-    ADA,
-    BEN,
-    FERRY,
-    Desk,
-    Script,
-    Visitor,
-    a_desk,
-    a_reply,
-    a_visitor,
-    in_background,
-    passage,
-)
+from tests.service import conversations
+from tests.service.conversations import FERRY, Desk, Script, Visitor, a_reply, passage
 from tests.service.directory import code, done, on_rows, organization_id
 from tests.service.test_messages_v0 import told
 
@@ -55,7 +44,7 @@ def test_a_message_is_a_job_that_is_fetched(desk: Desk, visitor: Visitor, script
             "auditLogId": entry["auditLogId"],
         },
     }
-    assert entry["actor"]["email"] == ADA
+    assert entry["actor"]["email"] == conversations.ADA
 
 
 def test_the_built_in_model_answers_on_v1_as_on_v0(desk: Desk, visitor: Visitor) -> None:
@@ -66,7 +55,7 @@ def test_the_built_in_model_answers_on_v1_as_on_v0(desk: Desk, visitor: Visitor)
 
 
 def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, visitor: Visitor) -> None:
-    other = a_visitor(desk, BEN)
+    other = conversations.a_visitor(desk, conversations.BEN)
     began = done(visitor.send())
     job_id, conversation_id = began["jobId"], began["conversationId"]
     visitor.finished(job_id)
@@ -74,7 +63,7 @@ def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, 
         expected = told(other.get(path, jobId=str(uuid7())))
         assert expected[:2] == (404, "job_not_found")
         assert told(other.get(path, jobId=job_id)) == expected
-    assert desk.ask(userEmail=ADA, conversationId=conversation_id)["type"] == "ai_response_result"
+    assert desk.ask(userEmail=conversations.ADA, conversationId=conversation_id)["type"] == "ai_response_result"
     assert done(visitor.send(conversation_id=conversation_id))["conversationId"] == conversation_id
     expected = told(other.send(conversation_id=str(uuid7())))
     assert expected[:2] == (404, "conversation_not_found")
@@ -83,7 +72,7 @@ def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, 
     assert code(v1(desk.service, "agents/provideMessageFeedback", other.token, body)) == (404, "message_not_found")
     given = done(v1(desk.service, "agents/provideMessageFeedback", visitor.token, body))
     [entry] = desk.entries("agent.feedback")
-    assert (entry["auditLogId"], entry["actor"]["email"]) == (given["auditLogId"], ADA)
+    assert (entry["auditLogId"], entry["actor"]["email"]) == (given["auditLogId"], conversations.ADA)
 
 
 def test_a_job_is_kept_for_a_day(desk: Desk, visitor: Visitor) -> None:
@@ -99,9 +88,9 @@ def test_a_job_is_kept_for_a_day(desk: Desk, visitor: Visitor) -> None:
 
 def test_parameters_are_judged_like_bodies(desk: Desk, visitor: Visitor) -> None:
     """400 with the name, after authorization and before existence."""
-    reader = a_visitor(desk, BEN, scope="api:catalog:read")
+    reader = conversations.a_visitor(desk, conversations.BEN, scope="api:catalog:read")
     sizes = [({"pageSize": size}, "pageSize") for size in ("0", "1001", "x", "1.5", "")]
-    paged = [({"nonsense": "1"}, "nonsense"), ({"userEmail": ADA}, "userEmail"), *sizes]
+    paged = [({"nonsense": "1"}, "nonsense"), ({"userEmail": conversations.ADA}, "userEmail"), *sizes]
     of_job = [({}, "jobId"), ({"jobId": "mine"}, "jobId"), ({"jobId": str(uuid7()), "nonsense": "1"}, "nonsense")]
     wrong = dict.fromkeys(GETS, of_job) | {"conversations": paged, f"conversations/{uuid7()}": paged}
     for path, several in wrong.items():
@@ -132,7 +121,7 @@ def test_a_body_that_is_none_is_told(visitor: Visitor) -> None:
 def test_nobody_acts_for_somebody_else(desk: Desk, visitor: Visitor) -> None:
     verdict = {"agentId": desk.agent_id, "messageId": str(uuid7()), "messageFeedback": {"feedback": "POSITIVE"}}
     for path, body in (("agents/provideMessageFeedback", verdict), ("agents/sendMessage", {})):
-        refused = v1(desk.service, path, visitor.token, {**body, "userEmail": ADA})
+        refused = v1(desk.service, path, visitor.token, {**body, "userEmail": conversations.ADA})
         assert code(refused) == (400, "access_token_acts_as_its_user")
 
 
@@ -144,13 +133,13 @@ def test_people_need_no_api_access(desk: Desk, visitor: Visitor) -> None:
 
 
 def test_a_token_for_one_agent_is_for_that_one(desk: Desk) -> None:
-    other = a_desk(desk.service, "Second desk")
-    everything = a_visitor(desk)
+    other = conversations.a_desk(desk.service, "Second desk")
+    everything = conversations.a_visitor(desk)
     theirs = done(v1(desk.service, "agents/sendMessage", everything.token, body_of(other)))
     mine = done(everything.send())
     for sent in (mine, theirs):
         everything.finished(sent["jobId"])
-    narrow = a_visitor(desk, scope=f"api:agent:message:{desk.agent_id}")
+    narrow = conversations.a_visitor(desk, scope=f"api:agent:message:{desk.agent_id}")
     assert code(v1(desk.service, "agents/sendMessage", narrow.token, body_of(other))) == (403, "missing_scope")
     nobodys = {**body_of(other), "agentId": str(uuid7())}
     assert code(v1(desk.service, "agents/sendMessage", narrow.token, nobodys)) == (403, "missing_scope")
@@ -214,7 +203,7 @@ def test_the_model_is_shown_fifty_exchanges_at_most(desk: Desk, visitor: Visitor
 def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, visitor: Visitor, script: Script) -> None:
     job_id = done(visitor.send())["jobId"]
     script.tell("First worker", passage(desk.document_id))
-    again = in_background(lambda: answer_again(desk))
+    again = conversations.in_background(lambda: answer_again(desk))
     script.tell("Second worker", number=1)
     with pytest.raises(Superseded):
         script.tell("First worker, still here")

@@ -12,19 +12,8 @@ from app.settings import settings
 from flows.operations.summary import Summary
 from flows.runs import this_machine
 from tests.app.conftest import NOBODY_LISTENS, House
-from tests.app.loading.house import (
-    NOTE,
-    LoadingHouse,
-    bar,
-    drop,
-    dropped,
-    name_place,
-    offered,
-    plan,
-    run_of,
-    staged,
-    start,
-)
+from tests.app.loading import house as houses
+from tests.app.loading.house import LoadingHouse, dropped, offered, plan
 from tests.app.pages import MARKUP, Page
 from tests.harness.cases import cases
 from tests.harness.services import RunningService
@@ -35,9 +24,9 @@ def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -
     page = house.open("ingestion")
     assert "A file that cannot be read is listed" in page.caption[0].value
     assert "Nothing is selected to load" in plan(page).shown
-    assert "Nothing is selected to load" in start(name_place(page, "  ")).shown
+    assert "Nothing is selected to load" in houses.start(houses.name_place(page, "  ")).shown
     # Whoever sees Prefect would see a password in an address: it is not sent there, and not repeated.
-    page = plan(name_place(page, "s3://key:hush@bucket/reports"))
+    page = plan(houses.name_place(page, "s3://key:hush@bucket/reports"))
     assert "Everyone who can see the run can see its URL" in page.shown
     assert "hush" not in page.shown
     assert house.prefect.runs_of(deployment) == []
@@ -48,36 +37,36 @@ def test_a_place_that_cannot_be_read_is_told_before_a_run(house: LoadingHouse, t
     wrong = {str(tmp_path / "none"): "does not exist", f"{tmp_path}/no/*.md": "not a folder"}
     with offered(house.prefect, tags=[this_machine()]) as deployment:
         for place, said in wrong.items():
-            page = start(name_place(house.open("ingestion"), place))
+            page = houses.start(houses.name_place(house.open("ingestion"), place))
             assert said in page.shown, place
         new = house.open("ingestion", part="schedules", schedule="new")
         assert new.field("Owner").value == "Me"
         assert "Enter a folder" in new.press("Save schedule").shown
         assert house.prefect.runs_of(deployment) == []
-        start(name_place(house.open("ingestion"), str(tmp_path)))
+        houses.start(houses.name_place(house.open("ingestion"), str(tmp_path)))
         assert len(house.prefect.runs_of(deployment)) == 1
 
 
 def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: LoadingHouse, deployment: str) -> None:
     prefect = house.prefect
-    page = start(dropped(house, NOTE, (".dotted.md", b"text", "text/markdown")))
+    page = houses.start(dropped(house, houses.NOTE, (".dotted.md", b"text", "text/markdown")))
     (run,) = prefect.runs_of(deployment)
-    assert run["id"] == run_of(page)
+    assert run["id"] == houses.run_of(page)
     assert run["parameters"]["options"]["hidden"] is True
     folder = Path(run["parameters"]["source"])
     assert sorted(path.name for path in folder.iterdir()) == [".dotted.md", "note.md"]
-    assert (folder / "note.md").read_bytes() == NOTE[1]
+    assert (folder / "note.md").read_bytes() == houses.NOTE[1]
     assert "python -m flows serve" in page.shown
     assert "Upload: note.md and 1 more" in page.shown
     prefect.move(run["id"], "RUNNING")
     page.run()
-    assert (bar(page), folder.exists()) == ("Working …", True)
+    assert (houses.bar(page), folder.exists()) == ("Working …", True)
     prefect.tell(run["id"], Summary(documents=2, to_send=2, created=2, partly_read=1, pages_waiting=12), phase="done")
     prefect.move(run["id"], "COMPLETED")
     page.run()
-    assert bar(page).startswith("Done in 3 s")
-    assert "1 document was read only in part" in bar(page)
-    assert "12 scanned pages or pictures are still being read" in bar(page)
+    assert houses.bar(page).startswith("Done in 3 s")
+    assert "1 document was read only in part" in houses.bar(page)
+    assert "12 scanned pages or pictures are still being read" in houses.bar(page)
     assert f'href="documents?run={run["id"]}"' in page.shown
     assert not folder.exists()
     assert not page.press("All runs").file_uploader
@@ -87,10 +76,10 @@ def test_a_run_acts_for_whoever_starts_it(house: LoadingHouse, deployment: str) 
     me = house.service.admin_email
     page = dropped(house)
     assert f"{me} will own the documents" in page.shown
-    assert f"started by {me}" in start(page).shown
+    assert f"started by {me}" in houses.start(page).shown
     page = dropped(house)
     page.field("Owner").set_value("Service account").run()
-    start(page)
+    houses.start(page)
     newest, first = sorted(house.prefect.runs_of(deployment), key=lambda run: run["created"], reverse=True)
     assert first["parameters"]["options"]["upload_as_user_email"] == me
     assert newest["parameters"]["options"]["upload_as_user_email"] is None
@@ -112,8 +101,8 @@ def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment
     assert folder.exists()
     twice = house.open("ingestion", run=planned["id"])
     page, twice = page.press("Start upload"), twice.press("Start upload")
-    assert run_of(page) == run_of(twice) != planned["id"]
-    upload = next(run for run in prefect.runs_of(deployment) if run["id"] == run_of(page))
+    assert houses.run_of(page) == houses.run_of(twice) != planned["id"]
+    upload = next(run for run in prefect.runs_of(deployment) if run["id"] == houses.run_of(page))
     assert upload["parameters"] == {name: planned["parameters"][name] for name in ("source", "options")}
     prefect.move(upload["id"], "COMPLETED")
     page.run()
@@ -124,15 +113,15 @@ def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment
 
 def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deployment: str) -> None:
     prefect = house.prefect
-    start(dropped(house))
-    start(dropped(house))
+    houses.start(dropped(house))
+    houses.start(dropped(house))
     failed, done = sorted(prefect.runs_of(deployment), key=lambda run: run["created"])
     prefect.move(failed["id"], "FAILED", "stopped")
     prefect.move(done["id"], "COMPLETED")
-    start(dropped(house))
+    houses.start(dropped(house))
     assert not Path(done["parameters"]["source"]).exists()
     page = house.open("ingestion", run=failed["id"]).press("Run again")
-    again = next(run for run in prefect.runs_of(deployment) if run["id"] == run_of(page))
+    again = next(run for run in prefect.runs_of(deployment) if run["id"] == houses.run_of(page))
     assert again["id"] != failed["id"]
     assert again["parameters"] == failed["parameters"]
     prefect.move(again["id"], "COMPLETED")
@@ -155,12 +144,12 @@ def test_a_folder_is_taken_with_its_paths(house: LoadingHouse, deployment: str) 
 
 @pytest.mark.parametrize("second", ["note.md", "NOTE.md", "no\0te.md"])
 def test_files_that_would_overwrite_each_other_are_refused(house: LoadingHouse, deployment: str, second: str) -> None:
-    before = staged()
-    page = dropped(house, NOTE, (second, b"other", "text/markdown"))
+    before = houses.staged()
+    page = dropped(house, houses.NOTE, (second, b"other", "text/markdown"))
     assert "Several files are called note.md." in page.shown
     assert "Several files are called note.md." in plan(page).shown
     assert house.prefect.runs_of(deployment) == []
-    assert staged() == before
+    assert houses.staged() == before
 
 
 @pytest.mark.parametrize(("name", "kept"), cases("odd_names_of_files_in_a_folder"))
@@ -168,14 +157,14 @@ def test_odd_names_are_kept_as_far_as_a_folder_can(house: LoadingHouse, deployme
     page = dropped(house, (name, b"text", "text/markdown"))
     assert ("becomes" in page.shown) == (name != kept)
     page.assert_shown_as_text()
-    start(page)
+    houses.start(page)
     (run,) = house.prefect.runs_of(deployment)
     assert [path.name for path in Path(run["parameters"]["source"]).iterdir()] == [kept]
 
 
 def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, deployment: str) -> None:
     group, made = house.add_group("Deck"), house.add_collection("Deck's handbook")
-    page = name_place(house.open("ingestion"), " /srv/handbook ")
+    page = houses.name_place(house.open("ingestion"), " /srv/handbook ")
     page.radio[1].set_value("Selected people and groups").run()
     assert "No readers are selected" in plan(page).shown
     page.text_input(key="start.readers.typed").set_value("deck").run().press_key("start.readers.add")
@@ -183,7 +172,7 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     page.field("Delete documents").set_value(True).run()
     page.field("Read text").set_value(True).run()
     page.number_input[0].set_value(35)
-    page = start(page)
+    page = houses.start(page)
     (run,) = house.prefect.runs_of(deployment)
     options = run["parameters"]["options"]
     assert run["parameters"]["dry_run"] is True  # what is deleted is confirmed by name
@@ -195,8 +184,8 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     page = dropped(house)
     page.field("Read text").set_value(True).run()
     page.field("Add to").set_value(made)
-    page = start(page)
-    house.prefect.move(run_of(page), "COMPLETED")
+    page = houses.start(page)
+    house.prefect.move(houses.run_of(page), "COMPLETED")
     assert f'href="collections?collection={made}"' in page.run().shown
     newest = max(house.prefect.runs_of(deployment), key=lambda run: run["created"])
     assert newest["parameters"]["options"]["read_pictures"] is True
@@ -228,9 +217,9 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
 
 def test_a_second_click_starts_nothing_else(house: LoadingHouse, deployment: str) -> None:
     """The second click comes before the page is drawn, when the fields are already empty."""
-    page = name_place(house.open("ingestion"), "/srv/handbook").press_twice("Start upload")
+    page = houses.name_place(house.open("ingestion"), "/srv/handbook").press_twice("Start upload")
     (run,) = house.prefect.runs_of(deployment)
-    assert run_of(page) == run["id"]
+    assert houses.run_of(page) == run["id"]
     page = dropped(house).press_twice("Show plan")
     assert len(house.prefect.runs_of(deployment)) == 2
     page.query_params.clear()
@@ -262,16 +251,16 @@ def test_indexing_with_another_model_needs_one(house: LoadingHouse, monkeypatch:
 
 
 def test_flows_that_nobody_offers_are_said(house: LoadingHouse) -> None:
-    before = staged()
-    page = start(dropped(house))
+    before = houses.staged()
+    page = houses.start(dropped(house))
     assert "python -m flows serve" in page.shown
     assert "run" not in page.query_params
     assert page.file_uploader[0].value
-    assert set(staged()) <= set(before)
+    assert set(houses.staged()) <= set(before)
 
 
 def test_a_prefect_that_is_down_is_said(new_house: House) -> None:
-    page = start(drop(new_house.open("ingestion"), NOTE))
+    page = houses.start(houses.drop(new_house.open("ingestion"), houses.NOTE))
     assert "Nothing was started." in page.shown
     assert NOBODY_LISTENS in page.shown
     for address in ({"run": str(uuid4())}, {"part": "runs"}, {"part": "schedules"}):
@@ -282,7 +271,7 @@ def test_a_folder_that_cannot_be_written_is_said(new_house: House) -> None:
     uploads = settings().uploads_dir
     uploads.parent.mkdir(parents=True, exist_ok=True)
     uploads.write_text("a file where the folder should be")
-    assert f"cannot be stored in {uploads}" in start(drop(new_house.open("ingestion"), NOTE)).shown
+    assert f"cannot be stored in {uploads}" in houses.start(houses.drop(new_house.open("ingestion"), houses.NOTE)).shown
 
 
 def a_reporter(service: RunningService, api_key: str | None = None) -> Reporter:
@@ -390,7 +379,7 @@ def test_a_source_is_tried_again_after_a_question(house: LoadingHouse, reporter:
         page = page.answer("Retry all …", "Retry all")
         (retry,) = house.prefect.runs_of(retrying)
         expected = {"source": reporter.ledger, "loaded_from": f"/srv/{MARKUP}"}
-        assert (retry["parameters"], run_of(page)) == (expected, retry["id"])
+        assert (retry["parameters"], houses.run_of(page)) == (expected, retry["id"])
         assert "Retry of /srv/&lt;img" in page.shown
     report(reporter, "a.pdf", "b.pdf")
     assert "2 documents of this source are sent again" in show(house, reporter).press("Retry all …").shown
@@ -405,7 +394,7 @@ def test_chosen_documents_are_retried_by_one_click(house: LoadingHouse, reporter
         assert f'{link}a.pdf"' in page.shown
         page = page.press_twice("Retry")
         (retry,) = house.prefect.runs_of(retrying)
-        assert run_of(page) == retry["id"]
+        assert houses.run_of(page) == retry["id"]
     assert retry["parameters"]["names"] == ["a.pdf"]
 
 
