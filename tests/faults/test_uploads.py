@@ -22,6 +22,7 @@ from service.platform import errors
 from service.platform.files import UNTOUCHED_SECONDS
 from service.web import multipart
 from service.web.multipart import receive
+from tests.harness.cases import bytes_of_case, cases
 from tests.harness.jobs import until
 
 LIMIT = 8 << 20
@@ -131,58 +132,16 @@ def test_content_that_looks_like_a_boundary_arrives_whole(endpoint):
     assert answer.json()["sha256"] == answer.json()["onDisk"]
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
-        (FILE + FILE + END, 400, "part_duplicate"),
-        (FILE + part(b'name="customMetadata"') * 2 + END, 400, "part_duplicate"),
-        (FILE + part(b'name="surprise"') + END, 400, "part_unknown"),
-        (part(b'name="customMetadata"') + END, 400, "file_missing"),
-        (END, 400, "file_missing"),
-        (b"", 400, "multipart_invalid"),
-        (b"not multipart at all", 400, "multipart_invalid"),
-        (FILE, 400, "multipart_invalid"),
-        (FILE[:-20], 400, "multipart_invalid"),
-        (b"--B\r\nContent-Disposition: attachment\r\n\r\nx\r\n" + END, 400, "multipart_invalid"),
-        (b"--B\r\n\r\nno headers\r\n" + END, 400, "multipart_invalid"),
-        (
-            part(b'name="file"; filename="a.md"', b"eA==", b"Content-Transfer-Encoding: base64") + END,
-            400,
-            "multipart_invalid",
-        ),
-        (b"--B\r\n" + b"X-Many: 1\r\n" * 5_000 + b"\r\nx\r\n" + END, 400, "multipart_invalid"),
-        (b"--B\r\nX-Long: " + b"x" * 100_000 + b"\r\n\r\nx\r\n" + END, 400, "multipart_invalid"),
-        (part(b'name="file"') + END, 400, "file_name_missing"),
-        (part(b'name="file"; filename=""') + END, 400, "file_name_missing"),
-        (part(b'name="file"; filename=".."') + END, 400, "file_name_invalid"),
-        (part(b'name="file"; filename="a\xff.md"') + END, 400, "file_name_invalid"),
-        (part(b'name="file"; filename="' + b"x" * 300 + b'"') + END, 400, "file_name_invalid"),
-        (FILE + part(b'name="customMetadata"', b"a\x00b") + END, 400, "field_invalid"),
-        (FILE + part(b'name="customMetadata"', b"a\xffb") + END, 400, "field_invalid"),
-        (FILE + part(b'name="customMetadata"', b"x" * (2 << 20)) + END, 400, "field_too_large"),
-        (part(b'name="file"; filename="a.md"', b"x" * (LIMIT + 1)) + END, 413, "file_too_large"),
-    ],
-)
-def test_a_bad_form_is_refused_with_its_reason(endpoint, body, status, code):
-    answer = post(endpoint, body)
+@pytest.mark.parametrize(("parts", "status", "code"), cases("bad_forms"))
+def test_a_bad_form_is_refused_with_its_reason(endpoint, parts, status, code):
+    answer = post(endpoint, bytes_of_case(parts))
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert len(answer.json()["error"]["message"]) > 20
     assert endpoint.received == 0
     assert endpoint.left() == []
 
 
-@pytest.mark.parametrize(
-    ("content_type", "status"),
-    [
-        ("application/json", 415),
-        ("application/x-www-form-urlencoded", 415),
-        ("multipart/mixed; boundary=B", 415),
-        ("", 415),
-        ("multipart/form-data", 400),
-        ("multipart/form-data; boundary=", 400),
-        ("multipart/form-data; boundary=" + "x" * 300, 400),
-    ],
-)
+@pytest.mark.parametrize(("content_type", "status"), cases("types_of_bodies_that_are_no_forms"))
 def test_a_body_of_another_type_is_refused(endpoint, content_type, status):
     assert post(endpoint, FILE + END, content_type).status_code == status
 
