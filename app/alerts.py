@@ -57,7 +57,7 @@ def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
 
 
 def _target_of(rule: AlertRule) -> str:
-    return rule.webhook_url or one_line(", ".join(one.email for one in rule.recipients)) or "nobody"
+    return rule.webhook_url or one_line(", ".join(recipient.email for recipient in rule.recipients)) or "nobody"
 
 
 NEW = "alert_rule"
@@ -90,7 +90,7 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
         st.text_input("Webhook URL", key=_URL, max_chars=2048, placeholder="https://hooks.example.com/carrel")
         show_note("Messages are signed. Carrel shows the signing secret once, when you create the rule.")
     elif mail_enabled:
-        chosen = [Principal(PERSON, one.email, one.name) for one in rule.recipients] if rule else []
+        chosen = [Principal(PERSON, recipient.email, recipient.name) for recipient in rule.recipients] if rule else []
         pick_principals(_PEOPLE, label="People", chosen=chosen, kinds=(PERSON,), most=50)
     else:
         show_note("The service cannot send email. An operator must set CARREL_SMTP_URL and CARREL_MAIL_FROM.")
@@ -106,15 +106,15 @@ def save_rule(rule: AlertRule | None) -> None:
         raise dialogs.NotYetError("Choose at least one alert.")
     url = emails = None
     if _is_mail(rule):
-        emails = [one.id for one in get_principals(_PEOPLE)]
+        emails = [principal.id for principal in get_principals(_PEOPLE)]
         if not emails:
             raise dialogs.NotYetError("Choose at least one recipient.")
     else:
         url = dialogs.text_in(_URL, missing="Enter the webhook URL.")
     rules = api.client().admin.alert_rules
     if rule is not None:
-        people = [one for one in rule.recipients if one.email in (emails or ())]
-        new = sorted({*(emails or ())} - {one.email for one in people})
+        people = [recipient for recipient in rule.recipients if recipient.email in (emails or ())]
+        new = sorted({*(emails or ())} - {person.email for person in people})
         people += [UserPrincipal(email=one, id="", name=one) for one in new]
         kinds = [one for one in AlertKind if one in kinds]
         written = {"kinds": kinds, "names": sorted(names), "webhook_url": url, "recipients": people}
@@ -125,7 +125,7 @@ def save_rule(rule: AlertRule | None) -> None:
 
 
 def _update(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None, **changed: Any) -> None:
-    emails = None if recipients is None else [one.email for one in recipients]
+    emails = None if recipients is None else [recipient.email for recipient in recipients]
     api.client().admin.alert_rules.update(rule_id, emails=emails, **changed)
 
 

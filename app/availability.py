@@ -21,7 +21,7 @@ async def look(seconds: float, *, needs_prefect: bool = False) -> str:
         asked.append(f"{settings().prefect_api_url.rstrip('/')}/health")
     alive, ready, *others = await asyncio.gather(*(_ask(url, seconds) for url in asked))
     said = _of_part("The service", alive, seconds) or _of_database(ready, seconds)
-    said = said or "".join(_of_part("Prefect, which manages runs,", one, seconds) for one in others)
+    said = said or "".join(_of_part("Prefect, which manages runs,", other, seconds) for other in others)
     return f"{said} {_CONTINUES}" if said else ""
 
 

@@ -317,7 +317,7 @@ def of_work() -> list[Finding]:
         buckets = log.summarize(from_=now - timedelta(days=7), to=now, bucket=oversight.Bucket.WEEK).buckets
     except carrel.CarrelError:  # as above
         return []
-    asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
+    asked, unanswered = (sum(getattr(bucket, name) for bucket in buckets) for name in ("questions", "unanswered"))
     said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} not answered."
     see = LinkedText("Open unanswered questions", "agents?show=questions&list=unanswered")
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
@@ -332,7 +332,7 @@ def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminSt
         is_all = not (status.syncs.refused_documents or status.indexing.failed or status.indexing.failed_in_collections)
         return Finding("Loading", Level.FINE, "Every document was loaded." if is_all else "No source failed to load.")
     others = quarantine.source_count - len(sources)
-    of_each = [f"{one.item_count:,} from {one_line(one.source)}" for one in sources]
+    of_each = [f"{source.item_count:,} from {one_line(source.source)}" for source in sources]
     more = [count_text(others, "other source")] if others > 0 else []
     said = f"{count_text(count, 'document')} could not be loaded. By source: {', '.join([*of_each, *more])}."
     said = f"{said} {runs}" if status.failed_run_count else said

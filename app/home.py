@@ -55,7 +55,7 @@ def _days_ago(days: int) -> datetime:
 
 def _alerts() -> Answer:
     page = next(api.client().admin.alerts.list(only_open=True, page_size=_MOST).pages())
-    names = [LinkedText(f"{KINDS[one.kind]}: {about(one)}", "health") for one in page.alerts]
+    names = [LinkedText(f"{KINDS[alert.kind]}: {about(alert)}", "health") for alert in page.alerts]
     return Answer(len(names), names, LinkedText("Open alerts", "health"), page.next_page_token is not None)
 
 
@@ -64,9 +64,9 @@ def _failures() -> Answer:
     names, count = list[LinkedText](), 0
     if status.quarantine is not None:
         count = status.quarantine.item_count
-        for one in status.quarantine.sources:
-            where = f"ingestion?part=quarantine&source={one.source_id}"
-            names.append(LinkedText(f"{one.item_count:,} from {runs.source_in_words(one.source)}", where))
+        for source in status.quarantine.sources:
+            where = f"ingestion?part=quarantine&source={source.source_id}"
+            names.append(LinkedText(f"{source.item_count:,} from {runs.source_in_words(source.source)}", where))
     by_words = status.indexing.failed_in_meaning or 0
     parts = (
         (status.syncs.refused_documents, "not loaded by a sync", "syncs"),
@@ -89,7 +89,7 @@ def _runs_of_late(*flows: str, days: int, states: Sequence[str] = ()) -> RunsPag
 def _held_deletions() -> Answer:
     """Return deletions that wait for a person: syncs, and the newest whole upload of each source in the last week."""
     page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
-    held = [one for one in page.docstore_syncs if one.warning is not None and one.warning.code in _HELD]
+    held = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _HELD]
     links = [LinkedText(one.config.sync_name, f"syncs?sync={one.docstore_credential_id}") for one in held]
     uploads = _runs_of_late(runs.UPLOAD, days=7, states=("COMPLETED",))
     newest: dict[str, RunStatus] = {}
@@ -109,8 +109,8 @@ def _find_unanswered() -> Answer:
     """Return the last week's questions without a reply, or with a reply without citations."""
     log, where = api.client().admin.question_log, "agents?show=questions"
     outcomes = (Outcome.UNANSWERED, Outcome.FAILED)
-    pages = [next(log.query(outcome=one, from_=_days_ago(7), page_size=_MOST).pages()) for one in outcomes]
-    newest = sorted((one for page in pages for one in page.questions), key=lambda one: one.at, reverse=True)
+    pages = [next(log.query(outcome=outcome, from_=_days_ago(7), page_size=_MOST).pages()) for outcome in outcomes]
+    newest = sorted((question for page in pages for question in page.questions), key=lambda one: one.at, reverse=True)
     names = [LinkedText(one.message or ERASED, f"{where}&question={one.message_id}") for one in newest]
     action = LinkedText("Open questions", f"{where}&over=week{'&list=unanswered' if pages[0].questions else ''}")
     return Answer(len(names), names, action, any(page.next_page_token is not None for page in pages))
@@ -120,8 +120,8 @@ def _find_expiring() -> Answer:
     tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
     provisioning = select_ending_soon(islice(api.client().admin.scim_tokens.list(page_size=100), 100))
     listed = [
-        *((one, f"service_accounts?account={one.service_account_id}&token={one.token_id}") for one in tokens),
-        *((one, f"api_keys?key={one.api_key_id}") for one in keys),
+        *((token, f"service_accounts?account={token.service_account_id}&token={token.token_id}") for token in tokens),
+        *((key, f"api_keys?key={key.api_key_id}") for key in keys),
         *((one, f"provisioning?token={one.token_id}") for one in provisioning),
     ]
     names = [LinkedText(f"{one.name}, {ends(one.expires_at)}", where) for one, where in listed]
@@ -145,7 +145,7 @@ def _access() -> Answer:
     log = api.client().admin.audit_log
     since = _days_ago(7)
     pages = [next(log.query(action=one, from_=since, page_size=_LOOKED_THROUGH).pages()) for one in _WIDENING]
-    listed = sorted((one for page in pages for one in page.entries if _widens(one)), key=lambda one: one.at)[::-1]
+    listed = sorted((entry for page in pages for entry in page.entries if _widens(entry)), key=lambda one: one.at)[::-1]
     names = audit.Names().of(api.client(), audit.ids_in(listed[:_SHOWN]))
     links = [
         LinkedText(f"{audit.sentence(one, names)}, {ago(one.at)}", f"audit_log?entry={one.audit_log_id}")
@@ -219,7 +219,7 @@ _OUTLINE = '<div class="carrel-skeleton" aria-hidden="true"><span></span><span><
 
 def _body(answer: Answer, *, is_trouble: bool) -> str:
     number = f"{answer.count:,}{'+' if answer.at_least else ''}"
-    names = "".join(f"<li>{_shorten(one)}</li>" for one in answer.names[:_SHOWN])
+    names = "".join(f"<li>{_shorten(name)}</li>" for name in answer.names[:_SHOWN])
     mark = " carrel-is-trouble" if is_trouble else ""
     return f'<p class="carrel-number-of{mark}">{number}</p><ul>{names}</ul><p>{answer.action.body}</p>'
 
@@ -230,13 +230,13 @@ def _show_reader_home() -> None:
     with left:
         st.header("Newest documents", anchor=False)
         _show_links(
-            (LinkedText(one.document_name, f"documents?document={one.document_id}"), ago(one.created_at))
-            for one in documents
+            (LinkedText(document.document_name, f"documents?document={document.document_id}"), ago(document.created_at))
+            for document in documents
         )
     with right:
         st.header("Your agents", anchor=False)
         agents = my_agents()[:6]
-        _show_links((LinkedText(one.name, f"chat?agent={one.agent_id}"), one.description) for one in agents)
+        _show_links((LinkedText(agent.name, f"chat?agent={agent.agent_id}"), agent.description) for agent in agents)
         if not agents:
             show_note("No agents yet. Ask an admin for access to an agent.")
 

@@ -121,7 +121,7 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
     if not (text := _fetch(query)):
         return []
     pages = client.admin.access.list_resources(query=text, resource_types=types_of(kinds), page_size=MOST + 1)
-    return [Resource.of(one) for one in next(pages.pages()).resources]
+    return [Resource.of(resource) for resource in next(pages.pages()).resources]
 
 
 def principal_at(client: Carrel, key: str) -> Principal | None:

@@ -80,12 +80,12 @@ def _find(asked: str, known: Mapping[str, Entry]) -> dict[str, Any]:
             "groups": admin.groups.list(query=text, page_size=_MOST),
         }
         if "agents" not in known:
-            rows["chat"] = [one for one in my_agents() if text.lower() in one.name.lower()]
+            rows["chat"] = [agent for agent in my_agents() if text.lower() in agent.name.lower()]
         asks = [(known[page], some) for page, some in rows.items() if page in known]
         with ThreadPoolExecutor(len(asks)) as pool:
             answers = list(pool.map(_ask, asks))
         problem = next((said for _, said in answers if said), "")
-        return {"items": [one for items, _ in answers for one in items], "problem": problem}
+        return {"items": [item for items, _ in answers for item in items], "problem": problem}
     except FAILURES as error:
         return {"items": [], "problem": problem_of(error).message}
 

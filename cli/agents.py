@@ -62,7 +62,7 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
         pages = list(client.admin.grants.list(resource, page_size=1000).pages())
         known = client.document_collections.list_document_collections(page_size=1000)
         names = {one.document_collection_id: one.collection_name for one in known}
-    grants = [one for page in pages for one in page.grants]
+    grants = [grant for page in pages for grant in page.grants]
     everybody = any(page.organization_wide for page in pages)
     used_by = ["everyone in the organization"] * everybody + [one.principal.name for one in grants]
     show_one(

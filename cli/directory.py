@@ -100,7 +100,7 @@ def _end(plan: DirectoryPlan, outcome: str, done: DirectoryChanges | None, *, sc
 
 def _last_words(plan: DirectoryPlan, outcome: str) -> str:
     left_out = f" Skipped {len(plan.problems)} rows with problems." if plan.problems else ""
-    skipping = ", or skip it with --skip-problems" if all(one.skippable for one in plan.problems) else ""
+    skipping = ", or skip it with --skip-problems" if all(problem.skippable for problem in plan.problems) else ""
     return {
         "problems": f"Nothing was changed. Correct the problems{skipping}, and run the command again.",
         "refused": f"Nothing was changed: {plan.refusal} (--force).",
@@ -129,11 +129,11 @@ def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
     _lines([_user_line(change) for change in sorted(plan.users, key=_weight)], "users", screen=screen)
     _lines([_group_line(change) for change in plan.groups], "groups", screen=screen)
     memberships = sorted(plan.memberships, key=lambda one: one.action is MembershipAction.ADD)
-    lines = [f"{_SIGNS[one.action]} {one.group}: {one.member}" for one in memberships]
+    lines = [f"{_SIGNS[membership.action]} {membership.group}: {membership.member}" for membership in memberships]
     _lines(lines, "memberships", screen=screen)
     for note in plan.notes:
         screen.line(f"note: {note}", style="dim")
-    problems = [f"! {one.file}, line {one.line}: {one.message}" for one in plan.problems]
+    problems = [f"! {problem.file}, line {problem.line}: {problem.message}" for problem in plan.problems]
     _lines(problems, "problems", screen=screen)
 
 

@@ -50,8 +50,8 @@ def show(group: Named, *, as_json: AsJson = False) -> None:
         reach = client.admin.access.count_resources(readable_by=GroupReference(id=found.id))
     facts = [("id", found.id), ("external", found.external_id or "none"), ("can read", f"{reach.total:,} resources")]
     facts += [("member", name_of(one)) for one in members] or [("members", "none")]
-    counts = [to_json(one) for one in reach.counts]
-    rows = [to_json(one) for one in members]
+    counts = [to_json(count) for count in reach.counts]
+    rows = [to_json(member) for member in members]
     show_one(screen, found, title=found.name, facts=facts, members=rows, canRead=counts)
 
 
@@ -118,9 +118,9 @@ def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool
 
 
 def _show_losses(losses: AdminGroupsPreviewLossesResponse, *, screen: Screen) -> None:
-    for one in losses.losses:
-        count = sum(counted.count for counted in one.counts)
-        screen.line(f"{name_of(one.principal)} would lose access to {count:,}", style="yellow")
+    for loss in losses.losses:
+        count = sum(counted.count for counted in loss.counts)
+        screen.line(f"{name_of(loss.principal)} would lose access to {count:,}", style="yellow")
     if not losses.losses:
         screen.line("Nobody would lose access.")
     if not losses.complete:

@@ -30,7 +30,7 @@ def print_json(screen: Screen, outcome: str, *, code: ExitCode = ExitCode.DONE, 
 def show_list(screen: Screen, key: str, found: Iterable[T], columns: Columns[T], *, empty: str, **members: Any) -> None:
     rows = list(found)
     if screen.as_json:
-        print_json(screen, "listed", **{key: [to_json(one) for one in rows]}, **members)
+        print_json(screen, "listed", **{key: [to_json(row) for row in rows]}, **members)
     elif rows:
         screen.show(table_of(rows, columns))
     else:

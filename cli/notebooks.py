@@ -176,7 +176,7 @@ def _closed_documents(client: "carrel.Carrel", screen: Screen) -> Mapping[str, s
     what = "checking access"
     with screen.bar(what) as bar:
         resources = client.admin.access.list_resources
-        open_to_all = {one.object_id for one in resources(organization_wide=True, page_size=1000)}
+        open_to_all = {resource.object_id for resource in resources(organization_wide=True, page_size=1000)}
         listed = resources(page_size=1000).with_progress(lambda done, total: bar(what, done=done, total=total))
         for one in listed:
             if one.resource_type in _NO_DOCUMENTS or one.object_id in open_to_all:

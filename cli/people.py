@@ -98,7 +98,7 @@ def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> Non
     _show_some([group.name for group in plan.groups], screen=screen)
     if plan.made_tokens:
         screen.line("Tokens that they created for service accounts keep working:", style="yellow")
-        _show_some([f"{one.name} (…{one.hint}, {one.token_id})" for one in plan.made_tokens], screen=screen)
+        _show_some([f"{token.name} (…{token.hint}, {token.token_id})" for token in plan.made_tokens], screen=screen)
     to = "" if plan.new_owner is None else f"; the new owner is {plan.new_owner.name}"
     screen.line(f"Owns {counts_text(plan.owned) or 'nothing'}{to}.")
     if plan.only_reader:
@@ -132,7 +132,7 @@ def _end(
     *,
     screen: Screen,
 ) -> typer.Exit:
-    moved = sum(_total(one.transferred) for one in answers or ())
+    moved = sum(_total(answer.transferred) for answer in answers or ())
     remaining = answers[-1].remaining if answers else []
     code = ExitCode.PROBLEMS if remaining else ExitCode.DONE
     if screen.as_json:
@@ -151,7 +151,7 @@ def _end(
 
 
 def _total(counts: Iterable[ResourceCount]) -> int:
-    return sum(one.count for one in counts)
+    return sum(count.count for count in counts)
 
 
 @app.command("list")
@@ -185,7 +185,7 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
         reference = UserReference(email=person.email)
         groups = list(client.admin.groups.list_memberships(reference, page_size=1000))
         reach = client.admin.access.count_resources(readable_by=reference)
-    factors = [f"{one.description}, since {one.created_at:%Y-%m-%d}" for one in person.second_factors]
+    factors = [f"{factor.description}, since {factor.created_at:%Y-%m-%d}" for factor in person.second_factors]
     show_one(
         screen,
         person,
@@ -199,8 +199,8 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
             ("can read", f"{reach.total:,} resources"),
             *(("in", _membership(one)) for one in groups),
         ],
-        memberships=[to_json(one) for one in groups],
-        canRead=[to_json(one) for one in reach.counts],
+        memberships=[to_json(group) for group in groups],
+        canRead=[to_json(count) for count in reach.counts],
     )
 
 

@@ -139,7 +139,7 @@ def _show(result: wire.CatalogSearchResult | wire.CollectionSearchResult, *, scr
     else:
         best, place = result.chunks[0], result.chunks[0].place
         places = ["", *(f"{found}: " if (found := describe_place(one.place)) else "" for one in result.chunks[1:])]
-        texts = (" ".join(one.text.split()) for one in result.chunks)
+        texts = (" ".join(chunk.text.split()) for chunk in result.chunks)
         lines = [Text(printable(f"      {at}{text}")) for at, text in zip(places, texts, strict=True)]
     where = f"  {found}" if (found := describe_place(place)) else ""
     why = f"  {told}" if best.matched and (told := best.matched.describe()) else ""

@@ -48,15 +48,15 @@ def show(account: Account, *, as_json: AsJson = False) -> None:
         groups = [one for one in client.admin.groups.list_memberships(reference, page_size=1000) if not one.through]
         reach = client.admin.access.count_resources(readable_by=reference)
     facts = [("address", found.email), ("id", found.service_account_id), ("created", found.created_at)]
-    facts += [("can read", f"{reach.total:,} resources"), *(("in", one.name) for one in groups)]
-    facts += [("token", _token(one)) for one in tokens]
+    facts += [("can read", f"{reach.total:,} resources"), *(("in", group.name) for group in groups)]
+    facts += [("token", _token(token)) for token in tokens]
     show_one(
         screen,
         found,
         title=found.display_name,
         facts=facts,
         memberships=[to_json(one) for one in groups],
-        canRead=[to_json(one) for one in reach.counts],
+        canRead=[to_json(count) for count in reach.counts],
         tokens=[to_json(one) for one in tokens],
     )
 
@@ -80,7 +80,7 @@ def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> No
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found = account_of(account, client)
         tokens = client.admin.service_account_tokens.list(found.service_account_id, page_size=1000)
-        working = sum(one.status is CredentialStatus.ACTIVE for one in tokens)
+        working = sum(token.status is CredentialStatus.ACTIVE for token in tokens)
         question = f"Delete {found.display_name} <{found.email}>? {count_text(working, 'active token')} will stop."
         confirm(screen, question)
         ended = client.admin.service_accounts.delete(found.service_account_id)

@@ -108,7 +108,7 @@ _NO_CREDENTIAL = must(
     "source: remove credentials and the query from the URL; set them in the serving process's environment",
 )
 _TOLD_APART = must(
-    lambda schedules: len({one.slug for one in schedules}) == len(schedules),
+    lambda schedules: len({schedule.slug for schedule in schedules}) == len(schedules),
     "several schedules: each needs its own `slug`",
 )
 
@@ -198,7 +198,7 @@ def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
     except ValidationError as exc:
         hint = hints.get("options")
         options = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, BaseModel)]
-        yield from _mistakes(exc, place, known=[*fields, *(name for one in options for name in one.model_fields)])
+        yield from _mistakes(exc, place, known=[*fields, *(name for option in options for name in option.model_fields)])
 
 
 def _names_of(model: type[BaseModel]) -> list[str]:

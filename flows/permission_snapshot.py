@@ -56,9 +56,9 @@ def markdown(taken: "Taken") -> str:
 
 def _rows(difference: Difference) -> list[dict[str, Any]]:
     return [
-        one.model_dump(include={"change", "resources", "people"})
-        | {"who": _list(one.who, one.people), "such as": _list(one.examples, one.resources)}
-        for one in difference.changes
+        change.model_dump(include={"change", "resources", "people"})
+        | {"who": _list(change.who, change.people), "such as": _list(change.examples, change.resources)}
+        for change in difference.changes
     ]
 
 

@@ -355,7 +355,7 @@ class Runs(AbstractContextManager["Runs"]):
         """Return the newest lines of a run's log, oldest first, with their times. Raises RunsError."""
         query = {"logs": {"flow_run_id": {"any_": [str(flow_run_id)]}}, "sort": "TIMESTAMP_DESC", "limit": limit}
         lines = reversed(self.rows("/logs/filter", query))
-        return [(datetime.fromisoformat(one["timestamp"]), str(one["message"])) for one in lines]
+        return [(datetime.fromisoformat(line["timestamp"]), str(line["message"])) for line in lines]
 
     def page(
         self,
@@ -405,7 +405,7 @@ class Runs(AbstractContextManager["Runs"]):
         """Return the data of runs' artifacts by run and key; after a restart, the newest for each key."""
         if not flow_run_ids:
             return {}
-        wanted: dict[str, Any] = {"flow_run_id": {"any_": [str(one) for one in flow_run_ids]}}
+        wanted: dict[str, Any] = {"flow_run_id": {"any_": [str(flow_run_id) for flow_run_id in flow_run_ids]}}
         if keys:
             wanted["key"] = {"any_": list(keys)}
         query = {"artifacts": wanted, "sort": "CREATED_DESC", "limit": _ARTIFACTS}

@@ -39,7 +39,7 @@ def check_times(times: Times) -> None:
     if not times.cron.startswith("@") and len(fields) != _FIELDS:
         msg = f"“{times.cron}” needs five parts: minute, hour, day of month, month and day of week, such as 0 2 * * 1."
         raise InvalidTimesError(msg)
-    if not croniter.is_valid(times.cron) or any(one.casefold() in _UNKNOWN_TO_PREFECT for one in fields):
+    if not croniter.is_valid(times.cron) or any(field.casefold() in _UNKNOWN_TO_PREFECT for field in fields):
         msg = f"“{times.cron}” is not a cron expression. Enter for example 0 2 * * 1, which is Monday at 02:00."
         raise InvalidTimesError(msg)
     try:
@@ -121,7 +121,7 @@ def list_schedules(runs: Runs) -> list[Schedule]:
 
 def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
     """Return the next times and the last run of each schedule, by its key. Raises RunsError."""
-    own = [one.key for one in schedules if one.schedule_id]
+    own = [schedule.key for schedule in schedules if schedule.schedule_id]
     files = [one.key for one in schedules if not one.schedule_id]
     rows = [
         *_newest(runs, files, lambda keys: {"deployments": {"id": {"any_": keys}}}, lambda run: run["deployment_id"]),

@@ -72,7 +72,7 @@ _RERANKS = {None: "Organization's default", True: "Always", False: "Never"}
 def show_definition(agent: AgentDefinition) -> None:
     """Show an agent's settings in a form. Changes apply from the next message."""
     names = show_errors(all_collections)
-    known = [str(one) for one in agent.collection_ids if str(one) in names]
+    known = [str(collection_id) for collection_id in agent.collection_ids if str(collection_id) in names]
     form = _key(agent, "form")
     seen = keep_opened(form, agent, field=_key(agent, "name"))
     with st.form(form, border=False):
@@ -235,7 +235,7 @@ def show_versions(agent: AgentDefinition) -> None:
     changes = _lines(chosen, agent, names)
     show_text("Restoring these settings removes (-) and adds (+):")
     st.code("\n".join(changes), language="diff", wrap_lines=True)
-    gone = [str(one) for one in chosen.collection_ids if str(one) not in names]
+    gone = [str(collection_id) for collection_id in chosen.collection_ids if str(collection_id) not in names]
     if gone:
         show_warning(f"Deleted collections are not restored: {len(gone)}.")
     if st.button("Restore …", key="restore", icon=":material/restore:"):

@@ -156,10 +156,10 @@ class Unanswered:
 def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Unanswered]:
     """Group questions by agent and words, ignoring case and spaces. The most frequent come first."""
     groups: dict[Hashable, list[question_log.LoggedQuestion]] = {}
-    for one in questions:
-        if one.message is not None:
-            key = (one.agent_id, " ".join(one.message.lower().split()).rstrip("?!. "))
-            groups.setdefault(key, []).append(one)
+    for question in questions:
+        if question.message is not None:
+            key = (question.agent_id, " ".join(question.message.lower().split()).rstrip("?!. "))
+            groups.setdefault(key, []).append(question)
     found = [
         Unanswered(len(some), len({one.actor.id for one in some}), max(some, key=lambda one: one.at))
         for some in groups.values()
@@ -208,7 +208,7 @@ def _line_of(question: question_log.LoggedQuestion) -> tuple[str, ...]:
         _email_of(question),
         moment(question.at),
         question.agent_response_text or "",
-        "\n".join(one.name for one in question.referenced_sources),
+        "\n".join(source.name for source in question.referenced_sources),
     )
 
 
@@ -319,7 +319,7 @@ def show_questions() -> None:
 def _show_log() -> None:
     wanted = _choose_questions()
     counted = show_errors(partial(summarize, wanted))
-    whole = sum(one.questions for one in counted.buckets)
+    whole = sum(bucket.questions for bucket in counted.buckets)
     if whole:
         _show_counts(counted.buckets, counted.askers)
     chosen = part_of("list", LISTS, default="newest")
@@ -334,7 +334,7 @@ def _show_log() -> None:
 
 def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int) -> None:
     names = ("questions", "unanswered", "thumbs_down", "failed", "thumbs_up")
-    counts = [[getattr(one, name) for one in buckets] for name in names]
+    counts = [[getattr(bucket, name) for bucket in buckets] for name in names]
     asked, unanswered, down, failed, up = map(sum, counts)
     notices.show_text(
         f"{count_text(asked, 'question')} of {count_text(askers, 'person', 'people')}: "
@@ -463,7 +463,7 @@ def _show_one(address: str) -> None:
 def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
     agent = show_errors(partial(find_agent, str(question.agent_id)))
     names = show_errors(api.collection_names)
-    ids = [str(one) for one in agent.collection_ids] if agent is not None else []
+    ids = [str(collection_id) for collection_id in agent.collection_ids] if agent is not None else []
     readable = [one for one in ids if one in names]
     unanswered = question.outcome is question_log.Outcome.UNANSWERED
     st.subheader("Find the missing document" if unanswered else "Next steps", anchor=False)

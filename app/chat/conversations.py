@@ -488,7 +488,7 @@ def find_agent() -> Agent | None:
     """Return the agent for answers next to searches: the first by name that the person may message."""
     st.session_state[_AGENT] = None
     with suppress(carrel.CarrelError):  # the page is useful without it
-        st.session_state[_AGENT] = next((one for one in my_agents() if one.answers_searches), None)
+        st.session_state[_AGENT] = next((agent for agent in my_agents() if agent.answers_searches), None)
     return st.session_state[_AGENT]
 
 

@@ -139,8 +139,8 @@ def secret_of(client_id: UUID, value: str) -> Secret:
 
 
 def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
-    of_agents = [one for one in scopes if one.startswith(ONE_AGENT) and one != ApiScope.AGENT_MESSAGE]
-    agents = [one.removeprefix(ONE_AGENT) for one in of_agents]
+    of_agents = [scope for scope in scopes if scope.startswith(ONE_AGENT) and scope != ApiScope.AGENT_MESSAGE]
+    agents = [agent.removeprefix(ONE_AGENT) for agent in of_agents]
     st.session_state.update({"client.name": name, "client.addresses": "\n".join(addresses), "client.agents": agents})
     fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
 

@@ -348,7 +348,7 @@ def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
         notices.show_warning(warning)
     collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
     closed = " (closed to programs)"
-    agents = [f"{one.agent_name}{'' if one.api_access_enabled else closed}" for one in reach.agents]
+    agents = [f"{agent.agent_name}{'' if agent.api_access_enabled else closed}" for agent in reach.agents]
     rows = [
         ("Documents it can read", f"{reach.document_count:,}"),
         ("Documents it can change", f"{reach.editable_document_count:,}"),

@@ -67,21 +67,21 @@ def find_collection(address: str) -> DocumentCollection | None:
 
 
 def embedding_models() -> list[str]:
-    return list(dict.fromkeys(one.embeddings_model for one in api.collections()))
+    return list(dict.fromkeys(collection.embeddings_model for collection in api.collections()))
 
 
 def find_stale(collection_id: UUID) -> tuple[Sequence[DocumentInCollection], bool]:
     """Return the documents with contents too new for the index, and whether all documents were checked."""
     listing = api.client().document_collections.list_documents_in_collection(collection_id, page_size=_PAGE)
     pages = list(islice(listing.pages(), MOST_LOOKED_THROUGH // _PAGE))
-    return [one for page in pages for one in page.documents if one.stale], not pages[-1].next_page_token
+    return [document for page in pages for document in page.documents if document.stale], not pages[-1].next_page_token
 
 
 def index_again(collection_id: UUID, documents: Iterable[NamedDocument]) -> Iterator[Done]:
     reindex = api.client().document_collections.reindex_document_in_collection
-    for one in documents:
-        index = partial(reindex, document_id=one.document_id, document_collection_id=collection_id)
-        yield _try(one.document_id, one.document_name, index)
+    for document in documents:
+        index = partial(reindex, document_id=document.document_id, document_collection_id=collection_id)
+        yield _try(document.document_id, document.document_name, index)
 
 
 def find_inside(collection_id: UUID, documents: Sequence[UUID]) -> list[UUID]:
@@ -108,9 +108,9 @@ def add(
 
 def set_values(collection_id: UUID, documents: Iterable[UUID], values: Mapping[str, str]) -> dict[UUID, str]:
     """Change these values alone of up to 1,000 documents, and return each status."""
-    changes = [{"document_id": one, "custom_metadata": values} for one in documents if values]
+    changes = [{"document_id": document, "custom_metadata": values} for document in documents if values]
     change = api.client().document_collections.change_values
-    return {one.document_id: one.status for one in change(collection_id, changes).results} if changes else {}
+    return {result.document_id: result.status for result in change(collection_id, changes).results} if changes else {}
 
 
 def _try(document_id: UUID, name: str, change: Callable[[], object]) -> Done:
@@ -135,7 +135,7 @@ def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: 
 def show_outcomes() -> None:
     """Show the results of the last change, once."""
     outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
-    failed = [one for one in outcomes if one.problem]
+    failed = [outcome for outcome in outcomes if outcome.problem]
     unchanged = sum(one.left for one in outcomes)
     if len(outcomes) < of:
         left = f"{of - len(outcomes):,} of {count_text(of, 'document')}"

@@ -30,7 +30,7 @@ _CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem
 def show_fields(collection: DocumentCollection) -> None:
     st.subheader("Fields", anchor=False)
     if fields := collection.custom_metadata_schema.fields:
-        rows = [(one.name, type_in_words(one.type), "Yes" if one.required else "No") for one in fields]
+        rows = [(field.name, type_in_words(field.type), "Yes" if field.required else "No") for field in fields]
         notices.show_table(rows, heads=("Field", "Type", "Required"))
     else:
         notices.show_text("This collection has no fields.")
@@ -80,12 +80,12 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
         notices.show_warning("Syncs, and uploads without a value of this field, will no longer add new documents.")
     if not plan.effects:
         notices.show_text("The values of documents that you can read stay the same.")
-    for one in plan.effects:
-        names = ", ".join(each.document_name for each in one.examples)
-        such = f"{names}, …" if one.count > len(one.examples) else names
-        notices.show_text(f"{count_text(one.count, 'document')}: {EFFECTS[one.effect]} ({such}).")
-        if one.effect is not ValueEffect.KEPT:
-            rows = [(each.document_name, each.before or "Empty", each.after or "Empty") for each in one.examples]
+    for effect in plan.effects:
+        names = ", ".join(each.document_name for each in effect.examples)
+        such = f"{names}, …" if effect.count > len(effect.examples) else names
+        notices.show_text(f"{count_text(effect.count, 'document')}: {EFFECTS[effect.effect]} ({such}).")
+        if effect.effect is not ValueEffect.KEPT:
+            rows = [(each.document_name, each.before or "Empty", each.after or "Empty") for each in effect.examples]
             notices.show_table(rows, heads=("Document", "Now", "New"))
     if plan.hidden_unfit:
         notices.show_warning("Documents that you cannot read also have values that do not fit.")

@@ -95,7 +95,7 @@ def _watch(where: UUID) -> None:
             f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
             "Carrel retries automatically. Correct or remove these documents, or finish without them.",
         )
-        rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
+        rows = [(failure.document_name, failure.error, f"{failure.attempts:,}") for failure in failures]
         notices.show_table(rows, heads=("Document", "Reason", "Attempts in a row"))
         if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
             notices.show_text(f"… and {count_text(more, 'document')} more.")

@@ -45,7 +45,7 @@ def values_shown(collection: wire.DocumentCollection, held: wire.MetadataInColle
 
 def parameters() -> list[str]:
     """Return the address parameters of filters and order, which name fields."""
-    return [SORT, *(one for one in st.query_params if one.startswith(FIELD))]
+    return [SORT, *(param for param in st.query_params if param.startswith(FIELD))]
 
 
 def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:
 
 
 def offer_editing(collection: wire.DocumentCollection) -> None:
-    own = [one for one in shown_items(INSIDE) if one.parent_document_id is None]
+    own = [item for item in shown_items(INSIDE) if item.parent_document_id is None]
     editing = Editing(collection.document_collection_id, own, collection=collection)
     begin = partial(st.session_state.update, {_EDITING: editing})
     notices.offer_action("Edit values", begin, key="values.edit", icon="edit", disabled=not editing.documents)
@@ -107,10 +107,10 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
     if editing is None or editing.collection_id != collection.document_collection_id:
         return False
     collection = editing.collection or collection
-    if any(one.parent_document_id is not None for one in shown_items(INSIDE)):
+    if any(item.parent_document_id is not None for item in shown_items(INSIDE)):
         notices.show_text("Files in an archive or email have its values. Change them there.")
     types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
-    rows = [[one.document_name, *values_shown(collection, one).values()] for one in editing.documents]
+    rows = [[document.document_name, *values_shown(collection, document).values()] for document in editing.documents]
     flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is wire.FieldType.BOOLEAN}
     edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags)
     if offer_saving("values", collection, editing, edits):
@@ -162,7 +162,7 @@ def _save(editing: Editing, edits: Edits) -> None:
     ]
     save = partial(api.client().document_collections.change_values, editing.collection_id)
     batches = (changes[start : start + MOST_AT_ONCE] for start in range(0, len(changes), MOST_AT_ONCE))
-    results = [one for batch in batches for one in save(batch).results]
+    results = [result for batch in batches for result in save(batch).results]
     editing.now = {one.document_id: one for one in results if one.status is wire.ValueChangeStatus.CHANGED_MEANWHILE}
     if gone := sum(one.status in {"NOT_FOUND", "IN_CONTAINER"} for one in results):
         st.toast(f"{count_text(gone, 'document')} can no longer be changed here.")

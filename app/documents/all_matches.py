@@ -129,7 +129,7 @@ def show_change() -> None:
         notices.show_warning(f"This stopped before its end: {change.error}")
     elif gone > 0:
         notices.show_text(f"{count_text(gone, 'document')} had been deleted, or no longer matched.")
-    if why := {one.document_id: one.message for one in change.failures or ()}:
+    if why := {failure.document_id: failure.message for failure in change.failures or ()}:
         notices.show_warning(f"{count_text(change.failed_count, 'document')} could not be changed.")
         listed = show_errors(lambda: list(api.client().catalog.list_documents(ids=list(why), page_size=1000)))
         list_documents(listed, "Reason", lambda one: why[one.document_id])

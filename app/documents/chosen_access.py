@@ -46,10 +46,10 @@ class Opened:
 
     def read(self) -> None:
         self.grants.clear()
-        for one in self.documents:
-            if one.parent_document_id is None:
+        for document in self.documents:
+            if document.parent_document_id is None:
                 with suppress(carrel.NotFoundError):
-                    self.grants[one.document_id] = panel.grants_on(api.client(), resource_of(one))
+                    self.grants[document.document_id] = panel.grants_on(api.client(), resource_of(document))
 
 
 def show(chosen: Sequence[Document]) -> None:
@@ -59,7 +59,7 @@ def show(chosen: Sequence[Document]) -> None:
     last: Opened | None = st.session_state.get(LAST)
     if last is None:
         return
-    names = [one.document_name for one in last.documents if one.document_id in last.saved]
+    names = [document.document_name for document in last.documents if document.document_id in last.saved]
     many = count_text(len(names), "document")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"You changed access to {many}.")
@@ -83,7 +83,7 @@ def _change(opened: Opened) -> None:
         for key, before in opened.grants.items()
         if (after := before.with_changes(added=picked, role=role, changed={}, everybody=before.everybody)) != before
     }
-    changing = [one for one in opened.documents if one.document_id in planned]
+    changing = [document for document in opened.documents if document.document_id in planned]
     list_documents(opened.documents, "Access", partial(_tell, opened, planned))
     said = _changes_in_words(planned.values(), picked, of=len(opened.documents))
     panel.show_changes(said, map(resource_of, changing))
@@ -146,5 +146,5 @@ def _undo(last: Opened) -> None:
         panel.send(resource_of(one), after, before)
         del last.saved[one.document_id]
 
-    change_each(CHOSEN, [one for one in last.documents if one.document_id in last.saved], restore)
+    change_each(CHOSEN, [document for document in last.documents if document.document_id in last.saved], restore)
     st.session_state.pop(LAST, None)

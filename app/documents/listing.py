@@ -148,7 +148,7 @@ def offer_list_export(arguments: Mapping[str, Any]) -> None:
 
 def tell_undoing(documents: Sequence[Document]) -> str:
     """Say in a dialog which of the documents to be deleted can be restored, and for how long."""
-    inner = [one_line(one.document_name) for one in documents if one.parent_document_id is not None]
+    inner = [one_line(document.document_name) for document in documents if document.parent_document_id is not None]
     if not inner:
         return tell_trash("it" if len(documents) == 1 else "them")
     lost = f"Files in an archive or email cannot be restored: {list_text(inner)}. They return with its next version."

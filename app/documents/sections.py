@@ -59,7 +59,7 @@ def names_of_readers(document: GetDocumentResponse) -> list[str]:
     page = next(api.client().admin.grants.list(document.resource).pages())
     names = ["Everyone in the organization"] if page.organization_wide else []
     holders = [grant.principal for grant in page.grants]
-    names += [f"{one.name} (group)" if one.type == "group" else one.name for one in holders]
+    names += [f"{holder.name} (group)" if holder.type == "group" else holder.name for holder in holders]
     return [f"{document.owner.name} (owner)", *names, *(["more"] if page.next_page_token else [])]
 
 
@@ -190,7 +190,7 @@ def _has_failed(document: GetDocumentResponse) -> bool:
 def _draw_places(document: GetDocumentResponse) -> None:
     if not document.indexed_in:
         notices.show_text("This document is in no index that you can see.")
-    editable = {one.document_collection_id for one in show_errors(api.editable_collections)}
+    editable = {collection.document_collection_id for collection in show_errors(api.editable_collections)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
             _draw_place(place, document)

@@ -149,7 +149,7 @@ def _choose() -> list[UploadedFile]:
 
 
 def _choose_readers() -> dict[str, Any]:
-    groups = {one.id: one.name for one in show_errors(api.me).groups}
+    groups = {group.id: group.name for group in show_errors(api.me).groups}
     readers = [ONLY_ME, *([GROUPS] if groups else []), EVERYBODY]
     chosen = st.radio("Who can read the documents", readers, key="load.readers", horizontal=True)
     access: dict[str, Any] = {"internal_public": chosen == EVERYBODY}

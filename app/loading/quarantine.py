@@ -184,7 +184,7 @@ def _show_gone(source: Source) -> None:
     if source.document_collection_id is not None:
         return
     try:
-        loads = (one for one in runs.read_loading_runs() if one.source == source.source and one.flow == runs.UPLOAD)
+        loads = (run for run in runs.read_loading_runs() if run.source == source.source and run.flow == runs.UPLOAD)
         last = next((one for one in loads if one.state == "COMPLETED" and not (one.only_plans or one.skipped)), None)
     except RunsError:  # what failed is shown without Prefect, too
         return

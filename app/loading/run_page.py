@@ -62,7 +62,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
             row=_failure,
         )
         if run.finished and not run.only_plans and run.source:
-            known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
+            known = next((source for source in show_errors(read_sources) if source.source == run.source), None)
             if known is not None:
                 label = "Ignore what failed" if runs.is_of_dropped_files(run.source) else "Retry or ignore what failed"
                 notices.show_link(label, "ingestion", part="quarantine", source=str(known.source_id))

@@ -112,7 +112,7 @@ def schedule_in_words(run: RunStatus) -> str:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def _schedule_names() -> dict[str, str]:
-    return {str(one.schedule_id): one.name for one in list_schedules(server()) if one.schedule_id}
+    return {str(schedule.schedule_id): schedule.name for schedule in list_schedules(server()) if schedule.schedule_id}
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session", max_entries=4)

@@ -264,7 +264,7 @@ def _snapshot_fields(base: Job | None) -> Job | Missing:
 
 def _evaluation_fields(base: Job | None) -> Job | Missing | None:
     # By its name, which alerts then say; each is unique.
-    names = {one.name: one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
+    names = {all_set.name: one_line(all_set.name) for all_set in show_errors(all_sets) if all_set.agent_id}
     if not names:
         notices.show_empty(
             "No agent has an evaluation set yet.", "Create an evaluation set on the Agents page, under Evaluation sets."
@@ -319,7 +319,7 @@ def show_schedules() -> None:
     if asked == NEW:
         offer_new(saved=_forget)
         return
-    known = {one[0].key: one for one in show_errors(read_schedules)}
+    known = {schedule[0].key: schedule for schedule in show_errors(read_schedules)}
     hint = "It was deleted, or the URL is wrong. Go to all schedules."
     _show_one(*require_found(lambda: known.get(asked), "This schedule does not exist.", hint))
 

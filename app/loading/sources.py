@@ -38,7 +38,7 @@ class _Loaded:
 
     @property
     def failed(self) -> int:
-        return sum(one.item_count for one in self.reports)
+        return sum(report.item_count for report in self.reports)
 
 
 def _read() -> dict[str, _Loaded]:

@@ -399,7 +399,7 @@ def _fill_collection(named: str) -> None:
 
 
 def _choose_collection(collections: list[DocumentCollection], *, everything: bool = False) -> str:
-    names = {str(one.document_collection_id): one.collection_name for one in collections}
+    names = {str(collection.document_collection_id): collection.collection_name for collection in collections}
     if everything:
         names[CATALOG] = "The whole catalog"
     asked = st.query_params.get("collection", "")

@@ -58,7 +58,7 @@ def memberships_of(one: Principal) -> list[GroupMembership]:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroupsPreviewLossesResponse:
     """Return the people who would lose access if `members` left the group or, without members, if it were deleted."""
-    return api.client().admin.groups.preview_losses(group_id, [one.reference for one in members] or None)
+    return api.client().admin.groups.preview_losses(group_id, [member.reference for member in members] or None)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -153,7 +153,7 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
     if not losses.losses:
         show_text(losses_in_words(losses))
         return
-    rows = [(one_line(one.principal.name), f"{counts_text(one.counts)}") for one in losses.losses]
+    rows = [(one_line(loss.principal.name), f"{counts_text(loss.counts)}") for loss in losses.losses]
     show_table(rows[:SHOWN_LOSSES], heads=("Name", "Loses access to"), named=True)
     if len(rows) > SHOWN_LOSSES:
         show_note(f"And {count_text(len(rows) - SHOWN_LOSSES, 'other')}.")
@@ -162,7 +162,7 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
 
 
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
-    first = [f"{one_line(one.principal.name)} ({counts_text(one.counts)})" for one in losses.losses[:3]]
+    first = [f"{one_line(loss.principal.name)} ({counts_text(loss.counts)})" for loss in losses.losses[:3]]
     if not losses.person_count:
         return "The group has no members, so nobody loses access."
     if not first:
@@ -197,7 +197,7 @@ def _show_offboarding(person: ListedUser) -> None:
     if plan.only_reader:
         notices.show_warning(f"Nobody else can read {counts_text(plan.only_reader)} today.")
     if plan.made_tokens:
-        named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
+        named = ", ".join(f"{one_line(token.name)} (…{token.hint})" for token in plan.made_tokens[:_MOST_TOKENS])
         notices.show_warning(
             f"{count_text(len(plan.made_tokens), 'token')} that they created for service accounts keep "
             f"working: {named}{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
@@ -229,7 +229,7 @@ def _warn_about(receiver: Principal) -> None:
 
 
 def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
-    groups = ", ".join(one_line(one.name) for one in plan.groups)
+    groups = ", ".join(one_line(group.name) for group in plan.groups)
     return [
         ("Account", "active" if plan.user.active else "not active"),
         ("Admin", "yes" if plan.user.is_admin else "no"),
@@ -256,7 +256,7 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
 
 
 def _total(counts: Sequence[ResourceCount]) -> int:
-    return sum(one.count for one in counts)
+    return sum(count.count for count in counts)
 
 
 CHANGE = "change_person"
@@ -376,7 +376,7 @@ def _set(person: ListedUser, **fields: object) -> None:
 
 
 def _show_account(person: ListedUser) -> None:
-    factors = "; ".join(f"{one.description}, since {moment(one.created_at)}" for one in person.second_factors)
+    factors = "; ".join(f"{factor.description}, since {moment(factor.created_at)}" for factor in person.second_factors)
     rows = [
         ("Last sign-in with a browser", moment(person.last_signed_in_at) or "Never"),
         ("Password", "Set" if person.has_password else "Not set yet"),

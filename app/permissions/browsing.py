@@ -38,7 +38,7 @@ Counts = AdminAccessCountResourcesResponse
 
 def count_kind(counts: Counts, kind: str) -> int:
     """Return the number of a kind, from all sources."""
-    return sum(one.count for one in counts.counts if kind_of(one.resource_type) == kind)
+    return sum(count.count for count in counts.counts if kind_of(count.resource_type) == kind)
 
 
 def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> list[tuple[str, ...]]:
@@ -91,10 +91,10 @@ def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, la
 
     def rows() -> Iterator[Sequence[Sequence[str]]]:
         ask = api.client().permissions.list_authorized_principals_for_resource
-        for one in resources:
-            head = (one_line(one.name), TYPES[one.type], one.id)
+        for resource in resources:
+            head = (one_line(resource.name), TYPES[resource.type], resource.id)
             with suppress(NotFoundError):  # deleted since
-                for page in ask(one.reference, with_through=True, page_size=1000).pages():
+                for page in ask(resource.reference, with_through=True, page_size=1000).pages():
                     through = page.through or {}
                     found = page.principals
                     yield [(*head, *reader_row(each, through.get(each.id, ())), moment(now)) for each in found]
@@ -166,7 +166,7 @@ def _list_resources(*, is_open: bool) -> None:
         empty=lambda: show_empty("Nothing matches.", "Try fewer letters, or choose another list above."),
         go=lambda one: look_at("resource", Resource.of(one).key),
     )
-    listed = (Resource.of(one) for one in access.list_resources(**filters, page_size=1000))
+    listed = (Resource.of(resource) for resource in access.list_resources(**filters, page_size=1000))
     label = "Export who can read these"
     offer_readers(listed, of=query or RESOURCES[OPEN if is_open else ALL], about=(query, is_open), label=label)
 
@@ -256,6 +256,6 @@ def _principals(ids: Sequence[str]) -> Mapping[str, Principal]:
     groups = show_errors(lambda: list(admin.groups.list(ids=ids, page_size=LATEST)))
     accounts = show_errors(lambda: list(admin.service_accounts.list(ids=ids, page_size=LATEST)))
     return {
-        **{str(one.id): principal_from(one) for one in (*users, *groups)},
-        **{str(one.service_account_id): principal_from(one) for one in accounts},
+        **{str(user.id): principal_from(user) for user in (*users, *groups)},
+        **{str(account.service_account_id): principal_from(account) for account in accounts},
     }

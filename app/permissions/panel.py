@@ -211,7 +211,7 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
     st.html(f'<p class="carrel-facts">{"You have shared it with" if before.own else "Direct access now"}</p>')
     if len(holders) > SHOWN_HOLDERS:
         asked = st.text_input("Find among them", key="grants.find", placeholder="Part of the name").strip().lower()
-        holders = [one for one in holders if asked in one[1].lower()]
+        holders = [holder for holder in holders if asked in holder[1].lower()]
     kept: dict[str, GrantRole | None] = st.session_state.get(CHANGED, {})
     changed = {key: role for key, role in kept.items() if key in before.roles and role != before.roles[key]}
     for key, name in holders[:SHOWN_HOLDERS]:
@@ -245,9 +245,9 @@ def name_principals() -> list[Principal] | None:
     addresses = dict.fromkeys(re.split(r"[\s,;]+", typed.strip().lower()) if typed.strip() else ())
     if wrong := [one for one in addresses if not re.fullmatch(r"[^@]+@[^@]+", one)]:
         show_warning(f"{one_line(wrong[0])} is not an email address.", "Use addresses such as name@example.com.")
-    groups = {str(one.id): one.name for one in api.me().groups}
+    groups = {str(group.id): group.name for group in api.me().groups}
     chosen = st.multiselect("Your groups", list(groups), format_func=groups.__getitem__, key=f"{ADDED}.groups")
-    people = [Principal(PERSON, one, one) for one in addresses]
+    people = [Principal(PERSON, address, address) for address in addresses]
     return None if wrong else [*people, *(Principal(GROUP, one, groups[one]) for one in chosen)]
 
 
@@ -345,7 +345,7 @@ def show_changes(said: Sequence[str], resources: Iterable[Resource]) -> None:
         show_text("Nothing will change.")
         return
     show_table([(sentence,) for sentence in said], heads=("Changes, effective immediately",))
-    if any(one.kind == DOCUMENT and one.type is not ResourceType.UPLOADED_DOCUMENT for one in resources):
+    if any(resource.kind == DOCUMENT and resource.type is not ResourceType.UPLOADED_DOCUMENT for resource in resources):
         show_warning("The next load from the source may overwrite this access.")
 
 
@@ -366,7 +366,7 @@ def send(resource: Resource, before: Grants, after: Grants) -> Grants:
     if before.own:
         shared = person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
         # The service leaves out people who have the role from an admin.
-        given = {Principal.of(one.principal).key for one in shared.grants}
+        given = {Principal.of(grant.principal).key for grant in shared.grants}
         st.session_state[HAD] = list_text([one_line(after.who[key].name) for key in after.roles if key not in given])
         return replace(after, version=shared.version)
     with naming(*after.who.values()):
@@ -406,7 +406,7 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
         return "No group has access."
     if len(groups) == 1:
         return f"{one_line(groups[0].name)} is the only group with access, and {name} is not a member."
-    named = ", ".join(one_line(one.name) for one in groups[:OFFERED_GROUPS])
+    named = ", ".join(one_line(group.name) for group in groups[:OFFERED_GROUPS])
     more = f" and {len(groups) - OFFERED_GROUPS:,} more" if len(groups) > OFFERED_GROUPS else ""
     return f"Groups with access: {named}{more}. {name} is in none of them."
 

@@ -66,7 +66,7 @@ def _describe(run: EvaluationRun, name: str) -> str:
         return run.settings.instructions or "none"
     if name == "collections":
         names = show_errors(all_collections)
-        named = (names.get(str(one), "a deleted collection") for one in run.settings.collection_ids)
+        named = (names.get(str(collection_id), "a deleted collection") for collection_id in run.settings.collection_ids)
         return ", ".join(named) or "none"
     chosen = {words: getattr(run.settings.retrieval, option) for option, words in _OPTIONS.items()}
     said = [words if on else f"never {words}" for words, on in chosen.items() if on is not None]
@@ -227,7 +227,7 @@ class Running:
     def measure_next(self) -> None:
         """Measure the next case in every mode. Raises the errors of `Measurer.measure`."""
         case = self.cases[self.done]
-        self.results.append([one.measure(case) for one in self.keepers])
+        self.results.append([keeper.measure(case) for keeper in self.keepers])
 
     @property
     def progress_in_words(self) -> str:
@@ -238,8 +238,8 @@ class Running:
         return f"{said}, {failed:,} failed" if failed else said
 
     def keep(self) -> None:
-        for one in self.keepers:
-            one.keep()
+        for keeper in self.keepers:
+            keeper.keep()
 
 
 def show_runs(one: EvaluationSet) -> None:
@@ -466,7 +466,7 @@ def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[s
     return [
         moment(run.at) if exact else ago(run.at),
         _way_of(run) if searches else one_line(model),
-        *(_score_cell(one) for one in scores),
+        *(_score_cell(score) for score in scores),
         str(run.case_count) if exact else count_measured(run),
         one_line(run.ran_by.name),
         one_line(run.note or ""),

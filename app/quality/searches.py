@@ -66,7 +66,7 @@ Hit = CatalogSearchResult | CollectionSearchResult
 
 
 def names_of(documents: Iterable[str]) -> dict[str, str]:
-    if not (asked := sorted({one for one in documents if one})):
+    if not (asked := sorted({document for document in documents if document})):
         return {}
     listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
     return {str(one.object_id): one.name for one in listed if one.name}
@@ -127,7 +127,7 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
         hint="Select a row to see its feedback, and to repeat the search in every mode.",
     )
     heads = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Person", "When")
-    pages = ((_export_row(_row(one, names)) for one in page.searches) for page in ask(ALL_ROWS).pages())
+    pages = ((_export_row(_row(search, names)) for search in page.searches) for page in ask(ALL_ROWS).pages())
     offer_export(f"searches-{key}.csv", heads, pages, about=key)
 
 
@@ -271,17 +271,17 @@ class BadQuery:
 def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
     """Group searches by words and place, ignoring case and spaces. The worst come first."""
     groups: dict[Hashable, dict[object, LoggedSearch]] = {}
-    for one in searches:
-        if one.query is not None and one.query.strip():
-            key = (" ".join(one.query.lower().split()), one.document_collection_id)
-            groups.setdefault(key, {})[one.search_id] = one
+    for search in searches:
+        if search.query is not None and search.query.strip():
+            key = (" ".join(search.query.lower().split()), search.document_collection_id)
+            groups.setdefault(key, {})[search.search_id] = search
     found = [_bad_query(list(group.values())) for group in groups.values()]
     return sorted(found, key=lambda one: (-one.badness, -one.search.at.timestamp(), one.search.query))
 
 
 def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
     counts = {
-        "Thumbs down": sum(one.thumbs_down or one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
+        "Thumbs down": sum(search.thumbs_down or search.feedback is SearchFeedback.THUMBS_DOWN for search in searches),
         "Without results": sum(one.result_count == 0 for one in searches),
         "Words not found": sum(one.has_words is False and one.result_count > 0 for one in searches),
         "People": len({one.actor.id for one in searches}),
@@ -297,7 +297,7 @@ def read_worst() -> tuple[list[BadQuery], bool]:
     asked = (query(feedback=SearchFeedback.THUMBS_DOWN), query(without_results=True), query(without_words=True))
     pages = [next(each.pages()) for each in asked]
     more = any(page.next_page_token is not None for page in pages)
-    return worst_first(one for page in pages for one in page.searches), more
+    return worst_first(search for page in pages for search in page.searches), more
 
 
 def list_worst() -> None:

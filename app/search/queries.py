@@ -91,7 +91,7 @@ class Condition:
 
 def kinds_of(collection: DocumentCollection | None) -> Kinds:
     """Return the types of a collection's fields; empty for the catalog, with text fields only."""
-    return {} if collection is None else {one.name: one.type for one in collection.custom_metadata_schema.fields}
+    return {} if collection is None else {field.name: field.type for field in collection.custom_metadata_schema.fields}
 
 
 def places() -> dict[str, str]:

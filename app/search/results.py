@@ -32,7 +32,7 @@ def matched_in(result: Result) -> search.MatchedBy:
     """Return the query words in a result, and whether the meaning is close."""
     if isinstance(result, search.CatalogSearchResult):
         return result.matched or search.MatchedBy(words=[], meaning=False)
-    matched = [one.matched for one in result.chunks if one.matched]
+    matched = [chunk.matched for chunk in result.chunks if chunk.matched]
     words = dict.fromkeys(word for each in matched for word in each.words)
     return search.MatchedBy(words=list(words), meaning=any(each.meaning for each in matched))
 
@@ -78,7 +78,7 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
     passages = [
         f"{before}{highlight(*_in_the_middle(text, spans))}{after}"
         for (before, after), (text, spans) in zip(
-            [("", ""), *((place_html(one.place), open_html(one)) for one in others)], shown, strict=True
+            [("", ""), *((place_html(other.place), open_html(other)) for other in others)], shown, strict=True
         )
     ]
     best, *more = passages

@@ -30,8 +30,8 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
     if (syntax := found.applied.syntax) is not None:
         if syntax.signs:
             chips = {
-                one.written: f"{_KINDS[one.kind]} {' or '.join(one.values)}" if one.kind in _KINDS else one.written
-                for one in syntax.signs
+                sign.written: f"{_KINDS[sign.kind]} {' or '.join(sign.values)}" if sign.kind in _KINDS else sign.written
+                for sign in syntax.signs
             }
             show_chips("Signs in the question", chips, "signs", partial(_keep_signs, question, go, set(chips)))
         notes = [*syntax.not_understood, *(f"{one.written}: {one.note}" for one in syntax.signs if one.note)]
@@ -40,7 +40,7 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
         is_wide = question.where == CATALOG and not question.only and syntax is None
         notes.append(f"No document that {'you can read' if is_wide else 'was searched'} contains {' or '.join(words)}.")
         facets = (found.facets or ()) if isinstance(found, SearchDocumentCatalogResponse) else ()
-        if any(one.value in _MAILS for facet in facets if facet.field == "type" for one in facet.values):
+        if any(value.value in _MAILS for facet in facets if facet.field == "type" for value in facet.values):
             notes.append("Text that emails quote from earlier emails is not searched.")
     corrections = found.applied.corrections or ()
     notes += [f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}." for each in corrections]
@@ -84,7 +84,7 @@ def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go
         go(replace(question, text=f"{question.text} {st.session_state[key]}"))
 
     for facet in facets:
-        values = [one for one in facet.values if '"' not in one.value]
+        values = [value for value in facet.values if '"' not in value.value]
         signs = {_sign_of(facet.field, one.value): f"{label(one.label)} {one.count:,}" for one in values}
         st.session_state[key := f"facet.{facet.field}"] = None
         name, again = _FACETS.get(facet.field, facet.field), partial(add, key)

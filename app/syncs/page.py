@@ -304,7 +304,7 @@ def show_sync_page(name: str) -> None:
         f"created {ago(sync.created_at)}",
     )
     into = next((one for one in api.collections() if one.document_collection_id == sync.document_collection_id), None)
-    if into and (required := [one.name for one in into.custom_metadata_schema.fields if one.required]):
+    if into and (required := [field.name for field in into.custom_metadata_schema.fields if field.required]):
         message = "This sync cannot add new documents: the collection has required fields, and a sync gives no values."
         notices.show_warning(message, f"An owner of the collection can make them optional: {', '.join(required)}.")
     if "change" in st.query_params:

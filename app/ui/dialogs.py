@@ -238,7 +238,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
         return
     if _attempt(action):
         close_dialog()
-        st.session_state[_LED] = {one: st.query_params.get_all(one) for one in st.query_params}
+        st.session_state[_LED] = {param: st.query_params.get_all(param) for param in st.query_params}
 
 
 @dataclass(frozen=True)

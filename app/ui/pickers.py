@@ -65,7 +65,7 @@ def get_principals(key: str) -> list[Principal]:
 
 def get_named(people: Iterable[str] | None, groups: Iterable[object] | None) -> list[Principal]:
     """Return people by address and groups by id. What isn't found, such as who was deleted, has that as its name."""
-    named = [(PERSON, one) for one in people or ()] + [(GROUP, str(one)) for one in groups or ()]
+    named = [(PERSON, person) for person in people or ()] + [(GROUP, str(group)) for group in groups or ()]
     return [show_errors(partial(_principal, f"{kind}:{one}")) or Principal(kind, one, one) for kind, one in named]
 
 
@@ -124,7 +124,7 @@ def _keep(key: str) -> None:
     """Keep the remaining choices. A single match is chosen by clearing the typed text."""
     left = cast("list[str]", st.session_state[f"{key}.kept"])
     kept: dict[str, Principal] = st.session_state[key]
-    if any(one.key not in {*kept, *left} for one in get_principals(key)):
+    if any(principal.key not in {*kept, *left} for principal in get_principals(key)):
         st.session_state[f"{key}.typed"] = ""
     st.session_state[key] = {one: who for one, who in kept.items() if one in left}
 

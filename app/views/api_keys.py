@@ -88,7 +88,7 @@ def _show_new() -> None:
 
 def _create() -> None:
     name = text_in("key.name", missing="Enter a name for the key.")
-    owner = next((one.id for one in get_principals(OWNER)), None)
+    owner = next((principal.id for principal in get_principals(OWNER)), None)
     made = api.client().admin.api_keys.create(
         name,
         owner_email=owner,

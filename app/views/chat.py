@@ -134,7 +134,7 @@ def get_reply_reader(message: ConversationMessage) -> conversations.ReplyReader:
 def forget_sent(transcript: GetConversationResponse) -> None:
     """Forget the last message after the answer, to allow an equal message."""
     sent = cast("conversations.Sent | None", st.session_state.get(SENT))
-    running = {one.message_id for one in transcript.messages if one.status is MessageStatus.RUNNING}
+    running = {message.message_id for message in transcript.messages if message.status is MessageStatus.RUNNING}
     if sent is not None and sent.message_id not in running:
         st.session_state.pop(SENT)
 

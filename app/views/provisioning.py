@@ -32,7 +32,7 @@ def _clear_tokens() -> None:
 def _show_address(page: AdminScimTokensListResponse) -> None:
     notices.show_text("Enter this URL in the provider, as the tenant URL or base URL:")
     st.code(page.base_url, language=None, wrap_lines=True)
-    last = max((one.last_used_at for one in page.tokens if one.last_used_at), default=None)
+    last = max((token.last_used_at for token in page.tokens if token.last_used_at), default=None)
     notices.show_text("No requests yet." if last is None else f"Last request: {ago(last)}.")
     notices.show_warning(
         "Anyone with this token can change group membership and delete groups. Treat it like an admin password."

@@ -34,7 +34,7 @@ _COUNTED = {
 def _show_overview() -> None:
     chosen = choice_filter("Period", "over", {key: span.name for key, span in searches.SPANS.items()}, default="month")
     buckets = show_errors(lambda: searches.counts(searches.SPANS[chosen]))
-    counts = {label: [getattr(one, member) for one in buckets] for label, member in _COUNTED.items()}
+    counts = {label: [getattr(bucket, member) for bucket in buckets] for label, member in _COUNTED.items()}
     total = sum(counts["Searches"])
     for column, (label, counted) in zip(st.columns(len(counts)), counts.items(), strict=True):
         number = sum(counted)

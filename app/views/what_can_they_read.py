@@ -56,7 +56,7 @@ class ReachQuery:
 
     def rows(self) -> Iterator[Sequence[Sequence[str]]]:
         for page in self.ask(ALL_ROWS).pages():
-            yield [_row_of(one) for one in page.resources]
+            yield [_row_of(resource) for resource in page.resources]
 
 
 def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
@@ -136,7 +136,7 @@ def _show_reach(who: Principal) -> None:
     whose, without = show_comparison(who, second) if second is not None else (who, None)
     question = _ask_filters(whose, without)
     found = show_errors(lambda: counts(question.who, question.without, question.query))
-    of_types = (one.count for one in found.counts if one.resource_type in question.types)
+    of_types = (count.count for count in found.counts if count.resource_type in question.types)
     shown = sum(of_types) if question.types else found.total
     order = ResourceOrder.NAME if shown <= browsing.MOST_SORTED else ResourceOrder.ID
     notices.show_text(f"{count_text(shown, 'thing')}. Select a row to see why." if shown else "")

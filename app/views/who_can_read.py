@@ -22,7 +22,7 @@ from carrel.wire.access import AccessThrough
 def _documents_of(collection: Resource) -> Iterator[Resource]:
     client = api.client()
     for page in client.document_collections.list_documents_in_collection(UUID(collection.id), page_size=1000).pages():
-        if ids := [one.document_id for one in page.documents]:
+        if ids := [document.document_id for document in page.documents]:
             yield from map(Resource.of, client.admin.access.list_resources(object_ids=ids, page_size=1000))
 
 

@@ -82,7 +82,7 @@ def rank(
     """Search the catalog, or a collection, and return the external ids of the first ten documents, best first."""
     if document_collection_id is None:
         found = client.search.search_document_catalog(question, max_results=CUTOFF, mode=mode, user_email=user_email)
-        return [one.document_external_id for one in found.results]
+        return [result.document_external_id for result in found.results]
     inside = client.search.search_document_collection(
         question,
         document_collection_id=document_collection_id,
@@ -149,7 +149,7 @@ class Measurer:
         except ReplyWithheldError as error:  # it rests on a document that was taken away
             refused = False if case.nothing_answers else None
             return CaseResult(case_id=case.case_id, answered=False, refused=refused, message_id=error.message_id)
-        cited = self._external_ids([one.id for one in reply.sources])[:CUTOFF]
+        cited = self._external_ids([source.id for source in reply.sources])[:CUTOFF]
         relevant = {name for name, grade in case.grades.items() if grade > 0}
         right = len(relevant.intersection(cited))
         unsaid = find_unsaid(reply.text, case.statements)

@@ -88,8 +88,8 @@ async def skip_modified(
 ) -> None:
     for start in range(0, len(documents), _PAGE):
         page = [
-            Missing(one.document.external_id, one.document_id, one.fingerprint, None)
-            for one in documents[start : start + _PAGE]
+            Missing(document.document.external_id, document.document_id, document.fingerprint, None)
+            for document in documents[start : start + _PAGE]
         ]
         plans = await _ask_once(client, page, upload_as=upload_as, outages=outages)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in page])
@@ -131,7 +131,7 @@ async def _mark(
         unsure = [one for one in left_out if not one.fingerprint]  # planned by a run that was interrupted
         looked_for = [one for _, one in page if one not in left_out]
         documents = await asyncio.to_thread(_select_without_problem, ledger, looked_for)
-        elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in documents])
+        elsewhere = await asyncio.to_thread(ledger.found_by_others, [document.external_id for document in documents])
         plans = await _ask(client, [*documents, *unsure], upload_as=options.upload_as_user_email, outages=outages)
         gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
         still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE and one not in unsure]
@@ -157,7 +157,7 @@ def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> boo
 
 
 def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
-    lines = {one.external_id: folders_of(one.external_id) for one in documents}
+    lines = {document.external_id: folders_of(document.external_id) for document in documents}
     names = sorted({name for line in lines.values() for name in line})
     problems: set[str] = set()
     for start in range(0, len(names), 1000):

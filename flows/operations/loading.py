@@ -175,7 +175,7 @@ async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry:
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:
     listed = partial(client.catalog.list_documents, page_size=1000)
     async for page in walk_pages(outages, lambda token: listed(page_token=token)):
-        found = {one.document_external_id: str(one.document_id) for one in page.documents}
+        found = {document.document_external_id: str(document.document_id) for document in page.documents}
         await asyncio.to_thread(ledger.identify, found)
 
 
@@ -184,7 +184,7 @@ async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *
     listed = partial(client.document_collections.list_documents_in_collection, collection, page_size=1000)
     try:
         async for page in walk_pages(outages, lambda token: listed(page_token=token)):
-            there = {one.document_external_id: one.custom_metadata for one in page.documents}
+            there = {document.document_external_id: document.custom_metadata for document in page.documents}
             current = {one.document_external_id for one in page.documents if not one.stale}
             await asyncio.to_thread(ledger.keep_as_it_is, there, current=current)
     except NotFoundError as exc:

@@ -34,9 +34,9 @@ def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict
         entries = islice(chain.from_iterable(walks), limit)
         rows = (_row(what, each.document.name, each.document.external_id, each.document_id or "") for each in entries)
         yield from rows if limit is None else sorted(rows, key=itemgetter("path"))
-    for one in ledger.failures(limit=limit):
-        path = one.external_id or one.place
-        yield _row(FAILED, path.rpartition("/")[2], path, "", one.message)
+    for failure in ledger.failures(limit=limit):
+        path = failure.external_id or failure.place
+        yield _row(FAILED, path.rpartition("/")[2], path, "", failure.message)
 
 
 def _row(*cells: str) -> dict[str, str]:

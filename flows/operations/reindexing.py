@@ -231,8 +231,8 @@ async def rebuild_index(
         if now.failed_count:
             listed = rebuilds.list_index_rebuild_failures(collection_id, page_size=SHOWN_FAILURES)
             failures = [
-                failure_row(one.document_name, one.document_external_id, "indexing_failed", one.error)
-                for one in (await outages.call(lambda: read_first_page(listed))).failures
+                failure_row(failure.document_name, failure.document_external_id, "indexing_failed", failure.error)
+                for failure in (await outages.call(lambda: read_first_page(listed))).failures
             ]
         done = Rebuilt(now, failures)
         report.take_problems(found=done.has_problems)

@@ -93,8 +93,8 @@ async def sync(
             raise _error_of(ended)
         listed = docstore.list_docstore_failures(sync_id, page_size=_SHOWN_FAILURES)
         failures = [
-            failure_row(str(one.source_id), one.document_external_id, one.code, one.message)
-            for one in (await outages.call(lambda: read_first_page(listed))).failures
+            failure_row(str(failure.source_id), failure.document_external_id, failure.code, failure.message)
+            for failure in (await outages.call(lambda: read_first_page(listed))).failures
         ]
         return SyncOutcome(ended, launched, failures)
 

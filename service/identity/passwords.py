@@ -22,7 +22,7 @@ async def hash_password(password: SecretStr) -> str:
 async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
     """Hash passwords in order, only a few at a time."""
     loop = asyncio.get_running_loop()
-    texts = (one.get_secret_value() for one in passwords)
+    texts = (password.get_secret_value() for password in passwords)
     return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _HASHER.hash, text) for text in texts)))
 
 

@@ -418,7 +418,7 @@ async def _delete_members(
 def _unnest_memberships(memberships: Collection[Membership]) -> sa.TableValuedAlias:
     return (
         sa.func.unnest(
-            sa.literal([one.group_id for one in memberships], sa.ARRAY(sa.Uuid)),
+            sa.literal([membership.group_id for membership in memberships], sa.ARRAY(sa.Uuid)),
             sa.literal([one.member_id for one in memberships], sa.ARRAY(sa.Uuid)),
             sa.literal([one.member_is_group for one in memberships], sa.ARRAY(sa.Boolean)),
         )

@@ -492,14 +492,14 @@ def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
     """Divide entries into portions of equal dimensions, small enough for a statement to remove."""
     for dimensions in sorted({one.dimensions for one in entries}):
         portion, chunk_count = list[IndexEntry](), 0
-        for one in entries:
-            if one.dimensions != dimensions:
+        for entry in entries:
+            if entry.dimensions != dimensions:
                 continue
-            if portion and (chunk_count + one.chunk_count > CHUNKS_AT_ONCE or len(portion) >= ENTRIES_AT_ONCE):
+            if portion and (chunk_count + entry.chunk_count > CHUNKS_AT_ONCE or len(portion) >= ENTRIES_AT_ONCE):
                 yield portion
                 portion, chunk_count = [], 0
-            portion.append(one)
-            chunk_count += one.chunk_count
+            portion.append(entry)
+            chunk_count += entry.chunk_count
         yield portion
 
 

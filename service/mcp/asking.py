@@ -96,7 +96,7 @@ def _choose(agents: Sequence[Agent]) -> BadRequest:
     if not agents:
         message = "No agent is deployed to this person. Ask an admin to deploy an agent. `search` works without agents."
         return BadRequest(message, code="no_agents")
-    names = ", ".join(repr(one.name) for one in agents[:MOST_NAMES])
+    names = ", ".join(repr(agent.name) for agent in agents[:MOST_NAMES])
     message = f"Choose an agent that the person may ask: {names}."
     return BadRequest(message, code="which_agent", details=[FieldError("agent", "is none of them")])
 
@@ -114,8 +114,8 @@ async def _read_answer(call: Call, begun: SendAgentMessageResponse, agent_id: UU
     return AgentAnswer(
         answer=job.result.agent_response_text,
         sources=[
-            Source(id=str(one.id), title=one.name, url=url_of(call, one.url, one.id), quote=one.quote)
-            for one in job.result.referenced_sources
+            Source(id=str(source.id), title=source.name, url=url_of(call, source.url, source.id), quote=source.quote)
+            for source in job.result.referenced_sources
         ],
         warnings=[*job.result.warnings, *narrowed],
         conversation_id=str(begun.conversation_id),

@@ -70,7 +70,7 @@ async def search(call: Call, arguments: SearchArguments) -> SearchResult:
     )
     request = wire.SearchDocumentCatalogRequest(search_query=arguments.query, search_options=options)
     found = await service.search_catalog(call.runtime, call.caller, request=request)
-    relevance = [one.relevance or 0.0 for one in found.results]
+    relevance = [result.relevance or 0.0 for result in found.results]
     words = [one.matched.words if one.matched else [] for one in found.results]
     strong, applied = wire.count_strong(relevance, [bool(each) for each in words], options.mode), found.applied
     return SearchResult(
@@ -177,13 +177,13 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
     page = await call.read(lambda connection: list_documents(connection, call.reader, request=request))
     resources = [
         Resource(
-            uri=uri_of(one.document_id),
-            name=one.document_name,
-            title=one.document_name,
-            description=one.document_external_url,
+            uri=uri_of(document.document_id),
+            name=document.document_name,
+            title=document.document_name,
+            description=document.document_external_url,
             mime_type=MEDIA_TYPE,
         )
-        for one in page.documents
+        for document in page.documents
     ]
     return ListResourcesResult(resources=resources, next_cursor=page.next_page_token)
 

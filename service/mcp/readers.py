@@ -57,7 +57,7 @@ async def who_can_read(call: Call, arguments: WhoArguments) -> Readers:
             resource=_reference(document), action=Action.READ, page_size=PAGE_SIZE, page_token=arguments.cursor
         )
         page = await list_authorized_principals(connection, call.caller, request=request)
-        readers = [_reader(one) for one in page.principals]
+        readers = [_reader(principal) for principal in page.principals]
         return Readers(title=document.document_name, readers=readers, next_cursor=page.next_page_token)
 
     return await call.read(read)

@@ -32,7 +32,7 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
     refused = next((error for one in operations if (error := _refusal(caller, one)) is not None), None)
     if refused is None or refused.code != "missing_scope":
         return
-    scopes = {str(scope) for one in operations if (scope := one.requires.api_scope) is not None}
+    scopes = {str(scope) for operation in operations if (scope := operation.requires.api_scope) is not None}
     async with runtime.database.transaction(caller.organization_id) as connection:
         grantable = await get_grantable(connection, caller.organization_id, token_id=caller.credential_id)
     if grantable is None or not all(covers(grantable.client_scopes, scope) for scope in scopes):

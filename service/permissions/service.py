@@ -163,7 +163,7 @@ async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids
 
 def ended_shares(resources: Iterable[queries.Resource], before: Mapping[int, Access]) -> list[Change]:
     """Describe the end of what owners gave, by each class's access before."""
-    given = [(one, one.shared_in(before[one.access_class])) for one in resources]
+    given = [(resource, resource.shared_in(before[resource.access_class])) for resource in resources]
     return [share_change(one, shared, {}) for one, shared in given if shared]
 
 
@@ -175,7 +175,7 @@ async def _change_accesses(
     change: Callable[[Access, Iterable[tuple[UUID, str]]], Access],
 ) -> dict[int, Access]:
     """Change the access of locked resources, equal access once; return the access of each class before."""
-    before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
+    before = await _accesses_of(connection, organization_id, {resource.access_class for resource in resources})
     kinds = {
         one.object_id: (one.access_class, frozenset(one.shared_in(before[one.access_class]).items()))
         for one in resources

@@ -229,7 +229,7 @@ class Promise:
         received, whole = self._size, self._size + size
         self.end()
         # What was received lies on a disk already, and counts as free no more.
-        needed = [(one, max(one.needed_for(whole) - received, 0)) for one in self._file_systems]
+        needed = [(system, max(system.needed_for(whole) - received, 0)) for system in self._file_systems]
         for one, room in needed:
             if one.free < room:
                 raise _no_room(one, room)
@@ -243,10 +243,10 @@ class Promise:
 
     def _add(self, size: int) -> None:
         self._size += size
-        for one in self._file_systems:
-            one.promised += size
+        for system in self._file_systems:
+            system.promised += size
             # All file systems have promised the same.
-            one.share.tell(Figure.BYTES_PROMISED, one.promised)
+            system.share.tell(Figure.BYTES_PROMISED, system.promised)
 
 
 class DiskGuard:
@@ -257,15 +257,15 @@ class DiskGuard:
 
     @property
     def level(self) -> StorageLevel:
-        return max((one.level for one in self.file_systems), key=_SEVERITY.index, default=StorageLevel.OK)
+        return max((system.level for system in self.file_systems), key=_SEVERITY.index, default=StorageLevel.OK)
 
     @property
     def is_full(self) -> bool:
         return self.level is StorageLevel.FULL
 
     def look(self) -> None:
-        for one in self.file_systems:
-            one.look()
+        for system in self.file_systems:
+            system.look()
 
     @contextmanager
     def room_for(self, size: int) -> Generator[Promise]:

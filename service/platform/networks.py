@@ -80,7 +80,7 @@ class AllowedHosts:
                 addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
             except OSError:  # a name that nobody has allows nothing
                 continue
-            found |= {ipaddress.ip_network(str(one[4][0]).split("%")[0]) for one in addresses}
+            found |= {ipaddress.ip_network(str(address[4][0]).split("%")[0]) for address in addresses}
         return AllowedHosts((*self.networks, *found), self.names)
 
 

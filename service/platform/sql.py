@@ -115,7 +115,7 @@ def optional_in(column: sa.ColumnElement[UUID], ids: Collection[UUID] | None) ->
 
 def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> sa.TableValuedAlias:
     """Build a table of rows, passed as an array per column, so that a statement runs once for all rows."""
-    arrays = (sa.literal([row[one.key] for row in rows], sa.ARRAY(one.type, dimensions=1)) for one in columns)
+    arrays = (sa.literal([row[column.key] for row in rows], sa.ARRAY(column.type, dimensions=1)) for column in columns)
     named = (sa.column(one.key, one.type) for one in columns)
     return sa.func.unnest(*arrays).table_valued(*named).render_derived(name="given")
 
@@ -124,8 +124,8 @@ def columns_of(
     table: sa.FromClause, kind: "type[DataclassInstance | BaseModel]", *others: KeyedColumnElement[Any]
 ) -> tuple[KeyedColumnElement[Any], ...]:
     """Return the columns named like the fields of a dataclass or model, from `others` or the table."""
-    named = {one.key: one for one in (*table.columns, *others)}
-    names = list(kind.model_fields) if issubclass(kind, BaseModel) else [one.name for one in fields(kind)]
+    named = {column.key: column for column in (*table.columns, *others)}
+    names = list(kind.model_fields) if issubclass(kind, BaseModel) else [field.name for field in fields(kind)]
     if issubclass(kind, Versioned):
         names.remove("version")  # which the model makes of the others
     return tuple(named[name] for name in names)

@@ -225,7 +225,7 @@ class Connections:
 def shared_addresses(trusted_proxies: Iterable[str]) -> Callable[[str], bool]:
     """Return a function to recognize shared addresses: trusted proxies (`*`: all) and the machine, maybe a proxy."""
     proxies = tuple(trusted_proxies)
-    networks = [ip_network(one, strict=False) for one in proxies if _is_network(one)]
+    networks = [ip_network(proxy, strict=False) for proxy in proxies if _is_network(proxy)]
 
     def is_shared(host: str) -> bool:
         if "*" in proxies or host in proxies:

@@ -112,10 +112,10 @@ class Metrics:
         """Update figures not counted at the event."""
         for gauge, read in self._reads:
             gauge.set(read())
-        for one in self._runtime.disk.file_systems:
-            for area in one.areas:
-                self._free.labels(area.lower()).set(one.free)
-                self._total.labels(area.lower()).set(one.total)
+        for system in self._runtime.disk.file_systems:
+            for area in system.areas:
+                self._free.labels(area.lower()).set(system.free)
+                self._total.labels(area.lower()).set(system.total)
         self._tell_standbys()
         self._count_up(self._older, self._runtime.database.primary.refused)
         if (reranker := self._runtime.reranker) is not None:

@@ -55,8 +55,8 @@ def without_unused(document: Json) -> Json:
             used.add(reference)
             kind, name = reference.split("/")[2:]
             waiting += _references(document["components"][kind][name])
-    operations = [one for methods in document["paths"].values() for one in methods.values()]
-    schemes = {name for one in operations for needed in one["security"] for name in needed}
+    operations = [method for methods in document["paths"].values() for method in methods.values()]
+    schemes = {name for operation in operations for needed in operation["security"] for name in needed}
     tags = {name for one in operations for name in one["tags"]}
     components = {
         kind: {

@@ -89,7 +89,7 @@ class Applying:
             self._tell("groups", len(batch))
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        created = {one.external_id: one.name for one in self._plan.groups if one.action is GroupAction.CREATE}
+        created = {group.external_id: group.name for group in self._plan.groups if group.action is GroupAction.CREATE}
         small: list[tuple[str, Sequence[MembershipChange]]] = []
         others: list[Sequence[MembershipChange]] = []
         for members in _by_group(changes):
@@ -109,7 +109,7 @@ class Applying:
                     admin.GroupUpsert(
                         id=self._group_id(None, label),
                         name=names[label],
-                        members=[self._reference(one) for one in members],
+                        members=[self._reference(member) for member in members],
                     )
                     for label, members in packed
                 ]

@@ -103,7 +103,7 @@ class DirectoryPlan(ResponseModel):
     @property
     def deprived(self) -> frozenset[str]:
         """The addresses of users about to lose access or the admin role."""
-        return frozenset(one.email for one in self.users if one.active is False or one.is_admin is False)
+        return frozenset(user.email for user in self.users if user.active is False or user.is_admin is False)
 
     def count(self, action: UserAction | GroupAction | MembershipAction) -> int:
         """Return the number of changes of a kind."""

@@ -44,9 +44,9 @@ MODULES = [
     )
 ]
 _ALL = [
-    cast("ApiOperation[Any, Any]", one)
+    cast("ApiOperation[Any, Any]", var)
     for module in MODULES
-    for one in vars(module).values()
-    if isinstance(one, ApiOperation)
+    for var in vars(module).values()
+    if isinstance(var, ApiOperation)
 ]
 OPERATIONS: Mapping[str, ApiOperation[Any, Any]] = {one.path: one for one in _ALL}

@@ -210,7 +210,7 @@ class EvaluationCase(common.Versioned):
     @property
     def grades(self) -> dict[str, int]:
         """The grades by external id, for `carrel.evaluation`."""
-        return {one.document_external_id: one.grade for one in self.judgements}
+        return {judgement.document_external_id: judgement.grade for judgement in self.judgements}
 
 
 class AdminEvaluationSetsListCasesResponse(common.PagedResponse):

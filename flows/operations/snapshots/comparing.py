@@ -33,7 +33,7 @@ class People:
         self._names[self.bit(principal_id)] = email
 
     def set_of(self, principal_ids: list[str]) -> int:
-        bits = [self.bit(one) for one in principal_ids]
+        bits = [self.bit(principal_id) for principal_id in principal_ids]
         filled = bytearray(max(bits, default=0) // 8 + 1)
         for bit in bits:
             filled[bit // 8] |= 1 << bit % 8
@@ -153,7 +153,7 @@ def compare(before: Path, after: Path) -> files.Difference:
     figures = {**tally.figures, "more": tally.figures["more"] + max(0, len(changes) - SHOWN)}
     return files.Difference(
         since=before.name,
-        consistent=all(one.consistent for one in manifests),
+        consistent=all(manifest.consistent for manifest in manifests),
         joined=(new.everyone & ~old.everyone).bit_count(),
         left=(old.everyone & ~new.everyone).bit_count(),
         changes=changes[:SHOWN],

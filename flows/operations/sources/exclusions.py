@@ -28,7 +28,7 @@ EXCLUSIONS: Mapping[str, Sequence[str]] = {
     }.items()
 }
 """The patterns by reason; names known to `carrel.wire.file_names` are left out before."""
-_ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() for one in patterns))
+_ANY = re.compile("|".join(translate(pattern) for patterns in EXCLUSIONS.values() for pattern in patterns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ async def select_documents(
     """Yield the chosen documents of the catalog that the caller may read, a page at a time."""
     selection, listed = Selection.read(source), client.catalog.list_documents
     async for page in walk_pages(outages, lambda token: listed(page_size=_PAGE, page_token=token)):
-        chosen = ((one, one.document_external_id) for one in page.documents if selection.takes(one))
+        chosen = ((document, document.document_external_id) for document in page.documents if selection.takes(document))
         yield [
             replace(document_at(name, name, defaults), name=one.document_name, file_name=one.file_name)
             for one, name in chosen

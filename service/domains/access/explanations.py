@@ -107,9 +107,9 @@ async def _paths(
         levels[organization_id] = 1
         below[organization_id] = [principal.principal_id]
     held = [
-        (levels[one.principal_id], RANKED.index(Role(one.role)), one.principal_id)
-        for one in readers
-        if one.principal_id in levels
+        (levels[reader.principal_id], RANKED.index(Role(reader.role)), reader.principal_id)
+        for reader in readers
+        if reader.principal_id in levels
     ]
     return (_Path(chain, RANKED[rank]) for _, rank, holder_id in sorted(held) for chain in chains_to(holder_id, below))
 

@@ -199,7 +199,7 @@ class Provider:
         found = [] if any(id_tokens.usable_keys(keys)) else ["It publishes no key to verify tokens with."]
         algorithms: object = metadata.get("id_token_signing_alg_values_supported")
         if isinstance(algorithms, list) and not {*id_tokens.ALGORITHMS} & {
-            str(one) for one in cast("list[object]", algorithms)
+            str(algorithm) for algorithm in cast("list[object]", algorithms)
         }:
             found.append("It must sign tokens with RS256, ES256 or another accepted algorithm.")
         methods: object = metadata.get("token_endpoint_auth_methods_supported")

@@ -24,9 +24,9 @@ Organization = Annotated[str | None, typer.Option(help="The organization's name 
 def list_all(context: typer.Context) -> None:
     """Print each domain, whether it is confirmed, and the claiming organization."""
     claims, names = asyncio.run(_read(settings_of(context)))
-    for one in claims:
-        state = "waiting" if one.confirmed_at is None else "confirmed"
-        typer.echo(f"{one.domain}\t{state}\t{names[one.organization_id]} ({one.organization_id})")
+    for claim in claims:
+        state = "waiting" if claim.confirmed_at is None else "confirmed"
+        typer.echo(f"{claim.domain}\t{state}\t{names[claim.organization_id]} ({claim.organization_id})")
     if not claims:
         typer.echo("No organization has claimed a domain.", err=True)
 
@@ -75,7 +75,7 @@ async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed
 def _choose(
     claims: list[Claim], names: Mapping[UUID, str], *, domain: str, wanted: str | None, confirmed: bool
 ) -> Claim:
-    of_domain = [one for one in claims if one.domain == domain]
+    of_domain = [claim for claim in claims if claim.domain == domain]
     among = [one for one in of_domain if wanted in (None, names[one.organization_id], str(one.organization_id))]
     if not confirmed:
         among = [one for one in among if one.confirmed_at is not None]
@@ -97,4 +97,4 @@ def _choose(
 
 
 def _list_claimants(claims: list[Claim], names: Mapping[UUID, str]) -> str:
-    return ", ".join(f"{names[one.organization_id]} ({one.organization_id})" for one in claims)
+    return ", ".join(f"{names[claim.organization_id]} ({claim.organization_id})" for claim in claims)

@@ -57,7 +57,7 @@ def to_drawing(root: Any) -> Drawing:
     """Return the lines of a tree, each once, and the largest of its pictures."""
     lines = tuple(dict.fromkeys(find_lines(root)))
     pictures = sorted(
-        (one for one in _pictures(root) if one[0] is not False), key=lambda one: (bool(one[0]), len(one[1]))
+        (picture for picture in _pictures(root) if picture[0] is not False), key=lambda one: (bool(one[0]), len(one[1]))
     )
     bitmap = pictures.pop()[1] if pictures and pictures[-1][0] else b""
     return Drawing(lines, bitmap, len(pictures))

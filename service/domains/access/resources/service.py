@@ -58,7 +58,7 @@ async def count_resources(
     """Count the resources of `listResources` by type. 400 `unknown_principal`."""
     resource_filter = await _read_filter(connection, caller, request)
     counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
-    return wire.AdminAccessCountResourcesResponse(counts=counts, total=sum(one.count for one in counts))
+    return wire.AdminAccessCountResourcesResponse(counts=counts, total=sum(count.count for count in counts))
 
 
 async def _read_filter(connection: Connection, caller: Caller, filters: wire.ResourceFilters) -> ResourceFilter:

@@ -84,7 +84,7 @@ async def _write(
         list({(one.number, one.quote): one for some, each in chosen if each == fit for one in some}.values())
         for fit in ("answers", "close", "far")
     )
-    pairs = ((one, other) for one in answers for other in answers if len(one.quote) < len(other.quote))
+    pairs = ((answer, other) for answer in answers for other in answers if len(answer.quote) < len(other.quote))
     repeated = [one for one, other in pairs if is_alike(one, other)]
     quotes = [one for one in answers if one not in repeated]
     marked = {one.text for some, fit in chosen if fit == "answers" for one in some}

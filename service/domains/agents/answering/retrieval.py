@@ -109,9 +109,9 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
     read = [_to_passages(collection, each) for collection, each in zip(collections, found, strict=True)]
     passages = _merge(list(chain.from_iterable(read)))[:most]
     near: Chunks = {
-        (collection.collection_id, one.document_id, one.chunk_no): one
+        (collection.collection_id, passage.document_id, passage.chunk_no): passage
         for collection, each in zip(collections, found, strict=True)
-        for one in each.passages
+        for passage in each.passages
     }
     note = None
     if reranks():

@@ -203,7 +203,7 @@ async def _complete(runtime: Runtime, connection: Connection, caller: Caller, dr
         "model": reply.model,
     }
     if await _end_turn(connection, work, attempt=draft.attempt, values=values, passages=passages):
-        documents = [str(one) for one in dict.fromkeys(reply.passages[number].document_id for number in cited)]
+        documents = [str(fromkey) for fromkey in dict.fromkeys(reply.passages[number].document_id for number in cited)]
         withheld = await queries.is_withheld(connection, caller, turn_id=work.turn_id)
         status = WITHHELD if withheld else COMPLETED
         await _record_end(runtime, connection, work, status=status, documentIds=documents)

@@ -349,7 +349,7 @@ async def replace_readers(
     reader = conversation_readers.c.principal_id
     gone = sa.delete(conversation_readers).where(of_it, ~in_array(reader, principal_ids)).returning(reader)
     removed = (await connection.execute(gone)).scalars().all()
-    given = rows_of([reader], [{"principal_id": one} for one in principal_ids])
+    given = rows_of([reader], [{"principal_id": principal_id} for principal_id in principal_ids])
     values = sa.select(sa.literal(caller.organization_id), sa.literal(conversation_id), *given.c)
     names = ["organization_id", "conversation_id", "principal_id"]
     new = insert(conversation_readers).from_select(names, values).on_conflict_do_nothing().returning(reader)

@@ -151,7 +151,7 @@ async def save_cases(
 ) -> set[UUID]:
     """Add cases, or add judgements and notes to existing cases; return the ids of changed cases."""
     of_it = {"organization_id": organization_id, "evaluation_set_id": set_id}
-    columns = [one for one in evaluation_cases.columns if one.name != "case_no"]
+    columns = [column for column in evaluation_cases.columns if column.name != "case_no"]
     given = sql.rows_of(columns, [{**row, **of_it} for row in rows])
     kept = evaluation_cases.alias("kept")
     is_kept = sa.and_(kept.c.case_id == given.c.case_id, kept.c.organization_id == organization_id)
@@ -258,7 +258,7 @@ async def insert_results(
     columns = list(evaluation_results.columns)
     of_run = {"organization_id": organization_id, "evaluation_run_id": run_id}
     given = sql.rows_of(columns, [{**result, **of_run} for result in results])
-    names = [one.name for one in columns]
+    names = [column.name for column in columns]
     added = insert(evaluation_results).from_select(names, sa.select(*(given.c[name] for name in names)))
     await connection.execute(added.on_conflict_do_nothing())
 

@@ -99,11 +99,11 @@ async def put_judgements(
     await lock_set(connection, caller, set_id)
     rows: list[dict[str, Any]] = [
         {
-            **dict(one),
-            "case_id": uuid5(set_id, one.question),
-            "judgements": {judgement.document_external_id: judgement.grade for judgement in one.judgements},
+            **dict(case),
+            "case_id": uuid5(set_id, case.question),
+            "judgements": {judgement.document_external_id: judgement.grade for judgement in case.judgements},
         }
-        for one in request.cases
+        for case in request.cases
     ]
     ids = [row["case_id"] for row in rows]
     before = await _find_cases(connection, caller, set_id, ids)

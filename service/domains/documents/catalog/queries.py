@@ -186,8 +186,8 @@ async def find_external_ids(
 ) -> dict[str, str]:
     """Return each external id in the Unicode form of the existing document; composed (NFC) without a document."""
     # In ASCII there is a single form: most names need no id here.
-    others = [one for one in external_ids if not one.isascii()]
-    forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in others}
+    others = [external_id for external_id in external_ids if not external_id.isascii()]
+    forms = {other: {document_id_for(organization_id, form): form for form in forms_of(other)} for other in others}
     wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
     found = existing_documents(organization_id, documents.c.document_id).where(
         sql.in_array(documents.c.document_id, wanted)

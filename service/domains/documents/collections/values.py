@@ -70,7 +70,7 @@ async def change_values(
 ) -> wire.ChangeValuesResponse:
     """Change documents' values without indexing them again. A document changed meanwhile keeps its values, as does a
     file in a container. 404 without a role in the collection, 403 below EDITOR, 400 for values."""
-    organization_id, ids = caller.organization_id, [one.document_id for one in request.changes]
+    organization_id, ids = caller.organization_id, [change.document_id for change in request.changes]
     await lock_objects(connection, organization_id, object_ids=ids)
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True

@@ -269,7 +269,7 @@ def _least(least: Any) -> Any:
 
 def _position_after(position: Position, documents: Sequence[SourceDocument]) -> Position | None:
     """Return the position after a page; None when no document in the page has a time, so the walk can't continue."""
-    dated = ((one.updated, one.source_id) for one in reversed(documents) if one.updated is not None)
+    dated = ((document.updated, document.source_id) for document in reversed(documents) if document.updated is not None)
     updated, source_id = next(dated, (None, None))
     if updated is None or (position.updated is not None and updated < position.updated):
         return None

@@ -374,7 +374,7 @@ def _outcome(**notes: Note | None) -> dict[str, str | None]:
 
 
 async def note_documents(connection: Connection, key: SyncKey, *, document_ids: Sequence[UUID]) -> None:
-    new = [{"document_id": one, **asdict(key)} for one in set(document_ids)]
+    new = [{"document_id": document_id, **asdict(key)} for document_id in set(document_ids)]
     if new:
         await connection.execute(insert(docstore_documents).values(new).on_conflict_do_nothing())
 
@@ -416,7 +416,7 @@ async def replace_failures(
 ) -> None:
     gone = key.is_of(docstore_failures), sql.in_array(docstore_failures.c.document_id, tried)
     await connection.execute(delete(docstore_failures).where(*gone))
-    rows = {one.document_id: {**asdict(one), **asdict(key)} for one in failures}
+    rows = {failure.document_id: {**asdict(failure), **asdict(key)} for failure in failures}
     if rows:
         await connection.execute(insert(docstore_failures).values(list(rows.values())))
 

@@ -209,9 +209,9 @@ async def hand_over_syncs(
     """Let locked syncs act as another principal; a new run continues and replaces a run in progress."""
     sync_ids = [one.sync_id for one in syncs]
     await queries.set_syncs_owner(connection, caller, sync_ids=sync_ids, principal_id=owner_id)
-    for one in syncs:
-        if one.status == wire.DocstoreSyncStatus.RUNNING:
-            await _enqueue(runtime, connection, caller.organization_id, one.sync_id)
+    for sync in syncs:
+        if sync.status == wire.DocstoreSyncStatus.RUNNING:
+            await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
 
 
 def _key(caller: Caller, sync_id: UUID) -> SyncKey:

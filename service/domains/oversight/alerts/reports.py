@@ -57,7 +57,7 @@ async def report_schedules(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ReportSchedulesRequest
 ) -> wire.ReportSchedulesResponse:
     """Report the due times of schedules, so missed starts raise an alert. 409 `too_many_reports`."""
-    subjects = [one.subject for one in request.schedules]
+    subjects = [schedule.subject for schedule in request.schedules]
     await _refuse_too_many(connection, caller, kind=wire.AlertKind.SCHEDULE_MISSED, subjects=subjects)
     now = await runtime.clock.now(connection)
     rows = [

@@ -31,10 +31,21 @@ FAILED = "The service failed during this change; its log has details. Start it a
 
 
 async def start_change(
-    runtime: Runtime, connection: Connection, caller: Caller, *, request: Request
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.StartDocumentChangeRequest
 ) -> wire.DocumentChange:
     """Count the documents that match now, and with `expectedCount` change them in the background. 409 `count_changed`
     if more match; 404 and 403 for a collection that the caller may not edit."""
+    return await _start(runtime, connection, caller, request)
+
+
+async def start_access_change(
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.StartAccessChangeRequest
+) -> wire.DocumentChange:
+    """Give a principal a role on all documents that match, like startDocumentChange. 400 for an unknown principal."""
+    return await _start(runtime, connection, caller, request)
+
+
+async def _start(runtime: Runtime, connection: Connection, caller: Caller, request: Request) -> wire.DocumentChange:
     await check(connection, caller, request)
     wanted = await read_filter(connection, caller, request)
     count = await documents.count_documents(connection, caller, document_filter=wanted)
@@ -58,13 +69,6 @@ async def start_change(
     await record(connection, caller, "document.change_all", "documentChange", change_id, details=details)
     await _enqueue(runtime, connection, organization_id, change_id)
     return state
-
-
-async def start_access_change(
-    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.StartAccessChangeRequest
-) -> wire.DocumentChange:
-    """Give a principal a role on all documents that match, like startDocumentChange. 400 for an unknown principal."""
-    return await start_change(runtime, connection, caller, request=request)
 
 
 async def get_change(

@@ -64,7 +64,7 @@ class _Batch:
 
     @property
     def counts(self) -> Counter[str]:
-        counts = Counter([*(one.resource_type for one in self.resources), *self.trashed.values()])
+        counts = Counter([*(resource.resource_type for resource in self.resources), *self.trashed.values()])
         return counts + Counter({_SYNC.value: len(self.syncs)})
 
 
@@ -153,7 +153,7 @@ async def _transfer_named(
             raise permissions.unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
         places = {permissions.identity_of(one): place for place, one in enumerate(named)}
         permissions.refuse_contained(
-            (f"resources.{places[one.resource_type, one.resource_id]}", one) for one in resources
+            (f"resources.{places[resource.resource_type, resource.resource_id]}", resource) for resource in resources
         )
         syncs = [one for one in known.values() if one.principal_id != found.principal_id]
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
@@ -165,8 +165,8 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
     if batch.syncs:
         await hand_over_syncs(runtime, connection, caller, syncs=batch.syncs, owner_id=owner_id)
         changes += [
-            _change("docstoreSync", one.sync_id, before={one.principal_id: Role.OWNER}, owner_id=owner_id)
-            for one in batch.syncs
+            _change("docstoreSync", sync.sync_id, before={sync.principal_id: Role.OWNER}, owner_id=owner_id)
+            for sync in batch.syncs
         ]
     resources = batch.resources
     if resources:
@@ -189,7 +189,7 @@ async def give_documents(
 ) -> tuple[Sequence[Resource], list[Change]]:
     """Give locked resources, and the files in them, another owner; return those of other owners, and the changes."""
     before = await permissions.change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
-    resources = [one for one in resources if before[one.access_class].owner_id != owner_id]
+    resources = [resource for resource in resources if before[resource.access_class].owner_id != owner_id]
     own = [one.object_id for one in resources]
     inside = await lock_contained(connection, organization_id, container_ids=own)
     await queries.set_document_owner(connection, organization_id, document_ids=[*own, *inside], owner_id=owner_id)

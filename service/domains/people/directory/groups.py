@@ -145,13 +145,13 @@ async def preview_losses(
     if members is not None:
         references = [(f"members.{number}", member) for number, member in enumerate(members)]
         named = {one.principal_id for one in await resolve(connection, organization_id, references=references)}
-        member_ids = [one for one in member_ids if one in named]
+        member_ids = [member_id for member_id in member_ids if member_id in named]
     count = await listing.count_people(connection, organization_id, member_ids=member_ids)
     lost = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
     losers = await list_principals(connection, organization_id, principal_ids=lost)
     losses = [
-        people.Loss(principal=to_named_principal(one), counts=lost[one.principal_id])
-        for one in sorted(losers, key=lambda one: one.principal_id)
+        people.Loss(principal=to_named_principal(loser), counts=lost[loser.principal_id])
+        for loser in sorted(losers, key=lambda one: one.principal_id)
     ]
     return people.AdminGroupsPreviewLossesResponse(
         person_count=count, losses=losses, complete=count <= listing.MOST_PEOPLE
@@ -172,7 +172,7 @@ async def delete_group(
     details = {
         "name": group.name,
         "externalId": group.external_id,
-        "removed": [str(one) for one in members],
+        "removed": [str(member) for member in members],
         "resourceCount": granted,
     }
     change = Change("group.delete", "group", group_id, details)

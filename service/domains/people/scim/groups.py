@@ -50,7 +50,7 @@ async def delete_group(connection: Connection, caller: ScimCaller, group: Stored
     details = {
         "name": group.name,
         "externalId": group.external_id,
-        "removed": [str(one) for one in members],
+        "removed": [str(member) for member in members],
         "resourceCount": await removal.count_granted(connection, organization_id, group_id=group_id),
     }
     changes = [Change("group.members", "group", one, {"removed": [str(group_id)]}) for one in sorted(around)]

@@ -143,5 +143,5 @@ def _changed_members(operation: Any) -> Sequence[str] | None:
 
 def _values(given: Any) -> Sequence[str] | None:
     members = cast("list[Any]", given if isinstance(given, list) else [given])
-    values = [cast("dict[str, Any]", one).get("value") for one in members if isinstance(one, dict)]
+    values = [cast("dict[str, Any]", member).get("value") for member in members if isinstance(member, dict)]
     return [str(value) for value in values] if values and len(values) == len(members) and all(values) else None

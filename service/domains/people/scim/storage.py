@@ -54,7 +54,7 @@ class Storage(ScimStorage):
         total, found = 0, list[scim.Resource[Any]]()
         start = search_request.start_index_0 or 0
         count = MOST_RESULTS if search_request.count is None else search_request.count
-        for kind in sorted(one.name or "" for one in resource_types)[::-1]:
+        for kind in sorted(resource_type.name or "" for resource_type in resource_types)[::-1]:
             search = _to_search(search_request, offset=max(start - total, 0), limit=count - len(found))
             if kind == "User":
                 number, people = self._ask(queries.search_users, search=search)
@@ -194,10 +194,10 @@ def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> scim.R
     # Read from the database, so they are not validated again: a group may have many.
     shown = [
         Member.model_construct(
-            value=str(one.principal_id), type=kind, ref=scim.Reference[Any](f"{kind}s/{one.principal_id}")
+            value=str(member.principal_id), type=kind, ref=scim.Reference[Any](f"{kind}s/{member.principal_id}")
         )
-        for one in members or ()
-        if (kind := KINDS[one.kind])
+        for member in members or ()
+        if (kind := KINDS[member.kind])
     ]
     return Group(
         id=str(row.principal_id),
@@ -223,5 +223,5 @@ def _wants_members(parameters: scim.ResponseParameters[Any] | None) -> bool:
     if parameters is None:
         return True
     if parameters.attributes:
-        return any("members" in str(one).lower() for one in parameters.attributes)
+        return any("members" in str(attribute).lower() for attribute in parameters.attributes)
     return not any(str(one).lower().endswith("members") for one in parameters.excluded_attributes or ())

@@ -102,7 +102,7 @@ async def authenticate(connection: Connection, authorization: str | None) -> Sci
 
 async def record_changes(connection: Connection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
     token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
-    named = [replace(one, details={**one.details, **token}) for one in changes]
+    named = [replace(change, details={**change.details, **token}) for change in changes]
     await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
 
 
@@ -131,7 +131,7 @@ async def record_refusal(
     target = path.rstrip("/").rpartition("/")[2]
     details: dict[str, Any] = {"code": error.code, "method": method, "path": path[:200]}
     if error.details:
-        details["unknown"] = [one.message for one in error.details]
+        details["unknown"] = [detail.message for detail in error.details]
     await record_changes(connection, caller, changes=[Change("scim.refuse", "scim", target[:100], details)])
 
 

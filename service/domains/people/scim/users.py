@@ -88,7 +88,7 @@ async def delete_user(connection: Connection, caller: ScimCaller, person: Stored
     await queries.release_user(connection, organization_id, user_id=user_id)
     await require_active_admin(connection, organization_id)
     groups = await leave_groups(connection, organization_id, member_id=user_id)
-    details = {"apiKeyCount": len(keys), "groupIds": [str(one) for one in sorted(groups)]}
+    details = {"apiKeyCount": len(keys), "groupIds": [str(group) for group in sorted(groups)]}
     changes = [
         Change("user.offboard", "user", user_id, details),
         *(Change("apiKey.revoke", "apiKey", key) for key in keys),
@@ -119,7 +119,7 @@ def _work_address_of(given: User) -> str | None:
     """Return the work address among the emails, else the primary address, else the first."""
     emails: Any = given.unknown_attributes.get("emails")
     given_emails = cast("list[object]", emails if isinstance(emails, list) else [])
-    listed = [cast("dict[str, object]", one) for one in given_emails if isinstance(one, dict)]
+    listed = [cast("dict[str, object]", email) for email in given_emails if isinstance(email, dict)]
     ranked = sorted(listed, key=lambda one: (one.get("type") != "work", one.get("primary") is not True))
     return next((str(one["value"]) for one in ranked if one.get("value")), None)
 

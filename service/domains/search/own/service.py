@@ -38,7 +38,7 @@ async def save(connection: Connection, caller: Caller, *, request: wire.SaveSear
         "search_query": request.search_query,
         "collection_id": request.document_collection_id,
         "mode": str(request.mode),
-        "metadata_filters": [one.model_dump(mode="json") for one in request.metadata_filters],
+        "metadata_filters": [metadata_filter.model_dump(mode="json") for metadata_filter in request.metadata_filters],
     }
     await queries.insert_saved(connection, organization_id, row=row)
     return wire.SaveSearchResponse(saved_search_id=saved_search_id)

@@ -206,7 +206,7 @@ def _draw_amounts(asked: QueryText) -> Iterator[Match]:
     for match in re.finditer(of_documents, asked.line):
         unit_read = unit_of(match["unit"])
         if unit_read and measures.count(unit_read.measure) == 1:
-            [field] = [one for one in numbers if one.unit and one.unit.measure == unit_read.measure]
+            [field] = [number for number in numbers if number.unit and number.unit.measure == unit_read.measure]
             yield from _amount(match, field, start=match.start("what"))
 
 

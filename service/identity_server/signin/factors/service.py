@@ -40,11 +40,11 @@ class Factors:
 
     @property
     def app(self) -> queries.Factor | None:
-        return next((one for one in self.factors if one.kind == "totp"), None)
+        return next((factor for factor in self.factors if factor.kind == "totp"), None)
 
     @property
     def passkeys(self) -> list[queries.Factor]:
-        return [one for one in self.factors if one.kind == "passkey"]
+        return [factor for factor in self.factors if factor.kind == "passkey"]
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ async def remove_factor(connection: Connection, organization_id: UUID, *, princi
     """Remove a second factor of a person; removing the last factor deletes the recovery codes."""
     await lock_organization(connection, organization_id)
     had = await read_factors(connection, organization_id, principal_id=principal_id)
-    removed = [one for one in had.factors if one.factor_id == factor_id]
+    removed = [factor for factor in had.factors if factor.factor_id == factor_id]
     for one in removed:
         await queries.delete_factors(connection, organization_id, principal_id=principal_id, factor_id=factor_id)
         await _record(connection, organization_id, principal_id, action="secondFactor.remove", kind=one.kind)

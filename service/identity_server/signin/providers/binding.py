@@ -259,4 +259,4 @@ def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
     texts = [one for one in given if isinstance(one, str) and one]
     if len(texts) < len(given):
         return "notAList"
-    return {one for one in texts[:MOST_GROUPS] if len(one) <= LONGEST_GROUP and "\0" not in one}
+    return {text for text in texts[:MOST_GROUPS] if len(text) <= LONGEST_GROUP and "\0" not in text}

@@ -157,7 +157,7 @@ async def replace_domains(
     others = ~sql.in_array(sign_in_domains.c.domain, domains)
     await sql.delete_rows(connection, sign_in_domains, organization_id, others, provider_id=provider_id)
     same = {"provider_id": provider_id, "organization_id": organization_id, "confirmed_at": confirmed_at}
-    rows = [{**same, "domain": one} for one in domains]
+    rows = [{**same, "domain": domain} for domain in domains]
     await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
     own = select(sign_in_domains.c.domain).where(sql.matches(sign_in_domains, organization_id, provider_id=provider_id))
     return set(domains) - set((await connection.execute(own)).scalars())
@@ -249,6 +249,6 @@ async def note_brought(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID, group_ids: Collection[UUID]
 ) -> None:
     same = {"organization_id": organization_id, "provider_id": provider_id, "member_id": member_id}
-    rows = [{**same, "group_id": one} for one in group_ids]
+    rows = [{**same, "group_id": group_id} for group_id in group_ids]
     if rows:
         await connection.execute(insert(provider_memberships).values(rows).on_conflict_do_nothing())

@@ -145,7 +145,7 @@ async def rank_groups(connection: Connection, organization_id: UUID, *, filters:
         .cte("askers")
     )
     around = _groups_around(organization_id, askers)
-    sums = (sa.cast(sa.func.sum(askers.c[one.key]), sa.BigInteger).label(one.key) for one in counts)
+    sums = (sa.cast(sa.func.sum(askers.c[count.key]), sa.BigInteger).label(count.key) for count in counts)
     statement = (
         sa.select(principals.c.principal_id.label("id"), principals.c.name, *sums)
         .join_from(askers, around, around.c.principal_id == askers.c.principal_id)

@@ -41,11 +41,11 @@ async def add_run(
     gone = len(request.results) - len(results)
     rows = [
         {
-            **dict(one),
-            "ranks": {name: rank for rank, name in enumerate(dict.fromkeys(one.found), 1)},
-            "groundedness": grounded.get(one.message_id),
+            **dict(result),
+            "ranks": {name: rank for rank, name in enumerate(dict.fromkeys(result.found), 1)},
+            "groundedness": grounded.get(result.message_id),
         }
-        for one in results
+        for result in results
     ]
     if request.evaluation_run_id is None:
         run_id = await _begin_run(connection, caller, stored, request, agent_id=agent_id, default_model=default_model)
@@ -171,7 +171,7 @@ async def _existing_results(
     ids, set_id = [one.case_id for one in request.results], request.evaluation_set_id
     found = await queries.list_cases(connection, caller.organization_id, set_id=set_id, ids=ids)
     known = {one.case_id for one in found}
-    results = [one for one in request.results if one.case_id in known]
+    results = [result for result in request.results if result.case_id in known]
     if not results and request.evaluation_run_id is None:
         message = "The evaluation set has none of these cases. List its cases, and run again."
         raise BadRequest(message, code="unknown_case", details=[FieldError("results", message)])
@@ -215,7 +215,7 @@ async def measure_replies(
     database: Database, caller: Caller, results: Sequence[evaluation_runs.CaseResult]
 ) -> dict[UUID | None, float | None]:
     """Return each reply's groundedness, by message, if the admin may read the reply now. No transaction is open."""
-    message_ids = [one.message_id for one in results if one.message_id is not None]
+    message_ids = [result.message_id for result in results if result.message_id is not None]
     measured: dict[UUID | None, float | None] = {}
     for begin in range(0, len(message_ids), REPLIES_AT_ONCE):
         replies = await _read_replies(database, caller, message_ids[begin : begin + REPLIES_AT_ONCE])
@@ -230,7 +230,7 @@ async def _read_replies(database: Database, caller: Caller, message_ids: Sequenc
         shown = [turn for turn in turns if turn.reply and turn.citations and not turn.withheld]
         turn_ids = [turn.turn_id for turn in shown]
         sources = await list_sources(connection, caller, turn_ids=turn_ids, with_text=True) if shown else []
-    texts = {(one.turn_id, one.passage_no): one.text or "" for one in sources}
+    texts = {(source.turn_id, source.passage_no): source.text or "" for source in sources}
     replies: list[_Reply] = []
     for turn in shown:
         cited = {number: (turn.turn_id, one["passageNo"]) for number, one in enumerate(turn.citations, 1)}

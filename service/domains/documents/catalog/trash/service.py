@@ -149,7 +149,7 @@ async def _write(
 ) -> tuple[list[str], list[int]]:
     """Write the document with the rights that are left, and return the readers left out and the spaces to index."""
     organization_id, document_id = caller.organization_id, kept.document_id
-    ids = [UUID(one["id"]) for one in kept.readers]
+    ids = [UUID(reader["id"]) for reader in kept.readers]
     found = await list_principals(connection, organization_id, principal_ids=ids)
     living = {str(one.principal_id) for one in found if one.deleted_at is None}
     grants = [(UUID(one["id"]), one["role"]) for one in kept.readers if one["id"] in living]
