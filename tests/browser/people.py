@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
 
+from tests.harness.cases import script
+
 PATIENCE_MS = 30_000
 # How long a press may take until something is seen of it; after that it was lost, and is made once more.
 TAKEN_MS = 10_000
@@ -13,18 +15,7 @@ ASKED = "How many sheep may travel on deck?"
 # What is there once nothing of the workbench's page is being drawn.
 DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
 # Lets each page note the time of its last message to the workbench that isn't drawn yet, and of its last drawing.
-FOLLOW = """(() => {
-    const send = WebSocket.prototype.send;
-    window.told = window.drawn = 0;
-    WebSocket.prototype.send = function (message) { window.told = performance.now(); return send.call(this, message); };
-    // Streamlit sends typed text a moment later.
-    document.addEventListener("input", () => { window.told = performance.now() + 150; }, true);
-    const look = () => {
-        const now = performance.now();
-        if (window.told <= now && document.querySelector(DRAWN)) [window.told, window.drawn] = [0, now];
-    };
-    new MutationObserver(look).observe(document, {subtree: true, attributeFilter: ["data-test-script-state"]});
-})()""".replace("DRAWN", f'"{DRAWN}"')
+FOLLOW = script("people_follow.js").replace("DRAWN", f'"{DRAWN}"')
 # The last action is drawn, with the elements that come a moment later; or nothing has come of it for half a second.
 SETTLED = f"""() => document.querySelector("{DRAWN}")
     && performance.now() > (window.told ? window.told + 500 : window.drawn + 100)"""

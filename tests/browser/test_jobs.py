@@ -180,14 +180,7 @@ class Hand:
 
 
 # How to come nearer to an element with the keyboard: the next key, or nothing on it. Arrows go within rows and choices.
-NEXT = """goal => {
-    const at = document.activeElement, [rows, choices] = [".carrel-rows tbody", "[role=radiogroup]"];
-    if (goal === at || (goal.contains(at) && !at.matches(rows))) return "";
-    const after = goal.compareDocumentPosition(at) & Node.DOCUMENT_POSITION_PRECEDING;
-    if (goal.matches(".carrel-row") && goal.closest(rows).contains(at)) return after ? "ArrowDown" : "ArrowUp";
-    if (goal.closest(choices)?.contains(at)) return after ? "ArrowRight" : "ArrowLeft";
-    return "Tab";
-}"""
+NEXT = script("jobs_next_key.js")
 
 
 class Keys(Hand):

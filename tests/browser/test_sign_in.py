@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from app.auth.routes import path_of
 from carrel import Carrel
 from tests.browser import people
+from tests.harness.cases import script
 from tests.harness.workbench import Workbench
 from tests.oauth.flow import PASSWORD, a_person, later
 from tests.oauth.test_second_factor import demand, set_up
@@ -267,15 +268,7 @@ def test_no_script_of_others_may_run(page: Page, workbench: Workbench) -> None:
     sign_in(page, workbench)
     expect(page.get_by_placeholder("What are you looking for?")).to_be_visible()
     assert refused == []
-    page.evaluate("""() => {
-        const script = document.createElement('script');
-        script.textContent = 'window.ran = true';
-        document.body.append(script);
-        const image = document.createElement('img');
-        image.setAttribute('onerror', 'window.ran = true');
-        image.src = 'https://evil.example/x.png';
-        document.body.append(image);
-    }""")
+    page.evaluate(script("foreign_content.js"))
     page.wait_for_function("() => document.images.length > 0")
     assert page.evaluate("() => window.ran") is None
     assert any("evil.example" in line for line in refused)
