@@ -10,13 +10,15 @@ from service.domains.agents.answering import Exchange, ModelFailure
 from service.platform.errors import Forbidden
 from tests.answering.asking import Library, a_library
 from tests.harness import model_server
+from tests.harness.cases import cases
 from tests.harness.lazy import lazily
 from tests.harness.logs import logged
-from tests.harness.model_server import KEY, MODEL, Answer, ModelServer, calls, is_cut_off, refuses, says, streams
+from tests.harness.model_server import KEY, MODEL, Answer, ModelServer, calls, is_cut_off, refuses, says
 
 agent = lazily("service.domains.agents.answering.agent")
 LEAVE = "# Leave\n\nEveryone has 27 days of annual leave. Ask the office in Harwell for more."
 SEARCH = calls("search_passages", query="annual leave")
+FAILURES = cases("failures_of_an_endpoint")
 
 
 @pytest.fixture(scope="module")
@@ -133,27 +135,11 @@ def test_a_long_retry_after_is_told_and_not_waited_for(leave: Library, model: Mo
     assert len(model.requests) == 1
 
 
-ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}', '{"choices": "upstream"}', "[1]")
-
-
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
         (refuses(401, message=f"upstream: wrong key {KEY}"), "model_key_refused"),
-        (refuses(403, message="upstream"), "model_key_refused"),
-        (refuses(404, message="upstream"), "model_not_found"),
-        (refuses(400, message="upstream"), "model_request_rejected"),
-        (refuses(400, code="context_length_exceeded", message="upstream"), "model_context_too_long"),
-        (refuses(400, message="upstream: 9032 tokens exceed the available context size"), "model_context_too_long"),
-        (refuses(429, code="insufficient_quota", message="upstream"), "model_quota_exceeded"),
-        (refuses(302, message="upstream", Location="http://127.0.0.1:1/"), "model_reply_malformed"),
-        (streams("{not json"), "model_reply_malformed"),
-        (ODD, "model_reply_malformed"),
-        (says("![](https://evil.test/)"), "model_reply_empty"),
-        (says("", finish="content_filter"), "model_content_filtered"),
-        (calls("search_passages", query="leave"), "model_too_many_steps"),
-        (calls("delete_everything", query="leave"), "model_too_many_steps"),
-        (calls("search_passages", words="leave"), "model_too_many_steps"),
+        *((getattr(model_server, kind)(*given, **named), code) for kind, given, named, code in FAILURES),
     ],
 )
 def test_every_failure_has_a_code_and_says_what_to_do(leave, model, answer, code) -> None:

@@ -12,14 +12,7 @@ from tests.harness.services import RunningService
 NAMES = ("ann", "ben", "carol", "dora", "eve", "fay", "gus", "hal")
 ANN, BEN, CAROL, DORA, EVE, FAY, GUS, HAL = (f"{name}@signs.test" for name in NAMES)
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
-TEXTS = {
-    "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
-    "net": ("Fishing net", "Thirty nets and 30 terms of a contract about days at sea; payment by the crew."),
-    "hotel": ("Travel rules", "Travel by train is paid. A hotel costs at most 120 euros."),
-    "train": ("Trains", "Travel by train is cheapest on Tuesdays. See the shared calendar."),
-    "budget": ("Q3_travel_budget.pdf", "The sums that each team may spend until September."),
-    "ünal": ("ÜNAL report", "Die Straße nach Zürich ist gesperrt. 東京都の会議室は三階にあります。"),
-}
+TEXTS = cases("texts_for_signs")
 BY_BEN = {"secret": ("Ben's travel diary", "Travel to the hotel in net 30 minutes.")}
 
 
@@ -152,16 +145,7 @@ def test_a_query_without_words_has_an_answer(library: RunningService, mode: str)
 
 def test_a_document_that_is_called_by_the_query_comes_first(module_service: RunningService) -> None:
     add_users(module_service, FAY)
-    for name, text in (
-        ("Invoice RE-88213", "Rope for mooring lines. 1,204.00 euros."),
-        (
-            "Open invoices",
-            "Invoices RE-88212, RE-88213 and RE-88214 are open. Invoice RE-88213 is late: invoice again.",
-        ),
-        ("Reminder", "Please pay invoice RE-88213. RE-88213 is late, and so is invoice RE-88210."),
-        ("Rope", "It is kept dry."),
-        ("Lines", "Each rope is looked at: rope that is worn, rope that is old, rope of the ropes."),
-    ):
+    for name, text in cases("documents_that_name_an_invoice"):
         uploaded(module_service, name, text, as_user=FAY, file_name="a.md", documentName=name)
     for query, first in (("RE-88213", "Invoice RE-88213"), ("invoice re88213", "Invoice RE-88213"), ("rope", "Lines")):
         found = search(module_service, query, as_user=FAY, mode="LEXICAL")["results"]

@@ -273,22 +273,13 @@ def test_known_members_come_in_without_those_that_are_unknown(service: RunningSe
 
 
 REMOVAL = {"op": "remove", "path": "members"}
-REFUSALS: tuple[tuple[str, str, Any, tuple[int, str | None]], ...] = (
-    ("POST", "Users", {"schemas": [USER], "userName": "ada"}, (400, "invalidValue")),
-    ("POST", "Users", {"schemas": [USER]}, (400, "invalidValue")),
-    ("POST", "Groups", {"schemas": [GROUP], "displayName": "x", "members": [{"value": "1"}]}, (400, "invalidValue")),
-    ("POST", "Groups", {"schemas": [GROUP], "displayName": "x\x00"}, (400, "invalidSyntax")),
+REFUSALS: list[tuple[str, str, Any, tuple[int, str | None]]] = [
     ("POST", "Groups", {"schemas": [GROUP], "displayName": "x" * 2000}, (400, "invalidValue")),
-    ("POST", "Groups", {"schemas": [GROUP], "displayName": ""}, (400, "invalidValue")),
     ("POST", "Groups", {"schemas": [GROUP], "displayName": "x", "externalId": "x" * 2000}, (400, "invalidValue")),
     ("PATCH", "Groups/1", {"schemas": [PATCH], "Operations": [REMOVAL] * 1001}, (413, None)),
     ("POST", "Users/.search", {"schemas": [], "filter": "(" * 20_000}, (413, None)),
-    ("PATCH", "Users/1", {"schemas": [PATCH], "Operations": []}, (400, "invalidValue")),
-    ("GET", "Users/nobody", None, (404, None)),
-    ("GET", "Nothing", None, (404, None)),
-    ("POST", "Bulk", {"schemas": [], "Operations": []}, (501, None)),
-    ("PUT", "Users", {}, (405, None)),
-)
+    *((method, path, body, tuple(told)) for method, path, body, told in cases("requests_that_scim_refuses")),
+]
 
 
 def test_what_cannot_be_done_is_said_in_scims_form(service: RunningService) -> None:

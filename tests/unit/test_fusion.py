@@ -17,6 +17,7 @@ from service.platform.settings import Settings
 from service.platform.sharing import Figure, Share
 from service.text import reranking
 from service.text.reranking import NotReranked, Outcome, Reranker
+from tests.harness.cases import cases
 from tests.harness.http_servers import Answer
 from tests.harness.reranking import KEY, RerankingEndpoint, in_common_shape, in_shape_of_tei, serving_reranking
 
@@ -142,18 +143,8 @@ ANSWERS: dict[str, tuple[Answer, object]] = {
     "scores under `data`": (rows(*SCORES.items(), within="data"), SCORES),
     "further members": ((200, {"results": [{"index": 1, "relevance_score": 1, "document": {"text": "x"}}]}), {1: 1.0}),
     "fewer than asked": (rows((3, 0.5), (1, 0.1)), {3: 0.5, 1: 0.1}),
-    "none at all": ((200, {"results": []}), Outcome.FAILED),
-    "no number": ((200, b'{"results": [{"index": 0, "relevance_score": NaN}]}'), Outcome.FAILED),
-    "infinite": ((200, b'{"results": [{"index": 0, "relevance_score": 1e999}]}'), Outcome.FAILED),
-    "an index twice": (rows((0, 1.0), (0, 2.0)), Outcome.FAILED),
-    "an index beyond": (rows((4, 1.0)), Outcome.FAILED),
-    "a negative index": (rows((-1, 1.0)), Outcome.FAILED),
-    "no score": ((200, {"results": [{"index": 0}]}), Outcome.FAILED),
-    "something else": ((200, {"data": "here"}), Outcome.FAILED),
-    "no JSON": ((200, b"<html>"), Outcome.FAILED),
     "huge": ((200, b" " * (reranking.LARGEST_ANSWER + 1)), Outcome.FAILED),
-    "moved": ((307, b""), Outcome.FAILED),
-    "an error": ((500, {"message": "oh"}), Outcome.FAILED),
+    **{why: ((status, text.encode()), Outcome.FAILED) for why, status, text in cases("answers_without_scores")},
 }
 
 
