@@ -12,7 +12,7 @@ from app import api
 from app.auth.current import person_client
 from app.chat.conversations import message_html, reply_html
 from app.formatting import moment, one_line
-from app.labels import COLLECTION, GROUP, label_of, types_of
+from app.labels import COLLECTION, label_of, types_of
 from app.lookup import Principal, Resource, by_id
 from app.people.directory import counts_of
 from app.permissions.panel import show_access
@@ -174,8 +174,8 @@ def _save(seen: AgentDefinition) -> None:
 def show_deployment(agent: AgentDefinition) -> None:
     """Show the people and groups with access to an agent, and offer to change them."""
     show_text(
-        "An agent answers each person only from documents in its collections that this person can read. "
-        "Access to the agent gives no access to documents."
+        "An agent answers each person only from collections that this person can search, and from documents there that "
+        "this person can read. Access to the agent gives no access to them."
     )
     resource = Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
     show_access(resource, warn=partial(_warn_without_sources, agent))
@@ -184,12 +184,12 @@ def show_deployment(agent: AgentDefinition) -> None:
 def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
     if not (ids := agent.collection_ids):
         return
-    looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
+    looked_at = islice(who, MOST_LOOKED_AT)
     if lacking := show_errors(
         lambda: [one for one in looked_at if not counts_of(object_ids=ids, readable_by=one).total]
     ):
         show_warning(
-            "These people cannot search any of its collections, so the agent cannot answer them.",
+            "These people and groups cannot search any of its collections, so the agent cannot answer them.",
             f"Give them access to a collection: {'; '.join(one.label for one in lacking)}.",
         )
 

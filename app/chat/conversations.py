@@ -360,12 +360,10 @@ def _rename(conversation: Conversation) -> None:
 
 @dialog("Share", SHARE, of="conversation_id")
 def show_share(conversation: Conversation) -> None:
-    readers = st.multiselect(
-        "Share with",
-        conversation.shared_with or [],
-        default=conversation.shared_with,
+    readers = st.text_area(
+        "Share with: one email address per line",
+        "\n".join(conversation.shared_with or []),
         key="chat.readers",
-        accept_new_options=True,
         placeholder="name@example.com",
     )
     show_text(
@@ -375,9 +373,9 @@ def show_share(conversation: Conversation) -> None:
     offer_submit(SHARE, "Save", action=partial(_share, conversation, readers))
 
 
-def _share(conversation: Conversation, readers: Sequence[str]) -> None:
+def _share(conversation: Conversation, readers: str) -> None:
     conversations, where = person_client().conversations, conversation.conversation_id
-    before, chosen = set(conversation.shared_with or ()), {reader.strip() for reader in readers}
+    before, chosen = set(conversation.shared_with or ()), {*re.split(r"[\s,;]+", readers)} - {""}
     # Another window may have added or removed readers since this dialog opened.
     now = next(conversations.get(where, page_size=1).pages()).conversation.shared_with or ()
     conversations.share(where, sorted({*now, *chosen} - (before - chosen)))

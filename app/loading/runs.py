@@ -35,8 +35,9 @@ from flows.schedules import Times, list_schedules
 
 UPLOAD = "bulk-upload"
 RETRY = "quarantine-retry"
-LOADING = (UPLOAD, "collection-add", "docstore-sync", RETRY)
-LOOKED_THROUGH, _PAGE, _LONGEST = 1000, 200, 54
+_ADDITION = "collection-add"
+LOADING = (UPLOAD, _ADDITION, "docstore-sync", RETRY)
+LOOKED_THROUGH, MOST_NAMED, _PAGE, _LONGEST = 1000, 20, 200, 54
 NOBODY_WORKS = "No flow server is running, so this run waits."
 START_WORK = "On a machine that can read the documents, run: python -m flows serve"
 _CLASS = re.compile(r"^(?:[^:]*encountered an exception: )?[\w.]*(?:Error|Exception): ")
@@ -137,15 +138,16 @@ def read_loading_runs() -> list[RunStatus]:
 
 
 def documents_from(source: str) -> list[str]:
-    """Return the external ids of the documents that runs of a source created or updated. Raises RunsError."""
+    """Return the external ids of the documents that the newest runs of a source created or updated, at most
+    MOST_NAMED runs. Raises RunsError."""
     sent = [run.flow_run_id for run in read_loading_runs() if run.source == source and run.figures.get("sent")]
-    return documents_of(*sent)
+    return documents_of(*sent[:MOST_NAMED])
 
 
-def is_complete(run: RunStatus) -> bool:
-    """Return whether a run loaded its whole source, with nothing failed and no deletion blocked."""
-    only_partly = run.only_plans or run.skipped or run.flow == RETRY
-    return run.state == "COMPLETED" and not (only_partly or count_not_loaded(run) or run.counts.held_back)
+def is_whole(run: RunStatus) -> bool:
+    """Return whether a run tried its whole source, with no deletion blocked. Its documents may have failed."""
+    only_partly = run.only_plans or run.skipped or run.flow in {RETRY, _ADDITION} or run.counts.held_back
+    return run.state == "COMPLETED" and run.figures.get("phase") == "done" and not only_partly
 
 
 def seconds_of(run: RunStatus) -> float | None:

@@ -33,8 +33,11 @@ class _Loaded:
 
     @property
     def complete(self) -> RunStatus | None:
-        """The last run that loaded everything."""
-        return next(filter(runs.is_complete, self.runs), None)
+        """The last run after which all documents were loaded, also by retries of its failed documents."""
+        whole = list(filter(runs.is_whole, self.runs))
+        if whole and not self.failed:
+            return whole[0]
+        return next((run for run in whole if not runs.count_not_loaded(run)), None)
 
     @property
     def failed(self) -> int:
@@ -55,7 +58,8 @@ def _read() -> dict[str, _Loaded]:
             at(schedule[0].source).schedules.append(schedule)
     for report in read_sources():
         at(report.source).reports.append(report)
-    return {source: one for source, one in found.items() if runs.is_lasting(source)}
+    # Syncs have their own page, which also knows the runs that no flow makes.
+    return {source: one for source, one in found.items() if runs.is_lasting(source) and not is_id(source)}
 
 
 def show_sources() -> None:
@@ -86,24 +90,28 @@ def _row(one: _Loaded) -> Mapping[str, object]:
     times = sorted(at for schedule, seen in one.schedules if not schedule.paused for at in seen.next_at[:1])
     return {
         "Source": runs.source_in_row(one.source),
-        "Last complete": time_cell(one.complete.ended_at) if one.complete else "never",
+        "Last complete": time_cell(one.complete.ended_at) if one.complete else _never(),
         "Last run": runs.state_in_words(one.runs[0]) if one.runs else "",
         "Failed": one.failed,
         "Next run": time_cell(times[0]) if times else "",
     }
 
 
+def _never() -> str:
+    """Say that a source was never complete, as far as its runs were read."""
+    is_known = len(runs.read_loading_runs()) < runs.LOOKED_THROUGH
+    return "never" if is_known else f"not in the last {runs.LOOKED_THROUGH:,} runs"
+
+
 def _show_one(one: _Loaded) -> None:
     last = one.complete
     notices.show_heading(
         one_line(runs.source_in_words(one.source)),
-        f"last complete {ago(last.ended_at)} ({moment(last.ended_at)})" if last else "never complete",
+        f"last complete {ago(last.ended_at)} ({moment(last.ended_at)})" if last else f"{_never()} complete",
         f"{count_text(one.failed, 'document')} failed" if one.failed else "",
     )
     with st.container(horizontal=True):
-        if is_id(one.source):
-            notices.show_link("Open sync", "syncs", sync=one.source)
-        elif one.runs:
+        if one.runs:
             notices.show_link("Open documents", "documents", source=one.source)
         for report in one.reports:
             if report.item_count:

@@ -176,12 +176,18 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
     leaves = f" It leaves {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
     files = f", {count_text(document.file_count, 'file')} in it" if document.file_count else ""
+    undoing = listing.tell_undoing([document])
+
+    def tell() -> None:
+        tables.forget(listing.LIST)
+        st.toast(f"{one_line(document.document_name)} is deleted. {undoing}")
+
     confirm(
         "Delete this document?",
         f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody can find it "
-        f"afterwards. {listing.tell_undoing([document])}",
+        f"afterwards. {undoing}",
         action=lambda: api.client().catalog.delete_document(document.document_id),
-        then=partial(tables.forget, listing.LIST),
+        then=tell,
         leaving=ONE,
     )
 
