@@ -1,4 +1,4 @@
-"""Write the settings `make up` starts with: addresses on this machine, and secrets of its own, made once."""
+"""Write the first `.env` of `make up`: addresses on this machine, and new secrets."""
 
 import os
 import secrets
@@ -11,25 +11,34 @@ CARREL_BOOTSTRAP_ADMIN_EMAIL=admin@northlight.example
 CARREL_BOOTSTRAP_ADMIN_PASSWORD={password}
 CARREL_BOOTSTRAP_API_KEY={api_key}
 
-# What everybody in the sample organization signs in with.
+# The password of all people in the sample organization.
 CARREL_SAMPLE_PASSWORD={sample_password}
 
-# What the flows, the workbench and your own scripts use.
-CARREL_BASE_URL=http://127.0.0.1:8000
+# Addresses and key for the flows, the workbench and your scripts.
+{ports}CARREL_BASE_URL=http://127.0.0.1:{service}
 CARREL_API_KEY={api_key}
-CARREL_WORKBENCH_URL=http://127.0.0.1:8501
-PREFECT_API_URL=http://127.0.0.1:4200/api
+CARREL_WORKBENCH_URL=http://127.0.0.1:{workbench}
+PREFECT_API_URL={prefect}
 
-# INFO tells every request, too.
+# With INFO, the log has a line for each request.
 CARREL_LOG_LEVEL=WARNING
 """
 
 
 def write_environment(path: Path) -> None:
-    """Create `path`, readable by its owner alone; an existing file is left as it is."""
+    """Create `path`, readable only by its owner, with the ports of the environment. Keep an existing file."""
     password, sample_password = secrets.token_urlsafe(15), secrets.token_urlsafe(15)
     api_key = f"svc_key_{secrets.token_hex(24)}"
-    text = TEMPLATE.format(password=password, api_key=api_key, sample_password=sample_password)
+    given = {name: port for name in ("CARREL_PORT", "CARREL_APP_PORT") if (port := os.environ.get(name))}
+    text = TEMPLATE.format(
+        password=password,
+        api_key=api_key,
+        sample_password=sample_password,
+        ports="".join(f"{name}={port}\n" for name, port in given.items()),
+        service=given.get("CARREL_PORT", "8000"),
+        workbench=given.get("CARREL_APP_PORT", "8501"),
+        prefect=os.environ.get("PREFECT_API_URL") or "http://127.0.0.1:4200/api",
+    )
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
