@@ -170,9 +170,9 @@ CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Open alerts": ("No open alerts.", _alerts),
     "Failed documents": ("Every document was loaded and indexed.", _failures),
     "Held deletions": ("No deletions wait for your approval.", _held_deletions),
-    "Questions without an answer": ("Agents answered every question of the last seven days.", _find_unanswered),
+    "Questions without an answer": ("No question of the last seven days is without an answer.", _find_unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
-    "Loaded in the last 24 hours": ("Nothing was loaded.", _find_loaded),
+    "Runs of the last 24 hours": ("Nothing was loaded.", _find_loaded),
     "New access in the last seven days": ("No new access.", _access),
 }
 """The title of each card, the text when empty, and the function."""

@@ -20,10 +20,10 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
 """Sources of documents, and further types of resources."""
 
-FIELDS, MESSAGES, ICONS, SCORES = (
-    cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons", "scores")
+FIELDS, MESSAGES, ICONS, SCORES, FILE_KINDS = (
+    cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons", "scores", "file_kinds")
 )
-"""Labels of fields by SDK name, messages about alerts, icons of file types, and meanings of scores."""
+"""Labels of fields by SDK name, messages about alerts, icons of file types, meanings of scores, kinds of files."""
 RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY = (
     cast("Mapping[str, str]", _TEXTS[part]) for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every")
 )

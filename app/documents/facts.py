@@ -3,19 +3,16 @@
 import re
 from collections.abc import Mapping
 
+from app.labels import FILE_KINDS
 from app.lookup import Resource
 from carrel.wire import catalog
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
 from flows.operations.formatting import capitalize, count_text, name_language
 
-
-def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:
-    formats = [each for each in FORMATS if each.kind == kind]
-    return capitalize(" and ".join(each.name for each in formats)), tuple(each.media_type for each in formats)
-
-
-KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {each.kind: _describe_kind(each.kind) for each in FORMATS}
+KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    kind: (label, tuple(each.media_type for each in FORMATS if each.kind == kind)) for kind, label in FILE_KINDS.items()
+}
 
 STATES = {
     catalog.IndexingStatus.DONE: "Searchable",

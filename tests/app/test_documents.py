@@ -13,9 +13,10 @@ from PIL import Image
 
 import carrel
 from app.document_collections import contents
-from app.documents.facts import kind_of, state_in, state_of
+from app.documents.facts import KINDS, kind_of, state_in, state_of
 from app.ui.passages import mark_of_quote
 from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
+from carrel.wire.formats import FORMATS
 from tests import made_files
 from tests.app.conftest import House
 from tests.app.pages import MARKUP, NOWHERE, Page, new_word, reference
@@ -867,3 +868,7 @@ def test_pages_are_for_those_who_may_read_the_document(house: House) -> None:
     shown = open_original(house, document).shown
     assert "You cannot read this document." in shown
     assert "data:image" not in shown
+
+
+def test_every_kind_of_file_has_a_name() -> None:
+    assert KINDS.keys() == {each.kind for each in FORMATS}

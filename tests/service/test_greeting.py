@@ -7,8 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from dotenv import dotenv_values
 
 from sample.__main__ import GREETING
+from sample.environment import write_environment
 from tests.harness.services import RunningService
 
 MORE_THAN_ANY_DISK_HAS = 10**18
@@ -55,3 +60,10 @@ def test_a_disk_without_room_for_the_sample_ends_nothing(make_service: Callable[
     with reading_to(service, line="kept for the next `make up`") as (_, said):
         assert "The sample was not loaded (The disk of the " in said
         assert "Carrel is up." in said
+
+
+def test_the_first_settings_have_the_given_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CARREL_PORT", "8711")
+    write_environment(tmp_path / ".env")
+    settings = dotenv_values(tmp_path / ".env")
+    assert (settings["CARREL_PORT"], settings["CARREL_BASE_URL"]) == ("8711", "http://127.0.0.1:8711")
