@@ -77,9 +77,7 @@ def _plan(where: UUID, change: dict[str, Any]) -> CollectionFields:
 def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     """Show a plan, and return whether the change can be saved; ask whether fields without a fitting value are empty."""
     if change.get("required"):
-        notices.show_warning(
-            "New documents then need a value. Syncs, and uploads without a value, are refused."
-        )
+        notices.show_warning("New documents then need a value. Syncs, and uploads without a value, are refused.")
     if not plan.effects:
         notices.show_text("The values of documents that you can read stay the same.")
     for effect in plan.effects:

@@ -117,7 +117,7 @@ def _start(change: str, opened: Opened, asked: Mapping[str, Any]) -> None:
 def show_change() -> None:
     """Show the change in the page's address: its progress, and by name the documents that could not be changed."""
     address = st.query_params.get(CHANGE, "")
-    change = show_errors(partial(found_at, api.client().catalog.get_document_change, address))
+    change = show_errors(lambda: found_at(api.client().catalog.get_document_change, address))
     if change is None:  # no address, a change of another person, or too old
         return
     if change.status is DocumentChangeStatus.RUNNING:

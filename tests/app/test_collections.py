@@ -385,9 +385,7 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     assert "write it like 1200" in page.shown
     page = fill(page, "", value="1,200", required=True)
     assert "2 documents: the empty field gets the value" in page.shown
-    assert (
-        "New documents then need a value. Syncs, and uploads without a value, are refused." in page.shown
-    )
+    assert "New documents then need a value. Syncs, and uploads without a value, are refused." in page.shown
     page = page.press("Save")
     assert page.text_input(key="fields..name").value == ""
     page = fill(page, "team", name="size", type="Whole number")

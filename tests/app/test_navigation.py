@@ -231,7 +231,7 @@ def test_a_person_gets_their_pages_and_actions_and_leads_to_no_other(house: Hous
     everything = {one["name"] for one in palette(house)["items"]}
     assert {"Home", "Settings", "API keys", "Add person", "Open runs"} <= everything
     data = palette(house, MEMBER, chosen={"address": "people", "dialog": "new_person"})
-    assert [one["name"] for one in data["items"]] == ["Search", "Chat", "Documents"]
+    assert [one["name"] for one in data["items"]] == ["Search", "Chat", "Documents", "Open trash"]
     house.load(MARKUP, internal_public=True)
     found = palette(house, MEMBER, is_admin=True, asked="onerror")["found"]
     assert ([one["kind"] for one in found["items"]], "admin" in found["problem"].lower()) == (["Document"], True)

@@ -239,7 +239,7 @@ async def test_an_agent_answers_the_person_through_either_revision(standing, des
     assert "six" in first["answer"]
     [source] = first["sources"]
     assert (source["id"], source["title"]) == (desk.document_id, "Ferries")
-    assert source["quote"] in "The bakery opens at six in the morning."
+    assert "The bakery opens at six in the morning." in source["quote"]
     for agent in ({"agent": desk.agent_id, "conversation_id": first["conversation_id"]}, {}):
         again = use(standing.service, token, "ask_agent", question="When does the bakery open?", **agent)
         assert (again["conversation_id"] == first["conversation_id"]) == bool(agent)

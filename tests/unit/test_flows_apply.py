@@ -221,7 +221,7 @@ def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, m
     path.write_bytes(b"y" * 101)
     with pytest.raises(ChangingFileError):
         contents.check()
-    contents.close()
+    contents.file.close()
 
 
 def test_path_that_became_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -192,12 +192,10 @@ def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}ids": [hit.document_id for hit in hits], f"{prefix}numbers": [hit.chunk_no for hit in hits]}
 
 
-def ask_whether_small(
-    batch: Batch, caller: Caller, space: Space, *, few: int = sql.FEW_CHUNKS
-) -> Answer[dict[str, bool]]:
+def ask_whether_small(batch: Batch, caller: Caller, space: Space, *, few: int | None = None) -> Answer[dict[str, bool]]:
     """Ask in a batch whether fewer than `few` chunks of a space are readable (`is_small`)."""
     scope = Scope(caller, space, by_chunk=False)
-    return batch.ask(sql.whether_small(shape_of(scope), few), dict[str, bool], _parameters_of(scope))
+    return batch.ask(sql.whether_small(shape_of(scope), few or sql.FEW_CHUNKS), dict[str, bool], _parameters_of(scope))
 
 
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:

@@ -7,7 +7,15 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from service.index.ingestion.backlog import queries as backlog
+from service.index.ingestion.backlog.queries import (
+    LEASE,
+    PendingWork,
+    claim_pending,
+    has_waiting,
+    list_pending,
+    measure_backlog,
+    renew_claims,
+)
 from service.index.ingestion.indexer import MOST_OF_LANE, Indexer
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
@@ -22,7 +30,7 @@ CLAIM_OF_OLDEST = 4
 REST_SECONDS = 2.0
 ANSWERED_SECONDS = 2.0
 # So often that a claim outlives a renewal that got no connection (`INDEXING_WAIT_SECONDS`) and the next one's wait.
-RENEWED_SECONDS = backlog.LEASE.total_seconds() / 10
+RENEWED_SECONDS = LEASE.total_seconds() / 10
 # What waits is measured so rarely that it takes a tenth of the time.
 MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 
@@ -39,7 +47,7 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
         async with indexer.feeding:
             if is_looked_for:
                 async with indexer.database.transaction(organization_id, read_only=True) as connection:
-                    if await backlog.has_waiting(connection, organization_id, half=indexer.half):
+                    if await has_waiting(connection, organization_id, half=indexer.half):
                         indexer.note_backlog(organization_id, *MOST_OF_LANE)
             if organization_id not in indexer.resting:
                 taken += await _feed_organization(indexer, organization_id)
@@ -78,14 +86,12 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
     try:
         async with indexer.database.transaction(organization_id) as connection:
             how: dict[str, Any] = {"lane": lane, "half": indexer.half, "newest_first": newest_first}
-            claimed = list[backlog.PendingWork]()
+            claimed = list[PendingWork]()
             if newest_first and (found := indexer.found.pop((organization_id, lane), None)):
-                claimed = await backlog.claim_pending(
-                    connection, organization_id, limit=room, **how, document_ids=found
-                )
+                claimed = await claim_pending(connection, organization_id, limit=room, **how, document_ids=found)
             left = room - sum(len(each.space_ids) for each in claimed)
             if left:
-                claimed += await backlog.claim_pending(connection, organization_id, limit=left, **how)
+                claimed += await claim_pending(connection, organization_id, limit=left, **how)
         for each in claimed:
             indexer.take_up(organization_id, each)
         is_empty = sum(len(each.space_ids) for each in claimed) < room
@@ -140,7 +146,7 @@ async def measure(indexer: Indexer) -> None:
 
     async def measure_one(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            found[organization_id] = await backlog.measure_backlog(connection, organization_id, half=indexer.half)
+            found[organization_id] = await measure_backlog(connection, organization_id, half=indexer.half)
 
     try:
         await for_each_organization(waiting, measure_one)
@@ -155,7 +161,7 @@ async def answer_waiting(indexer: Indexer) -> None:
         waiters = waiting[organization_id]
         document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            entries = await backlog.list_pending(connection, organization_id, document_ids=document_ids)
+            entries = await list_pending(connection, organization_id, document_ids=document_ids)
         # Requests that came since are of documents that weren't looked for.
         indexer.answer(waiters, entries)
 
@@ -167,8 +173,6 @@ async def renew(indexer: Indexer) -> None:
 
     async def renew_one(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id) as connection:
-            await backlog.renew_claims(
-                connection, organization_id, progress=progress[organization_id], half=indexer.half
-            )
+            await renew_claims(connection, organization_id, progress=progress[organization_id], half=indexer.half)
 
     await for_each_organization(progress, renew_one)

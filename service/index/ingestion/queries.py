@@ -33,7 +33,8 @@ def all_names(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
     own = {"document_id": documents.c.document_id, "version": documents.c.version}
     versions = document_versions.outerjoin(document_contents, _IS_OF_CONTENTS)
     names = sa.select(sa.func.concat_ws(" ", NAME, TITLE)).select_from(versions)
-    return names.where(sql.matches(document_versions, organization_id, **own)).scalar_subquery()
+    found = names.where(sql.matches(document_versions, organization_id, **own)).scalar_subquery()
+    return sa.func.coalesce(found, sa.literal_column("''"))
 
 
 @dataclass(frozen=True, slots=True)
