@@ -31,7 +31,7 @@ from flows.operations.formatting import count_text
 TITLE, PURPOSE = "Documents", "Documents that you can read, and how far they are indexed."
 OPEN = "open"
 ROWS = {OPEN: "Open", "choose": "Select several"}
-RENAME = "rename_document"
+RENAME, _DELETED = "rename_document", "documents.deleted"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
 """Address parameters of a document, in addition to the list's."""
 LOADED = ("run", "source")
@@ -67,6 +67,8 @@ def _show_no_documents(wanted: listing.Wanted) -> None:
 def _show_list() -> None:
     count = notices.show_title(TITLE, PURPOSE, action=partial(offer_upload, listing.LIST))
     show_errors(api.me)
+    if deleted := st.session_state.pop(_DELETED, ""):
+        notices.show_note(deleted)
     if any(name in st.query_params for name in LOADED):
         _show_loaded(count)
         return
@@ -180,7 +182,7 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
     def tell() -> None:
         tables.forget(listing.LIST)
-        st.toast(f"{one_line(document.document_name)} is deleted. {undoing}")
+        st.session_state[_DELETED] = f"{one_line(document.document_name)} is deleted. {undoing}"
 
     confirm(
         "Delete this document?",

@@ -17,7 +17,7 @@ from carrel.wire.question_log import LoggedQuestion, Outcome
 from tests.app.conftest import House
 from tests.app.pages import MARKUP, Page, drawn
 from tests.service.conversations import ADA, BEN, Desk, a_desk
-from tests.service.directory import a_group, another_organization, done, group, on_rows, user
+from tests.service.directory import a_group, another_organization, done, on_rows, user
 
 VERA, OTTO = "vera@example.test", "otto@example.test"
 
@@ -140,7 +140,7 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
     house.add_people(VERA)
     collection = house.add_collection()
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
-    crew = group(house.add_group("Crew", VERA))
+    crew = {"type": "group", "id": house.add_group("Crew", VERA)}
     house.client.admin.agents.deploy(agent.agent_id, [user(VERA), crew])
     named = open_agent(house, agent, "deploy").shown.partition("Give them access to a collection: ")[2].splitlines()[0]
     assert ("Vera" in named, "Crew" in named) == (True, True)
