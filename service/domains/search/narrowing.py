@@ -58,13 +58,13 @@ async def find_narrowing(
             continue
         # The index reads all chunks with a word. Of a common word, what is in scope is read up to the limit.
         is_common = not rarest or sum(known.get(term, 0) for term in rarest) > MOST_FOUND
-        common |= {text} if is_common else set()
+        if is_common and is_phrase(text):
+            common.add(text)
         keys = () if is_common else every_key(rarest, space_id=scope.space.space_id)
         phrase = text if is_phrase(text) else None
         answers[text] = queries.ask_containing(
             found, scope, phrase=phrase, terms=rarest, keys=keys, most=MOST_FOUND + 1
         )
-    common = {text for text in common if is_phrase(text)}
     few = queries.ask_whether_small(found, scope.caller, scope.space, few=MOST_FOUND) if common else None
     await found.run(connection)
     if few is not None and few.rows[0]["is_small"]:  # all readable passages were compared

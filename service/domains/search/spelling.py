@@ -28,12 +28,8 @@ MOST_TEXTS = 5  # of a similar word: texts have a stem in several forms, such as
 COMMON = 5_000
 """A word in more chunks isn't looked up in the index: the reader's documents are scanned up to the first match."""
 
-MOST_CORRECTED, ALIKE, ALIKE_TWICE, LIKE_SEEN = (
-    2,
-    0.75,
-    0.7,
-    0.8,
-)  # the stem of "wayes" is that of "way", which nobody means by "waves"
+MOST_CORRECTED, ALIKE_TWICE, LIKE_SEEN = 2, 0.7, 0.8
+ALIKE = 0.75  # the stem of "wayes" is that of "way", which nobody means by "waves"
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
 _TWICE = range(7, 14)
