@@ -52,20 +52,22 @@ class SharedForkServer(forkserver.ForkServer):
 
 
 class IdlePool:
-    """A pool of processes, started with its first task and ended after some idle time."""
+    """Processes that start with a task and end after some idle time. Each has a queue of its own: a process that is
+    killed while it answers keeps the lock of its queue."""
 
     def __init__(
         self, *, workers: int, tasks: int, initializer: Callable[..., None], initargs: tuple[Any, ...]
     ) -> None:
         self._options: dict[str, Any] = {
-            "max_workers": workers,
+            "max_workers": 1,
             "max_tasks": tasks,
             "initializer": initializer,
             "initargs": initargs,
             "context": get_context("forkserver"),
         }
-        self.pool: ProcessPool | None = None
-        self._at_work = 0
+        self.pools = set[ProcessPool]()
+        self._idle: list[ProcessPool] = []
+        self._turns = asyncio.Semaphore(workers)
         self._end: asyncio.TimerHandle | None = None
 
     async def run(
@@ -78,33 +80,42 @@ class IdlePool:
     ) -> Result:
         """Run `work` in a process and return its result. Raises TimeoutError after `seconds`; ProcessExpired if the
         process ends; another RuntimeError, or OSError, if no process can start. Cancelling ends the process."""
-        self._at_work += 1
-        if self._end is not None:
-            self._end.cancel()
-        try:
-            if self.pool is None or not self.pool.active:
-                # It takes the end of an idle process for its own.
-                self._end_idle()
-                self.pool = ProcessPool(**self._options)
-                await asyncio.to_thread(getattr, self.pool, "active")  # which starts it
-            return await asyncio.wrap_future(self.pool.schedule(work, arguments, named or {}, seconds))
-        finally:
-            self._at_work -= 1
-            if not self._at_work:
-                self._end = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
+        async with self._turns:
+            if self._end is not None:
+                self._end.cancel()
+            while self._idle and not self._idle[-1].active:  # its process ended
+                self._stop(self._idle.pop())
+            pool = self._idle.pop() if self._idle else ProcessPool(**self._options)
+            self.pools.add(pool)
+            try:
+                await asyncio.to_thread(getattr, pool, "active")  # which starts it
+                result = await asyncio.wrap_future(pool.schedule(work, arguments, named or {}, seconds))
+            except BaseException:
+                self._stop(pool)
+                raise
+            else:
+                self._idle.append(pool)
+                return result
+            finally:
+                if len(self._idle) == len(self.pools):
+                    self._end = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
 
     def close(self) -> None:
         """Stop all processes, including busy processes."""
-        pool, self.pool = self.pool, None
-        if pool is not None:
-            _stop(pool)
+        while self.pools:
+            _stop(self.pools.pop())
 
     def _end_idle(self) -> None:
-        pool, self.pool = self.pool, None
-        if pool is not None:
+        while self._idle:
+            self._stop(self._idle.pop())
+
+    def _stop(self, pool: ProcessPool) -> None:
+        if pool in self.pools:
+            self.pools.remove(pool)
             asyncio.get_running_loop().run_in_executor(None, _stop, pool)
 
 
 def _stop(pool: ProcessPool) -> None:
+    _ = pool.active  # which waits for a start
     pool.stop()
     pool.join()

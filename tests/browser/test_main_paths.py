@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -174,12 +175,13 @@ def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(work
     page.keyboard.type("settings")
     expect(palette.get_by_role("status")).to_be_empty()  # the page is called that
     page.keyboard.press("Escape")
-    for outcome in (nothing, "Quagga"):
+    name = f"Quagga{uuid4().hex}"
+    for outcome in (nothing, name):
         page.keyboard.press("Control+k")
-        page.keyboard.type("quagga")
+        page.keyboard.type(name)
         expect(palette.get_by_text(outcome, exact=True)).to_be_visible()
         page.keyboard.press("Escape")
-        uploaded(workbench.service, "quagga", documentName="Quagga")
+        uploaded(workbench.service, name, documentName=name)
     page.set_viewport_size({"width": 390, "height": 844})
     opener.filter(visible=True).click()
     page.keyboard.type("audit")

@@ -15,6 +15,7 @@ import httpx
 import psutil
 import pypdf
 import pytest
+from pebble import ProcessExpired
 
 from service.platform.errors import Unavailable
 from service.text import pools
@@ -23,6 +24,7 @@ from service.text.reading import Extractor, UnreadableFile
 from tests import made_files
 from tests.faults.mutations import make_seeds, mutations
 from tests.harness.http_servers import Handler, serving
+from tests.harness.jobs import readers_of
 from tests.harness.loops import going_on
 
 MEMORY = 400 << 20
@@ -119,11 +121,11 @@ async def test_billion_laughs(refuse):
 @pytest.mark.parametrize(("place", "claim"), [(76, 0xFFFFFFFF), (514, 0x80000000)])
 async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, place, claim):
     await extractor.warm()
-    before = set(extractor._pool.pool._pool_manager.worker_manager.workers)
+    before = readers_of(extractor)
     content = bytearray(made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]))
     content[place : place + 4] = claim.to_bytes(4, "little")
     assert await refuse("a.xls", bytes(content)) == "file_corrupt"
-    assert set(extractor._pool.pool._pool_manager.worker_manager.workers) == before
+    assert readers_of(extractor) == before
 
 
 async def test_outside_entities_reveal_no_file(extractor, tmp_path):
@@ -314,7 +316,7 @@ async def test_a_file_that_takes_too_much_memory(tmp_path):
 async def kill_readers(extractor, times, *, signal=9, pause=0.3):
     for _ in range(times):
         await asyncio.sleep(pause)
-        for pid in list(extractor._pool.pool._pool_manager.worker_manager.workers):
+        for pid in readers_of(extractor):
             os.kill(pid, signal)
 
 
@@ -335,10 +337,25 @@ async def test_a_worker_killed_while_reading_costs_no_file(tmp_path, monkeypatch
         await reads_pears(extractor, tmp_path)
 
 
+class Deadly:
+    def __reduce__(self):
+        os.kill(os.getpid(), 9)
+
+
+async def test_a_worker_killed_while_it_answers_stops_no_other(tmp_path):
+    with closing(Extractor(workers=2, seconds=30, memory_bytes=1 << 30)) as extractor:
+        reading = asyncio.create_task(reads_pears(extractor, tmp_path))
+        async with asyncio.timeout(20):
+            with pytest.raises((ProcessExpired, RuntimeError)):
+                await extractor._pool.run(Deadly)
+            await reading
+            await reads_pears(extractor, tmp_path)
+
+
 async def test_an_idle_worker_that_is_killed_costs_nothing(tmp_path):
     with closing(Extractor(workers=2, seconds=10, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
-        for pid in list(extractor._pool.pool._pool_manager.worker_manager.workers):
+        for pid in readers_of(extractor):
             os.kill(pid, 9)
         await asyncio.sleep(0.4)
         await reads_pears(extractor, tmp_path)
@@ -352,7 +369,7 @@ async def test_workers_with_nothing_to_do_end(tmp_path, monkeypatch):
     with closing(Extractor(workers=2, seconds=60, memory_bytes=1 << 30)) as extractor:
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
         await reads_pears(extractor, tmp_path)
-        started = list(extractor._pool.pool._pool_manager.worker_manager.workers)
+        started = readers_of(extractor)
         assert len(started) == 2
         assert (await reading).blocks
         while any(map(psutil.pid_exists, started)):  # noqa: ASYNC110 - processes tell nobody of their end

@@ -98,3 +98,8 @@ def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
 def queued(service: RunningService) -> Sequence[tuple]:
     statement = "SELECT status::text, attempts, args FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id"
     return service.execute(statement, [QUEUE])
+
+
+def readers_of(extractor) -> set[int]:
+    """Return the process identifiers of the workers that read files."""
+    return {pid for pool in extractor._pool.pools for pid in pool._pool_manager.worker_manager.workers}

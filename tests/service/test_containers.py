@@ -21,7 +21,7 @@ from service.text.reading import ContainedFile, UnreadableFile
 from tests import made_files
 from tests.harness import documents
 from tests.harness.documents import add_to_collection, chunks, get_document, list_documents, ok, refused, search, upload
-from tests.harness.jobs import until
+from tests.harness.jobs import readers_of, until
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.made_files import archive
@@ -341,8 +341,7 @@ def test_an_archive_arrives_whole_though_its_readers_are_killed(own_service: Run
 
     async def kill_readers() -> None:
         for _ in range(4):
-            pool = own_service.runtime.extractor._pool.pool
-            for pid in [] if pool is None else list(pool._pool_manager.worker_manager.workers):
+            for pid in readers_of(own_service.runtime.extractor):
                 os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(1)
 
