@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, time, timedelta, tzinfo
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
+from carrel.wire.common import PagedResponse
 from carrel.wire.oversight import Bucket
 from service.auth.callers import Caller
 from service.platform import base64url
@@ -27,6 +28,7 @@ _SIGNATURE_LENGTH = 16
 _PAGE_FIELDS = frozenset({"page_size", "page_token"})
 
 Item = TypeVar("Item")
+Paged = TypeVar("Paged", bound=PagedResponse)
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ class Cursor:
         if len(rows) <= self.page_size:
             return Page(items=items, next_page_token=None)
         return Page(items=items, next_page_token=self._token(position(items[-1])))
+
+    def answer(self, model: type[Paged], rows: Sequence[Any], *position: str, **others: Any) -> Paged:
+        """Answer with the page of `rows`; the row's members named in `position` are the `after` of the next page."""
+        page = self.page(rows, position=lambda row: [str(getattr(row, name)) for name in position])
+        return model(**{model.rows_in: page.items}, next_page_token=page.next_page_token, **others)
 
     def page_until(self, items: Sequence[Item], *, after: Sequence[str]) -> Page[Item]:
         """Return a page that may be short, because the search has only reached the position `after`."""

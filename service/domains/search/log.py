@@ -92,8 +92,7 @@ async def query_log(
     rows = await queries.list_searches(
         connection, caller.organization_id, request=request, before=before, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
-    return wire.AdminSearchLogQueryResponse(searches=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminSearchLogQueryResponse, rows, "at", "search_id")
 
 
 async def summarize(

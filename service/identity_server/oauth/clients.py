@@ -84,8 +84,7 @@ async def list_clients(
     cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
     status = None if request.status is None else request.status.value
     rows = await queries.list_clients(connection, caller.organization_id, cursor.window, status=status, ids=request.ids)
-    page = cursor.page(rows, position=lambda row: [str(row.client_id)])
-    return wire.AdminOAuthClientsListResponse(oauth_clients=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminOAuthClientsListResponse, rows, "client_id")
 
 
 async def update_client(

@@ -29,8 +29,7 @@ async def list_sessions(
     rows = await queries.list_sessions(
         connection, caller.organization_id, cursor.window, principal_id=principal_id, now=now
     )
-    page = cursor.page(rows, position=lambda row: [str(row.session_id)])
-    return wire.AdminSessionsListResponse(sessions=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminSessionsListResponse, rows, "session_id")
 
 
 async def end_sessions(

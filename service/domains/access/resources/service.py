@@ -156,5 +156,4 @@ async def list_group_people(
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
-    page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.principal_id)])
-    return wire.AdminAccessListGroupPeopleResponse(people=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminAccessListGroupPeopleResponse, rows, "group_id", "principal_id")

@@ -113,10 +113,7 @@ async def list_agents(
         after=cursor.after_id,
         limit=cursor.limit,
     )
-    page = cursor.page(found, position=lambda agent: [str(agent.agent_id)])
-    return wire.AdminAgentsListResponse(
-        agents=page.items, models=list(model_names(runtime.settings)), next_page_token=page.next_page_token
-    )
+    return cursor.answer(wire.AdminAgentsListResponse, found, "agent_id", models=list(model_names(runtime.settings)))
 
 
 async def list_versions(
@@ -132,8 +129,7 @@ async def list_versions(
         before=int(cursor.after[0]) if cursor.after else None,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.number)])
-    return wire.AdminAgentsListVersionsResponse(versions=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminAgentsListVersionsResponse, rows, "number")
 
 
 async def delete_agent(
@@ -244,8 +240,7 @@ async def list_deployed_agents(
     """List the agents open to both the person and the token."""
     cursor = Cursor.read(caller, operation=wire.LIST_AGENTS.path, request=request)
     rows = await list_agents_of(connection, caller, cursor.window, among_ids=messageable_agents(caller))
-    page = cursor.page(rows, position=lambda row: [str(row.agent_id)])
-    return wire.ListAgentsResponse(agents=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.ListAgentsResponse, rows, "agent_id")
 
 
 async def _desired_access(

@@ -55,8 +55,7 @@ async def list_sets(
     """List evaluation sets, with the numbers of cases and runs."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST.path, request=request)
     rows = await queries.list_sets(connection, caller.organization_id, cursor.window, request=request)
-    page = cursor.page(rows, position=lambda row: [str(row.evaluation_set_id)])
-    return evaluation.AdminEvaluationSetsListResponse(evaluation_sets=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(evaluation.AdminEvaluationSetsListResponse, rows, "evaluation_set_id")
 
 
 async def rename_set(
@@ -166,8 +165,7 @@ async def list_cases(
         after=int(cursor.after[0]) if cursor.after else 0,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return evaluation.AdminEvaluationSetsListCasesResponse(cases=[*page.items], next_page_token=page.next_page_token)
+    return cursor.answer(evaluation.AdminEvaluationSetsListCasesResponse, rows, "case_no")
 
 
 async def lock_set(connection: Connection, caller: Caller, set_id: UUID) -> None:

@@ -256,10 +256,8 @@ async def list_collections(
 ) -> wire.ListDocumentCollectionsResponse:
     """List the collections searchable by the caller."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
-    name = request.collection_name
-    found = await queries.list_collections(connection, caller, cursor.window, name_contains=name)
-    page = cursor.page(found, position=lambda each: [str(each.document_collection_id)])
-    return wire.ListDocumentCollectionsResponse(document_collections=page.items, next_page_token=page.next_page_token)
+    found = await queries.list_collections(connection, caller, cursor.window, name_contains=request.collection_name)
+    return cursor.answer(wire.ListDocumentCollectionsResponse, found, "document_collection_id")
 
 
 async def get_chunks(

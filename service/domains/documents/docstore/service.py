@@ -127,10 +127,8 @@ async def list_syncs(
 ) -> wire.ListDocstoreSyncsResponse:
     """List the syncs into collections the caller may edit."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
-    collection_id = request.document_collection_id
-    rows = await queries.list_syncs(connection, caller, cursor.window, collection_id=collection_id)
-    page = cursor.page(rows, position=lambda sync: [str(sync.docstore_credential_id)])
-    return wire.ListDocstoreSyncsResponse(docstore_syncs=page.items, next_page_token=page.next_page_token)
+    rows = await queries.list_syncs(connection, caller, cursor.window, collection_id=request.document_collection_id)
+    return cursor.answer(wire.ListDocstoreSyncsResponse, rows, "docstore_credential_id")
 
 
 async def list_failures(
@@ -152,12 +150,8 @@ async def list_held_removals(
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
     sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
     rows = await queries.list_held(connection, _key(caller, sync.sync_id), cursor.window)
-    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListDocstoreHeldRemovalsResponse(
-        held_removals=page.items,
-        held_count=await queries.count_removals(connection, _key(caller, sync.sync_id)),
-        next_page_token=page.next_page_token,
-    )
+    held_count = await queries.count_removals(connection, _key(caller, sync.sync_id))
+    return cursor.answer(wire.ListDocstoreHeldRemovalsResponse, rows, "document_id", held_count=held_count)
 
 
 async def list_runs(

@@ -73,8 +73,7 @@ async def list_failures(
     rows = await queries.list_failures(
         connection, caller, old_id=rebuild.replaces_space_id, new_id=rebuild.space_id, **cursor.window._asdict()
     )
-    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return wire.ListIndexRebuildFailuresResponse(failures=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.ListIndexRebuildFailuresResponse, rows, "document_id")
 
 
 async def cancel_rebuild(

@@ -92,8 +92,7 @@ async def list_sources(
     """List the caller's sources, for admins all sources, with the number of items that could not be loaded."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
     rows = await queries.list_sources(connection, caller, cursor.window, ledger=request.ledger, own=request.own)
-    page = cursor.page(rows, position=lambda row: [str(row.source_id)])
-    return wire.ListSourcesResponse(sources=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.ListSourcesResponse, rows, "source_id")
 
 
 async def list_items(

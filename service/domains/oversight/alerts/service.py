@@ -67,10 +67,8 @@ async def list_rules(
     """List the rules for sending alerts."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST.path, request=request)
     rows = await queries.list_rules(connection, caller.organization_id, *cursor.window)
-    page = cursor.page(rows, position=lambda row: [str(row.alert_rule_id)])
-    return wire.AdminAlertRulesListResponse(
-        alert_rules=page.items, next_page_token=page.next_page_token, mail_enabled=runtime.settings.smtp_url is not None
-    )
+    mail_enabled = runtime.settings.smtp_url is not None
+    return cursor.answer(wire.AdminAlertRulesListResponse, rows, "alert_rule_id", mail_enabled=mail_enabled)
 
 
 async def update_rule(
@@ -152,8 +150,7 @@ async def list_deliveries(
     rows = await queries.list_deliveries(
         connection, caller.organization_id, rule_id=request.alert_rule_id, before=before, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [str(row.delivery_id)])
-    return wire.AdminAlertRulesListDeliveriesResponse(deliveries=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminAlertRulesListDeliveriesResponse, rows, "delivery_id")
 
 
 async def list_alerts(
@@ -165,8 +162,7 @@ async def list_alerts(
     rows = await alert_queries.list_alerts(
         connection, caller.organization_id, is_open=request.only_open, before=before, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
-    return wire.AdminAlertsListResponse(alerts=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminAlertsListResponse, rows, "alert_id")
 
 
 async def end_alert(

@@ -48,8 +48,7 @@ async def list_api_keys(
     cursor = Cursor.read(caller, operation=wire.ADMIN_API_KEYS_LIST.path, request=request)
     owner = None if request.owner_email is None else normal_email(request.owner_email)
     rows = await queries.list_api_keys(connection, caller.organization_id, cursor.window, ids=request.ids, owner=owner)
-    page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
-    return wire.AdminApiKeysListResponse(api_keys=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminApiKeysListResponse, rows, "api_key_id")
 
 
 async def revoke_api_key(

@@ -98,8 +98,7 @@ async def list_memberships(
     organization_id = caller.organization_id
     member = await find_referenced_principal(connection, organization_id, request.member, field="member")
     rows = await listing.list_memberships(connection, organization_id, cursor.window, member_id=member.principal_id)
-    page = cursor.page(rows, position=lambda row: [str(row.id)])
-    return people.AdminGroupsListMembershipsResponse(memberships=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(people.AdminGroupsListMembershipsResponse, rows, "id")
 
 
 async def add_members(

@@ -66,10 +66,7 @@ async def list_tokens(
     """List provisioning tokens, without the values, and the address of SCIM."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SCIM_TOKENS_LIST.path, request=request)
     rows = await queries.list_tokens(connection, caller.organization_id, cursor.window, ids=request.ids)
-    page = cursor.page(rows, position=lambda row: [str(row.token_id)])
-    return wire.AdminScimTokensListResponse(
-        tokens=page.items, base_url=base_url(runtime.settings), next_page_token=page.next_page_token
-    )
+    return cursor.answer(wire.AdminScimTokensListResponse, rows, "token_id", base_url=base_url(runtime.settings))
 
 
 async def revoke_token(

@@ -61,8 +61,7 @@ async def list_accounts(
     rows = await queries.list_accounts(
         connection, caller.organization_id, cursor.window, query=request.query, ids=request.ids
     )
-    page = cursor.page(rows, position=lambda row: [str(row.service_account_id)])
-    return wire.AdminServiceAccountsListResponse(service_accounts=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminServiceAccountsListResponse, rows, "service_account_id")
 
 
 async def delete_account(
@@ -148,8 +147,7 @@ async def list_tokens(
     rows = await queries.list_tokens(
         connection, caller.organization_id, cursor.window, account_id=account_id, ids=request.ids
     )
-    page = cursor.page(rows, position=lambda row: [str(row.token_id)])
-    return wire.AdminServiceAccountTokensListResponse(tokens=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminServiceAccountTokensListResponse, rows, "token_id")
 
 
 async def revoke_token(

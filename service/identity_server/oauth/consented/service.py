@@ -32,8 +32,7 @@ async def list_consents(
         after=(UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else queries.BEFORE_ALL,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.client_id), str(row.person_id)])
-    return wire.AdminOAuthClientsListConsentsResponse(consents=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminOAuthClientsListConsentsResponse, rows, "client_id", "person_id")
 
 
 async def withdraw_consents(

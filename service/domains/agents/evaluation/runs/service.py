@@ -107,8 +107,7 @@ async def list_runs(
         before=UUID(cursor.after[0]) if cursor.after else None,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.evaluation_run_id)])
-    return evaluation_runs.AdminEvaluationSetsListRunsResponse(runs=page.items, next_page_token=page.next_page_token)
+    return cursor.answer(evaluation_runs.AdminEvaluationSetsListRunsResponse, rows, "evaluation_run_id")
 
 
 async def list_results(
@@ -124,10 +123,7 @@ async def list_results(
         after=int(cursor.after[0]) if cursor.after else 0,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return evaluation_runs.AdminEvaluationSetsListResultsResponse(
-        results=[*page.items], next_page_token=page.next_page_token
-    )
+    return cursor.answer(evaluation_runs.AdminEvaluationSetsListResultsResponse, rows, "case_no")
 
 
 async def delete_run(

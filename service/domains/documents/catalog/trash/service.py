@@ -59,10 +59,7 @@ async def list_trashed(
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     name, days = request.document_name, runtime.settings.trash_days
     rows = await queries.list_kept(connection, caller, days=days, name=name, after=after, limit=cursor.limit)
-    page = cursor.page(rows, position=lambda row: (row.deleted_at.isoformat(), str(row.trashed_document_id)))
-    return wire.ListTrashedDocumentsResponse(
-        documents=page.items, trash_days=days, next_page_token=page.next_page_token
-    )
+    return cursor.answer(wire.ListTrashedDocumentsResponse, rows, "deleted_at", "trashed_document_id", trash_days=days)
 
 
 async def delete_for_good(
