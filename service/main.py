@@ -44,10 +44,9 @@ from service.domains.oversight.changes.changing import CHANGE_DOCUMENTS, CHANGES
 from service.domains.oversight.changes.queries import delete_old as delete_old_changes
 from service.domains.oversight.owners import endpoints as owners
 from service.domains.oversight.status import endpoints as status
-from service.domains.people.directory import endpoints as identity
+from service.domains.people import endpoints as people
 from service.domains.people.directory import me
 from service.domains.people.scim import endpoints as scim
-from service.domains.people.service_accounts import endpoints as service_accounts
 from service.domains.search import endpoints as search
 from service.identity.queries import in_each_organization
 from service.identity_server import interface as identity_server
@@ -75,9 +74,8 @@ from service.web.multipart import remove_leftovers
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (
-    identity,
+    people,
     owners,
-    service_accounts,
     scim,
     permissions,
     audit,

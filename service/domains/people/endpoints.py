@@ -1,9 +1,11 @@
-"""admin/organization, admin/users, admin/groups and admin/apiKeys: extensions, for admins only."""
+"""admin/organization, users, groups, apiKeys, serviceAccounts and their tokens: extensions, for admins only."""
 
 from carrel.wire import admin as wire
 from carrel.wire import organization, people
+from carrel.wire import service_accounts as programs
 from carrel.wire.api_keys import ADMIN_API_KEYS_CREATE, ADMIN_API_KEYS_LIST, ADMIN_API_KEYS_REVOKE
 from service.domains.people.directory import api_keys, groups, organizations, users
+from service.domains.people.service_accounts import accounts, reach
 from service.identity_server import interface as identity_server
 from service.web.routing import Router
 
@@ -27,3 +29,10 @@ router.serve(people.ADMIN_GROUPS_DELETE, groups.delete_group)
 router.serve(ADMIN_API_KEYS_CREATE, api_keys.create_api_key)
 router.read(ADMIN_API_KEYS_LIST, api_keys.list_api_keys)
 router.serve(ADMIN_API_KEYS_REVOKE, api_keys.revoke_api_key)
+router.serve(programs.ADMIN_SERVICE_ACCOUNTS_CREATE, accounts.create_account, name="create_service_account")
+router.read(programs.ADMIN_SERVICE_ACCOUNTS_LIST, accounts.list_accounts, name="list_service_accounts")
+router.serve(programs.ADMIN_SERVICE_ACCOUNTS_DELETE, accounts.delete_account, name="delete_service_account")
+router.serve(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_MINT, accounts.mint_token, name="mint_service_account_token")
+router.read(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST, accounts.list_tokens, name="list_service_account_tokens")
+router.serve(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE, accounts.revoke_token, name="revoke_service_account_token")
+router.serve(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH, reach.preview_reach)
