@@ -14,36 +14,26 @@ from carrel.wire.common import ErrorResponse
 from service.alerting.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
 from service.alerting.telling import Telling
 from service.domains.access import endpoints as permissions
+from service.domains.agents import endpoints as agents
 from service.domains.agents.conversations import jobs
 from service.domains.agents.conversations import v0_endpoints as conversations_v0
 from service.domains.agents.conversations import v1_endpoints as conversations_v1
 from service.domains.agents.conversations.jobs import ANSWER_TURN
-from service.domains.agents.conversations.question_log import endpoints as question_log
-from service.domains.agents.definitions import endpoints as agents
-from service.domains.agents.definitions import v1_endpoints as agents_v1
-from service.domains.agents.evaluation import endpoints as evaluation
+from service.domains.documents import endpoints as documents
 from service.domains.documents.catalog import endpoints as catalog
 from service.domains.documents.catalog import v0_endpoints as catalog_v0
 from service.domains.documents.catalog.trash import service as trash
 from service.domains.documents.catalog.unpacking import UNPACK
-from service.domains.documents.collections import endpoints as collections
-from service.domains.documents.docstore import endpoints as docstore
 from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC, begin_stuck
 from service.domains.documents.files.collecting import collect_seconds, collect_when_due
-from service.domains.documents.rebuilds import endpoints as rebuilds
 from service.domains.documents.recognition.jobs import OCR, READ_PAGES, SWEEP_SECONDS
 from service.domains.documents.recognition.jobs import sweep as sweep_pages
-from service.domains.documents.sources import endpoints as sources
-from service.domains.oversight.alerts import endpoints as alerts
+from service.domains.oversight import endpoints as oversight
 from service.domains.oversight.alerts import reports
 from service.domains.oversight.alerts.reports import begin_expired
-from service.domains.oversight.audit_log import endpoints as audit
 from service.domains.oversight.audit_log import erasure
-from service.domains.oversight.changes import endpoints as changes
 from service.domains.oversight.changes.changing import CHANGE_DOCUMENTS, CHANGES
 from service.domains.oversight.changes.queries import delete_old as delete_old_changes
-from service.domains.oversight.owners import endpoints as owners
-from service.domains.oversight.status import endpoints as status
 from service.domains.people import endpoints as people
 from service.domains.people.directory import me
 from service.domains.people.scim import endpoints as scim
@@ -73,28 +63,9 @@ from service.web.metrics import Metrics
 from service.web.multipart import remove_leftovers
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
-DOMAINS = (
-    people,
-    owners,
-    scim,
-    permissions,
-    audit,
-    catalog,
-    changes,
-    collections,
-    search,
-    *identity_server.ADMIN_ENDPOINTS,
-    agents,
-    question_log,
-    docstore,
-    rebuilds,
-    sources,
-    status,
-    evaluation,
-    alerts,
-)
+DOMAINS = (people, scim, permissions, catalog, documents, search, identity_server.endpoints, agents, oversight)
 V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
-V1_DOMAINS = (me, agents_v1, conversations_v1)
+V1_DOMAINS = (me, conversations_v1)
 # What FastAPI would tell of a request by itself has its query, and the address of who sent it (`platform/traces.py`).
 NO_TELEMETRY = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 # What jobs of the agents' queue run.

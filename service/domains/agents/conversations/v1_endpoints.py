@@ -9,11 +9,13 @@ from fastapi.responses import StreamingResponse
 
 from carrel.wire import conversations as wire
 from carrel.wire import messages
+from carrel.wire.agents import LIST_AGENTS
 from service.domains.agents.conversations import changes, streaming
 from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading import turns
 from service.domains.agents.conversations.reading.turns import job_of, see_job
+from service.domains.agents.definitions.service import list_deployed_agents
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import AttemptDep
 from service.web.routing import Router
@@ -57,6 +59,7 @@ async def stream_agent_response(
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 
+router.read(LIST_AGENTS, list_deployed_agents)
 router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, changes.give_feedback, acting=False)
 router.read(wire.LIST_CONVERSATIONS, turns.list_conversations)
 router.serve(wire.RENAME_CONVERSATION, changes.rename_conversation)

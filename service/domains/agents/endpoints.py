@@ -1,10 +1,13 @@
-"""admin/evaluationSets/*: extensions, for admins."""
+"""admin/agents, admin/questionLog and admin/evaluationSets: extensions, for admins."""
 
 from fastapi import Request, Response
 
+from carrel.wire import agents, question_log
 from carrel.wire import evaluation as wire
 from carrel.wire import evaluation_runs as run_wire
 from service.domains.agents.answering.providers import model_names
+from service.domains.agents.conversations.question_log import service as questions
+from service.domains.agents.definitions import service as definitions
 from service.domains.agents.evaluation import service
 from service.domains.agents.evaluation.runs import service as runs
 from service.domains.agents.evaluation.runs.service import measure_replies
@@ -14,6 +17,15 @@ from service.web.routing import Router
 
 router = Router()
 
+router.serve(agents.ADMIN_AGENTS_CREATE, definitions.create_agent)
+router.serve(agents.ADMIN_AGENTS_UPDATE, definitions.update_agent)
+router.read(agents.ADMIN_AGENTS_LIST, definitions.list_agents)
+router.read(agents.ADMIN_AGENTS_LIST_VERSIONS, definitions.list_versions, name="list_agent_versions")
+router.serve(agents.ADMIN_AGENTS_DELETE, definitions.delete_agent)
+router.serve(agents.ADMIN_AGENTS_DEPLOY, definitions.deploy_agent)
+router.read(question_log.ADMIN_QUESTION_LOG_QUERY, questions.query_log, name="query_question_log")
+router.read(question_log.ADMIN_QUESTION_LOG_SUMMARIZE, questions.summarize, name="summarize_question_log")
+router.read(question_log.ADMIN_QUESTION_LOG_RANK, questions.rank, name="rank_question_log")
 router.serve(wire.ADMIN_EVALUATION_SETS_CREATE, service.create_set, name="create_evaluation_set")
 router.read(wire.ADMIN_EVALUATION_SETS_LIST, service.list_sets, name="list_evaluation_sets")
 router.serve(wire.ADMIN_EVALUATION_SETS_UPDATE, service.rename_set, name="update_evaluation_set")
