@@ -1,7 +1,7 @@
 """Carrel and AsyncCarrel: a credential, an address, and the resources as attributes."""
 
-from collections.abc import Mapping
-from typing import Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import httpx
 
@@ -9,7 +9,7 @@ from carrel import _connect as connect
 from carrel._calls import Call
 from carrel._credentials import Credentials, TokenSource
 from carrel._display import register_displays
-from carrel._drivers import AsyncDriver, SyncDriver
+from carrel._drivers import driver_of
 from carrel._logging import log_if_configured
 from carrel._operations import Async, Operation, Session, Sync
 from carrel._pages import AsyncClosing, Closing
@@ -23,8 +23,34 @@ M = TypeVar("M")
 register_displays()
 
 
-class _Client(Resources[M]):
+class _Client(Resources[M], Generic[M, connect.Http]):
+    _http_class: ClassVar[Callable[..., Any]]
     _owns_http: bool
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        *,
+        access_token: str | None = None,
+        tokens: TokenSource | None = None,
+        v1_base_url: str | None = None,
+        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
+        max_retries: int = connect.DEFAULT_MAX_RETRIES,
+        headers: Mapping[str, str] | None = None,
+        http_client: connect.Http | None = None,
+    ) -> None:
+        log_if_configured()
+        self._owns_http = http_client is None
+        connection, self._http = connect.connect(
+            Credentials(api_key, access_token, tokens),
+            connect.Addresses(base_url, v1_base_url),
+            lambda address: http_client or self._http_class(**http_options(address)),
+            headers=headers,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
+        super().__init__(Session(connection, driver_of(self._http, is_own=self._owns_http)))
 
     @Operation
     def me(self) -> Call[MeResponse]:
@@ -60,7 +86,7 @@ class _Client(Resources[M]):
         raise TypeError(f"A {type(self).__name__} holds a credential and open connections: make one where it is used")
 
 
-class Carrel(_Client[Sync], Closing):
+class Carrel(_Client[Sync, httpx.Client], Closing):
     """A client with blocking operations; safe to share between threads. Pass one credential: `api_key` (an API key, or
     a service account's token) calls v0; `access_token`, or `tokens` with automatic renewal (see `carrel.oauth`), calls
     v1 on behalf of a person. Defaults: CARREL_API_KEY or CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL
@@ -68,30 +94,7 @@ class Carrel(_Client[Sync], Closing):
     Pass `http_client` for proxies, transports and hooks; `close` leaves it open. Raises ConfigurationError without a
     credential, with two, for an invalid address, and for headers that only the client may set."""
 
-    def __init__(
-        self,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        *,
-        access_token: str | None = None,
-        tokens: TokenSource | None = None,
-        v1_base_url: str | None = None,
-        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
-        max_retries: int = connect.DEFAULT_MAX_RETRIES,
-        headers: Mapping[str, str] | None = None,
-        http_client: httpx.Client | None = None,
-    ) -> None:
-        log_if_configured()
-        self._owns_http = http_client is None
-        connection, self._http = connect.connect(
-            Credentials(api_key, access_token, tokens),
-            connect.Addresses(base_url, v1_base_url),
-            lambda address: http_client or httpx.Client(**http_options(address)),
-            headers=headers,
-            timeout=timeout,
-            max_retries=max_retries,
-        )
-        super().__init__(Session(connection, SyncDriver(self._http)))
+    _http_class = httpx.Client
 
     def close(self) -> None:
         """Close the connections, except an `http_client` of the caller."""
@@ -99,33 +102,10 @@ class Carrel(_Client[Sync], Closing):
             self._http.close()
 
 
-class AsyncCarrel(_Client[Async], AsyncClosing):
+class AsyncCarrel(_Client[Async, httpx.AsyncClient], AsyncClosing):
     """A client with operations to await, in one event loop; otherwise like Carrel."""
 
-    def __init__(
-        self,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        *,
-        access_token: str | None = None,
-        tokens: TokenSource | None = None,
-        v1_base_url: str | None = None,
-        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
-        max_retries: int = connect.DEFAULT_MAX_RETRIES,
-        headers: Mapping[str, str] | None = None,
-        http_client: httpx.AsyncClient | None = None,
-    ) -> None:
-        log_if_configured()
-        self._owns_http = http_client is None
-        connection, self._http = connect.connect(
-            Credentials(api_key, access_token, tokens),
-            connect.Addresses(base_url, v1_base_url),
-            lambda address: http_client or httpx.AsyncClient(**http_options(address)),
-            headers=headers,
-            timeout=timeout,
-            max_retries=max_retries,
-        )
-        super().__init__(Session(connection, AsyncDriver(self._http, is_own=self._owns_http)))
+    _http_class = httpx.AsyncClient
 
     async def close(self) -> None:
         """Close the connections, except an `http_client` of the caller."""

@@ -226,6 +226,11 @@ class AsyncDriver:
         return await anyio.to_thread.run_sync(_send_blocking, request, abandon_on_cancel=True)
 
 
+def driver_of(http: httpx.Client | httpx.AsyncClient, *, is_own: bool) -> SyncDriver | AsyncDriver:
+    """Return the driver of an HTTP client; `is_own` says that the caller didn't provide the client."""
+    return SyncDriver(http) if isinstance(http, httpx.Client) else AsyncDriver(http, is_own=is_own)
+
+
 def _send_blocking(request: Request) -> httpx.Response:
     with httpx.Client(**http_options(str(request.url))) as http:
         return http.send(request.to_httpx())

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from uuid import UUID
 
 import httpx
 
 from carrel import _connect as connect
 from carrel._calls import Connection
-from carrel._drivers import AsyncDriver, Flow, SyncDriver
+from carrel._drivers import Flow, SyncDriver, driver_of
 from carrel._logging import log_if_configured
 from carrel._operations import Async, FlowOperation, Resource, Session, Sync
 from carrel._pages import AsyncClosing, Closing
@@ -24,14 +24,34 @@ from carrel.oauth.tokens import Tokens
 M = TypeVar("M")
 
 
-class _OAuthClient(Resource[M]):
+class _OAuthClient(Resource[M], Generic[M, connect.Http]):
     """The operations of an application, in the client's mode."""
 
     _endpoints: Endpoints
     _redirect_uri: str
     _scopes: tuple[str, ...]
     _owns_http: bool
-    _http: Any
+    _http_class: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        client_id: UUID | str,
+        client_secret: str,
+        *,
+        redirect_uri: str,
+        scopes: Sequence[str] = (),
+        auth_url: str | None = None,
+        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
+        max_retries: int = connect.DEFAULT_MAX_RETRIES,
+        http_client: connect.Http | None = None,
+    ) -> None:
+        log_if_configured()
+        address = authorization_address(auth_url)
+        self._owns_http, self._redirect_uri, self._scopes = http_client is None, redirect_uri, tuple(scopes)
+        self._http = http_client or self._http_class(**http_options(address))
+        connection = _connect(address, self._http.headers, timeout=timeout, max_retries=max_retries)
+        self._endpoints = _endpoints(connection, client_id, client_secret)
+        super().__init__(Session(connection, driver_of(self._http, is_own=self._owns_http)))
 
     def authorization_request(
         self, *, scopes: Sequence[str] | None = None, prompt: str | None = None, max_age: int | None = None
@@ -91,31 +111,13 @@ class _OAuthClient(Resource[M]):
         raise TypeError(f"An {type(self).__name__} holds a secret and open connections: make one where it is used")
 
 
-class OAuthClient(_OAuthClient[Sync], Closing):
+class OAuthClient(_OAuthClient[Sync, httpx.Client], Closing):
     """An application that acts for people, registered by an admin; blocking. `auth_url` defaults to CARREL_AUTH_URL,
     then CARREL_BASE_URL. `scopes` are requested from people. `timeout` is in seconds. Pass `http_client` for proxies,
     transports and hooks; `close` leaves it open. Raises ConfigurationError for a bad address, or without id or
     secret."""
 
-    def __init__(
-        self,
-        client_id: UUID | str,
-        client_secret: str,
-        *,
-        redirect_uri: str,
-        scopes: Sequence[str] = (),
-        auth_url: str | None = None,
-        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
-        max_retries: int = connect.DEFAULT_MAX_RETRIES,
-        http_client: httpx.Client | None = None,
-    ) -> None:
-        log_if_configured()
-        address = authorization_address(auth_url)
-        self._owns_http, self._redirect_uri, self._scopes = http_client is None, redirect_uri, tuple(scopes)
-        self._http = http_client or httpx.Client(**http_options(address))
-        connection = _connect(address, self._http.headers, timeout=timeout, max_retries=max_retries)
-        self._endpoints = _endpoints(connection, client_id, client_secret)
-        super().__init__(Session(connection, SyncDriver(self._http)))
+    _http_class = httpx.Client
 
     def close(self) -> None:
         """Close the connections, except an `http_client` of the caller."""
@@ -123,28 +125,10 @@ class OAuthClient(_OAuthClient[Sync], Closing):
             self._http.close()
 
 
-class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
+class AsyncOAuthClient(_OAuthClient[Async, httpx.AsyncClient], AsyncClosing):
     """An application with operations to await; otherwise like OAuthClient."""
 
-    def __init__(
-        self,
-        client_id: UUID | str,
-        client_secret: str,
-        *,
-        redirect_uri: str,
-        scopes: Sequence[str] = (),
-        auth_url: str | None = None,
-        timeout: connect.Timeout = connect.DEFAULT_TIMEOUT,
-        max_retries: int = connect.DEFAULT_MAX_RETRIES,
-        http_client: httpx.AsyncClient | None = None,
-    ) -> None:
-        log_if_configured()
-        address = authorization_address(auth_url)
-        self._owns_http, self._redirect_uri, self._scopes = http_client is None, redirect_uri, tuple(scopes)
-        self._http = http_client or httpx.AsyncClient(**http_options(address))
-        connection = _connect(address, self._http.headers, timeout=timeout, max_retries=max_retries)
-        self._endpoints = _endpoints(connection, client_id, client_secret)
-        super().__init__(Session(connection, AsyncDriver(self._http)))
+    _http_class = httpx.AsyncClient
 
     async def close(self) -> None:
         """Close the connections, except an `http_client` of the caller."""
