@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ CARREL_BOOTSTRAP_API_KEY={api_key}
 CARREL_SAMPLE_PASSWORD={sample_password}
 
 # Addresses and key for the flows, the workbench and your scripts.
-{ports}CARREL_BASE_URL=http://127.0.0.1:{service}
+{given}CARREL_BASE_URL=http://127.0.0.1:{service}
 CARREL_API_KEY={api_key}
 CARREL_WORKBENCH_URL=http://127.0.0.1:{workbench}
 PREFECT_API_URL={prefect}
@@ -26,15 +27,19 @@ CARREL_LOG_LEVEL=WARNING
 
 
 def write_environment(path: Path) -> None:
-    """Create `path`, readable only by its owner, with the ports of the environment. Keep an existing file."""
+    """Create `path`, readable only by its owner, with the ports and folders of the environment. Keep an existing file."""
     password, sample_password = secrets.token_urlsafe(15), secrets.token_urlsafe(15)
     api_key = f"svc_key_{secrets.token_hex(24)}"
     given = {name: port for name in ("CARREL_PORT", "CARREL_APP_PORT") if (port := os.environ.get(name))}
+    # A run from another shell needs the ledgers in the data folder.
+    for name in ("CARREL_DATA_DIR", "CARREL_APP_DIR"):
+        if folder := os.environ.get(name):
+            given[name] = shlex.quote(str(Path(folder).absolute()))
     text = TEMPLATE.format(
         password=password,
         api_key=api_key,
         sample_password=sample_password,
-        ports="".join(f"{name}={port}\n" for name, port in given.items()),
+        given="".join(f"{name}={value}\n" for name, value in given.items()),
         service=given.get("CARREL_PORT", "8000"),
         workbench=given.get("CARREL_APP_PORT", "8501"),
         prefect=os.environ.get("PREFECT_API_URL") or "http://127.0.0.1:4200/api",

@@ -62,8 +62,11 @@ def test_a_disk_without_room_for_the_sample_ends_nothing(make_service: Callable[
         assert "Carrel is up." in said
 
 
-def test_the_first_settings_have_the_given_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_settings_have_the_given_port_and_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CARREL_PORT", "8711")
+    monkeypatch.setenv("CARREL_DATA_DIR", "my data")
     write_environment(tmp_path / ".env")
     settings = dotenv_values(tmp_path / ".env")
     assert (settings["CARREL_PORT"], settings["CARREL_BASE_URL"]) == ("8711", "http://127.0.0.1:8711")
+    assert settings["CARREL_DATA_DIR"] == str(tmp_path / "my data")
