@@ -27,7 +27,7 @@ CARREL_LOG_LEVEL=WARNING
 
 
 def write_environment(path: Path) -> None:
-    """Create `path`, readable only by its owner, with the ports and folders of the environment. Keep an existing file."""
+    """Create `path`, readable only by its owner, with ports and folders of the environment. Keep an existing file."""
     password, sample_password = secrets.token_urlsafe(15), secrets.token_urlsafe(15)
     api_key = f"svc_key_{secrets.token_hex(24)}"
     given = {name: port for name in ("CARREL_PORT", "CARREL_APP_PORT") if (port := os.environ.get(name))}
