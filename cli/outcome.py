@@ -115,7 +115,7 @@ def _words(error: carrel.CarrelError) -> str:
         return f"{error}. Check that the service is running and that CARREL_BASE_URL is its URL."
     if isinstance(error, carrel.AuthenticationError):
         return f"{error}. Check that CARREL_API_KEY is an active key of this service."
-    if isinstance(error, carrel.PermissionDeniedError):
+    if isinstance(error, carrel.PermissionDeniedError) and error.code != "api_access_off":
         return f"{error}. Set CARREL_API_KEY to the key of a person with the necessary rights."
     return str(error)
 

@@ -30,8 +30,8 @@ from flows.settings import FlowSettings
 
 _SHARED = "{} readers besides the owner, such as {}. Remove them on the page Who can read this?"
 _ELSEWHERE = (
-    "The catalog already has {}, and this ledger has sent none: {}. Another program or ledger (another CARREL_DATA_DIR,"
-    " user or machine) sent them. This run cannot tell which of them are gone from the source."
+    "The catalog already has {} with an external id of this source, and this ledger has sent none: {}. Another source,"
+    " program or ledger (another CARREL_DATA_DIR, user or machine) sent them. This run cannot tell which are gone."
 )
 
 
@@ -96,7 +96,7 @@ async def upload(
                     plan = await asyncio.to_thread(read_plan, ledger)
                     known = await asyncio.to_thread(ledger.count_known)
                     if known and not await asyncio.to_thread(ledger.has_sent):
-                        documents = count_text(known, "document of this source", "documents of this source")
+                        documents = count_text(known, "document")
                         notes.remarks.append(_ELSEWHERE.format(documents, ledger.address))
                 if dry_run:
                     plan = replace(plan, unread=await asyncio.to_thread(count_unread, ledger))

@@ -328,7 +328,8 @@ def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
     assert "Do dogs travel free?" in run("agents", "questions").out
     assert ran(run, "agents", "questions", "--most", "1")["hasMore"]
     desk.update(apiAccessEnabled=False)
-    assert run("agents", "ask", "Harbour desk", "ferry?").code == 3
+    closed = run("agents", "ask", "Harbour desk", "ferry?")
+    assert (closed.code, "API access" in closed.err, "CARREL_API_KEY" in closed.err) == (3, True, False)
     desk.update(apiAccessEnabled=True)
 
 

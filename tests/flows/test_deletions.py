@@ -310,7 +310,7 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
     assert "not be mounted" in emptied.summary.text()
     source.write(note(5), "# It is there again\n")
     await (elsewhere := source.using(flows_dir=source.settings.data_dir / "elsewhere")).load(dry_run=True)
-    assert "this ledger has sent none" in elsewhere.remarks()[-1]
+    assert "1 document with an external id of this source, and this ledger has sent none" in elsewhere.remarks()[-1]
     source.remove(5)
     with Ledger(emptied.ledger) as ledger:
         ledger.join_latest()

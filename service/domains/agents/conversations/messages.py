@@ -69,7 +69,7 @@ async def _require_agent(connection: Connection, caller: Caller, *, agent_id: UU
 def _require_api_access(agent: AgentDefinition) -> None:
     if not agent.api_access_enabled:
         raise Forbidden(
-            "API access is off for this agent. Ask an admin to turn it on, or message it as a person on /api/v1.",
+            "API access is off for this agent. An admin can open it to programs, or a person can ask it on /api/v1.",
             code="api_access_off",
         )
 
