@@ -360,22 +360,18 @@ def _rename(conversation: Conversation) -> None:
 
 @dialog("Share", SHARE, of="conversation_id")
 def show_share(conversation: Conversation) -> None:
-    readers = st.text_area(
-        "Share with: one email address per line",
-        "\n".join(conversation.shared_with or []),
-        key="chat.readers",
-        placeholder="name@example.com",
-    )
+    label, before = "Share with: one email address per line", "\n".join(conversation.shared_with or [])
+    st.text_area(label, before, key="chat.readers", placeholder="name@example.com")
     show_text(
         "They can see all questions, and the replies whose sources they can read. Only people with access to "
         f"{one_line(conversation.agent_name)} can open the conversation."
     )
-    offer_submit(SHARE, "Save", action=partial(_share, conversation, readers))
+    offer_submit(SHARE, "Save", action=partial(_share, conversation))
 
 
-def _share(conversation: Conversation, readers: str) -> None:
+def _share(conversation: Conversation) -> None:
     conversations, where = person_client().conversations, conversation.conversation_id
-    before, chosen = set(conversation.shared_with or ()), {*re.split(r"[\s,;]+", readers)} - {""}
+    before, chosen = set(conversation.shared_with or ()), {*re.split(r"[\s,;]+", text_in("chat.readers"))} - {""}
     # Another window may have added or removed readers since this dialog opened.
     now = next(conversations.get(where, page_size=1).pages()).conversation.shared_with or ()
     conversations.share(where, sorted({*now, *chosen} - (before - chosen)))

@@ -16,10 +16,11 @@ from app.permissions import panel
 from app.ui import notices
 from app.ui.dialogs import dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.pickers import drop_choice, pick_principals
+from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened
 from app.ui.tables import forget, shown_items
 from carrel.wire.catalog import Document
+from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
 from carrel.wire.document_changes import DocumentChangeStatus
 from flows.operations.formatting import count_text
@@ -78,7 +79,7 @@ def _unselect() -> None:
 
 @dialog("Change all documents that match", FORM, width="large")
 def _show_form(change: str, opened: Opened) -> None:
-    (label, _, consequence), asked, is_ready = ACTIONS[change], dict[str, Any](), True
+    (label, _, consequence), collection, is_ready = ACTIONS[change], None, True
     more = ". These are the first" if opened.number > len(opened.first) else ""
     notices.show_text(f"{label}: {count_text(opened.number, 'document')}{more}.")
     list_documents(opened.first, "Path", lambda one: one.document_external_id)
@@ -87,27 +88,28 @@ def _show_form(change: str, opened: Opened) -> None:
         typed = st.text_input(f"To continue, type the number of documents: {opened.number}", key=f"{FORM}.count")
         is_ready = typed.strip() == str(opened.number)
     elif change == ACCESS:
-        picked = pick_principals(f"{FORM}.who", label="Person or group", most=1)
-        asked["principal"] = picked[0].reference if picked else None
-        role = panel.choose_role("Role", f"{FORM}.role", {Role.OWNER: ROLES[Role.OWNER], "": "No direct access"})
-        asked["role"] = Role.OWNER if st.session_state[f"{FORM}.role"] == Role.OWNER else role
-        is_ready = bool(picked)
+        is_ready = bool(pick_principals(f"{FORM}.who", label="Person or group", most=1))
+        panel.choose_role("Role", f"{FORM}.role", {Role.OWNER: ROLES[Role.OWNER], "": "No direct access"})
     elif change != "REINDEX":
         collection = contents.choose_collection("Collection", f"{FORM}.collection", none="Choose")
         is_ready = collection is not None
-        if collection is not None:
-            asked["target_collection_id"] = collection.document_collection_id
-            if change != "REMOVE_FROM_COLLECTION":
-                asked["custom_metadata"] = values = contents.ask_for_values(collection, FORM)
-                is_ready = values is not None and bool(values or change != "SET_VALUES")
-    offer_submit(FORM, label, action=partial(_start, change, opened, asked), disabled=not is_ready)
+        if collection is not None and change != "REMOVE_FROM_COLLECTION":
+            values = contents.ask_for_values(collection, FORM)
+            is_ready = values is not None and bool(values or change != "SET_VALUES")
+    offer_submit(FORM, label, action=partial(_start, change, opened, collection), disabled=not is_ready)
 
 
-def _start(change: str, opened: Opened, asked: Mapping[str, Any]) -> None:
-    catalog = api.client().catalog
+def _start(change: str, opened: Opened, collection: DocumentCollection | None) -> None:
+    """Start the change with the fields as they are now: a press also sends the text of the last field."""
+    catalog, more = api.client().catalog, {**opened.filters, "expected_count": opened.number}
     start = catalog.start_document_change if change != ACCESS else catalog.start_access_change
-    more: dict[str, Any] = {**opened.filters, **asked, "expected_count": opened.number}
-    more |= {} if change == ACCESS else {"change": change}
+    if change == ACCESS:
+        reader, role = get_principals(f"{FORM}.who")[0].reference, st.session_state[f"{FORM}.role"]
+        more |= {"principal": reader, "role": role or None}
+    else:
+        more |= {"change": change, "target_collection_id": collection and collection.document_collection_id}
+    if collection and change != "REMOVE_FROM_COLLECTION":
+        more["custom_metadata"] = contents.read_values(collection, FORM)
     started = start(**more, headers={"Idempotency-Key": opened.key})
     _unselect()
     drop_choice(f"{FORM}.who")
