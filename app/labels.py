@@ -1,7 +1,7 @@
 """Labels of the service's terms on pages: kinds of resources, roles and scopes."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -24,20 +24,19 @@ FIELDS, MESSAGES, ICONS, SCORES, FILE_KINDS = (
     cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons", "scores", "file_kinds")
 )
 """Labels of fields by SDK name, messages about alerts, icons of file types, meanings of scores, kinds of files."""
-RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY = (
-    cast("Mapping[str, str]", _TEXTS[part]) for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every")
+RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY, VALUE_EFFECTS = (
+    cast("Mapping[str, str]", _TEXTS[part])
+    for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every", "value_effects")
 )
+DOCUMENT_CHANGES: Mapping[str, Sequence[str]] = _TEXTS["document_changes"]
+"""Changes of all documents that match: label, icon, and consequence."""
 CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
 """Labels of codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}
 
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
 GRANTED: Mapping[GrantRole, str] = {GrantRole.VIEWER: "Viewer", GrantRole.EDITOR: "Editor"}
-ROLE_MEANINGS: Mapping[Role, str] = {
-    Role.OWNER: "can do everything with it",
-    Role.EDITOR: "can read and change it",
-    Role.VIEWER: "can read it",
-}
+ROLE_MEANINGS: Mapping[Role, str] = {Role(code): text for code, text in _TEXTS["role_meanings"].items()}
 
 
 def label_of(field: str) -> str:

@@ -1,6 +1,5 @@
 """The fields of a collection, and a form for changing a field, with a plan for the documents."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -9,6 +8,7 @@ import streamlit as st
 
 from app import api
 from app.document_collections.contents import INSIDE, TYPES, type_in_words
+from app.labels import VALUE_EFFECTS
 from app.ui import notices
 from app.ui.dialogs import text_in
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
@@ -17,13 +17,6 @@ from carrel.errors import EditConflictError
 from carrel.wire.collections import CollectionFields, DocumentCollection, SchemaFieldInfo, ValueEffect
 from flows.operations.formatting import count_text
 
-EFFECTS: Mapping[ValueEffect, str] = {
-    ValueEffect.KEPT: "the value stays",
-    ValueEffect.CONVERTED: "the value is converted",
-    ValueEffect.FILLED: "the empty field gets the value",
-    ValueEffect.UNFIT: "no value that fits",
-    ValueEffect.REMOVED: "the value is removed",
-}
 _CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem"
 
 
@@ -83,7 +76,7 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     for effect in plan.effects:
         names = ", ".join(each.document_name for each in effect.examples)
         such = f"{names}, …" if effect.count > len(effect.examples) else names
-        notices.show_text(f"{count_text(effect.count, 'document')}: {EFFECTS[effect.effect]} ({such}).")
+        notices.show_text(f"{count_text(effect.count, 'document')}: {VALUE_EFFECTS[effect.effect]} ({such}).")
         if effect.effect is not ValueEffect.KEPT:
             rows = [(each.document_name, each.before or "Empty", each.after or "Empty") for each in effect.examples]
             notices.show_table(rows, heads=("Document", "Now", "New"))

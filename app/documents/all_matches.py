@@ -10,7 +10,7 @@ import streamlit as st
 from app import api
 from app.document_collections import contents
 from app.documents.listing import CHOSEN, LIST, Wanted, list_documents, tell_trash
-from app.labels import ROLES
+from app.labels import DOCUMENT_CHANGES, ROLES
 from app.lookup import found_at
 from app.permissions import panel
 from app.ui import notices
@@ -26,14 +26,6 @@ from carrel.wire.document_changes import DocumentChangeStatus
 from flows.operations.formatting import count_text
 
 FORM, ALL, CHANGE, REFRESH_SECONDS, SHOWN, ACCESS = "all_matches", "documents.all", "change", 2.0, 5, "ACCESS"
-ACTIONS = {
-    "DELETE": ("Delete", "delete", "Nobody can find them, or the files in them, afterwards."),
-    "REINDEX": ("Re-index", "refresh", "Carrel indexes their text again in the background."),
-    "ADD_TO_COLLECTION": ("Add to a collection", "library_add", "Documents already in the collection stay unchanged."),
-    "REMOVE_FROM_COLLECTION": ("Remove from a collection", "remove", "They stay in the catalog."),
-    "SET_VALUES": ("Set values", "edit", "A field that you leave empty stays unchanged."),
-    ACCESS: ("Access", "group", "The person or group gets this role on each document instead of its direct role."),
-}
 
 
 class Opened(NamedTuple):
@@ -61,11 +53,11 @@ def offers_all(chosen: Sequence[Document], wanted: Wanted) -> bool:
             notices.offer_action(f"Select all {count:,} that match", select, key="all.select", kind="tertiary")
             return False
         st.caption(f"All {count:,} that match are selected.")
-        for change, (label, icon, _) in ACTIONS.items():
+        for change, (label, icon, _) in DOCUMENT_CHANGES.items():
             if change != ACCESS or api.me().is_admin:
                 notices.offer_action(f"{label} …", open_dialog, FORM, change, key=f"all.{change}", icon=icon)
         notices.offer_action("Clear the selection", _unselect, key="all.clear", kind="tertiary")
-    for change in filter(partial(is_open, FORM), ACTIONS):
+    for change in filter(partial(is_open, FORM), DOCUMENT_CHANGES):
         first = list(shown_items(CHOSEN))[:SHOWN]
         _show_form(change, keep_opened(FORM, Opened(filters, count, first, uuid4().hex)))
     return True
@@ -79,7 +71,7 @@ def _unselect() -> None:
 
 @dialog("Change all documents that match", FORM, width="large")
 def _show_form(change: str, opened: Opened) -> None:
-    (label, _, consequence), collection, is_ready = ACTIONS[change], None, True
+    (label, _, consequence), collection, is_ready = DOCUMENT_CHANGES[change], None, True
     more = ". These are the first" if opened.number > len(opened.first) else ""
     notices.show_text(f"{label}: {count_text(opened.number, 'document')}{more}.")
     list_documents(opened.first, "Path", lambda one: one.document_external_id)
@@ -101,8 +93,9 @@ def _show_form(change: str, opened: Opened) -> None:
 
 def _start(change: str, opened: Opened, collection: DocumentCollection | None) -> None:
     """Start the change with the fields as they are now: a press also sends the text of the last field."""
-    catalog, more = api.client().catalog, {**opened.filters, "expected_count": opened.number}
+    catalog = api.client().catalog
     start = catalog.start_document_change if change != ACCESS else catalog.start_access_change
+    more: dict[str, Any] = {**opened.filters, "expected_count": opened.number}
     if change == ACCESS:
         reader, role = get_principals(f"{FORM}.who")[0].reference, st.session_state[f"{FORM}.role"]
         more |= {"principal": reader, "role": role or None}
