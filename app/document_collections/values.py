@@ -14,7 +14,7 @@ from app.ui import notices
 from app.ui.errors import show_errors
 from app.ui.filters import LONGEST, choice_filter, filter_line
 from app.ui.progress import offer_export
-from app.ui.tables import edit_rows, forget, shown_items
+from app.ui.tables import Edits, edit_rows, forget, shown_items
 from carrel.wire import collections as wire
 from carrel.wire.field_values import expectation, read_value
 from flows.operations.formatting import count_text
@@ -25,7 +25,6 @@ SORT, FIELD = "sort", "field."
 HEADS = ("Document id", "External id", "Name")
 MOST_AT_ONCE = 1000
 _EDITING = "values.editing"
-Edits = Mapping[int, Mapping[str, str]]
 
 
 @dataclass
@@ -35,6 +34,7 @@ class Editing:
     collection_id: UUID
     documents: Sequence[wire.DocumentInCollection]
     now: dict[UUID, wire.ValueChangeResult] = field(default_factory=dict[UUID, wire.ValueChangeResult])
+    edits: Edits = field(default_factory=dict[int, Mapping[str, str]])  # outlive the rows, which leave with their page
     collection: wire.DocumentCollection | None = None  # as at the beginning: values of fields that are gone are refused
 
 
@@ -112,8 +112,8 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
     types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
     rows = [[document.document_name, *values_shown(collection, document).values()] for document in editing.documents]
     flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is wire.FieldType.BOOLEAN}
-    edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags)
-    if offer_saving("values", collection, editing, edits):
+    editing.edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags, editing.edits)
+    if offer_saving("values", collection, editing, editing.edits):
         del st.session_state[_EDITING]
         st.rerun()
     return True

@@ -47,6 +47,8 @@ DOCUMENT = "document"
 """A row's entry for the preview (`app.ui.preview`), which is no column."""
 _FRESH_SECONDS = 10.0
 
+Edits = Mapping[int, Mapping[str, str]]
+"""Texts of changed cells, by row and head."""
 Mode = Literal["open", "one", "many"]
 """The effect of choosing a row: open, mark alone, or mark several."""
 
@@ -219,16 +221,19 @@ def shown_items(key: str) -> Sequence[Any]:
 
 
 def edit_rows(
-    key: str, heads: Sequence[str], rows: Sequence[Sequence[str]], options: Mapping[str, Sequence[str]]
-) -> dict[int, dict[str, str]]:
-    """Show rows with a field for each cell after the first, some with `options`. Return the rows with changed cells."""
+    key: str, heads: Sequence[str], rows: Sequence[Sequence[str]], options: Mapping[str, Sequence[str]], kept: Edits
+) -> Edits:
+    """Show rows with a field for each cell after the first, some with `options`. Return the rows with changed cells;
+    `kept` are the changes of an earlier drawing, which a browser that shows the rows again no longer has."""
     columns = [
         _column(name, {}, wide=not at, numbers=False) | {"options": options.get(name) if at else None}
         for at, name in enumerate(heads)
     ]
-    data = {"columns": columns, "rows": rows, "mode": "edit", "chosen": []}
+    shown = {row: {heads.index(name, 1): text for name, text in cells.items()} for row, cells in kept.items()}
+    data = {"columns": columns, "rows": rows, "mode": "edit", "chosen": [], "edits": shown}
     held = cast("Mapping[str, Any]", draw_component("rows", key=key, data=data, on_edits_change=lambda: None) or {})
-    edits = cast("Mapping[str, Mapping[str, str]]", held.get("edits") or {})
+    if (edits := cast("Mapping[str, Mapping[str, str]] | None", held.get("edits"))) is None:
+        return kept
     return {int(row): {heads[int(at)]: text.strip() for at, text in cells.items()} for row, cells in edits.items()}
 
 

@@ -43,18 +43,20 @@ function kindOf(column) {
   return `${column.width ? `is-${column.width}` : ""} ${column.end ? "is-number" : ""}`.trim();
 }
 
-function drawField(cell, value, { name, options }, of) {
+function drawField(cell, value, { name, options }, of, edited) {
   const field = make(options ? "select" : "input", "carrel-cell", cell);
   for (const option of options ?? []) field.add(new Option(option, option));
   if (options && !options.includes(value)) field.add(new Option(value, value));
   if (!options) field.maxLength = LONGEST;
   field.value = value;
   field.saved = field.value; // the browser leaves out line breaks
+  if (edited !== undefined) field.value = edited;
+  field.classList.toggle("is-changed", field.value !== field.saved);
   field.setAttribute("aria-label", `${name}: ${of}`);
   cell.dataset.label = name;
 }
 
-function drawRow(body, values, number, { columns, mode, documents }) {
+function drawRow(body, values, number, { columns, mode, documents, edits }) {
   const row = make("tr", "", body);
   row.setAttribute("role", "row");
   row.dataset.row = number;
@@ -68,7 +70,7 @@ function drawRow(body, values, number, { columns, mode, documents }) {
     cell.setAttribute("role", at ? "cell" : "rowheader");
     if (mode === "edit") {
       cell.dataset.at = at;
-      if (at) drawField(cell, value, columns[at], values[0]);
+      if (at) drawField(cell, value, columns[at], values[0], edits?.[number]?.[at]);
       else fill(cell, value);
     } else if (at) {
       const text = fill(cell, value);
