@@ -52,7 +52,8 @@ def offer_file(collection: DocumentCollection) -> None:
             with st.spinner("Comparing the file with the documents …"):
                 kept = about, show_errors(lambda: read_preview(collection, sent.getvalue()))
             st.session_state[_READ] = kept
-        _show(collection, kept[1])
+        if not kept[1].editing.now:  # the other changes are saved
+            _show(collection, kept[1])
         if offer_saving(FORM, collection, kept[1].editing, kept[1].edits):
             reset_fields(FORM)
             st.rerun()
