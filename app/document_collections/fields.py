@@ -1,20 +1,19 @@
 """The fields of a collection, and a form for changing a field, with a plan for the documents."""
 
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 import streamlit as st
 
 from app import api
-from app.document_collections.contents import INSIDE, TYPES, type_in_words
+from app.document_collections.contents import INSIDE, TYPES, shown_value, type_in_words
 from app.labels import VALUE_EFFECTS
 from app.ui import notices
 from app.ui.dialogs import text_in
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.tables import forget
 from carrel.errors import EditConflictError
-from carrel.wire.collections import CollectionFields, DocumentCollection, SchemaFieldInfo, ValueEffect
+from carrel.wire.collections import CollectionFields, DocumentCollection, FieldType, SchemaFieldInfo, ValueEffect
 from flows.operations.formatting import count_text
 
 _CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem"
@@ -37,8 +36,8 @@ def offer_changes(collection: DocumentCollection) -> None:
     change = _ask_for_change(known[chosen], chosen)
     show_kept_problem(_PROBLEM)
     # A plan reads all documents of the collection, so it waits for the person to finish the form.
-    preview = partial(st.session_state.update, {_PLANNED: dict(change)})
-    notices.offer_action("Preview changes", preview, key="fields.preview", disabled=not change)
+    if st.button("Preview changes", key="fields.preview", disabled=not change):
+        st.session_state[_PLANNED] = dict(change)
     is_planned = bool(change) and st.session_state.get(_PLANNED) == change
     plan = show_errors(lambda: _plan(where, change)) if is_planned else None
     is_ready = plan is not None and _show_plan(plan, change)
@@ -71,6 +70,8 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     """Show a plan, and return whether the change can be saved; ask whether fields without a fitting value are empty."""
     if change.get("required"):
         notices.show_warning("New documents then need a value. Syncs, and uploads without a value, are refused.")
+    was = next((one.type for one in plan.fields if one.name == change["field"]), FieldType.STRING)
+    new = change.get("type", was)
     if not plan.effects:
         notices.show_text("The values of documents that you can read stay the same.")
     for effect in plan.effects:
@@ -78,7 +79,10 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
         such = f"{names}, …" if effect.count > len(effect.examples) else names
         notices.show_text(f"{count_text(effect.count, 'document')}: {VALUE_EFFECTS[effect.effect]} ({such}).")
         if effect.effect is not ValueEffect.KEPT:
-            rows = [(each.document_name, each.before or "Empty", each.after or "Empty") for each in effect.examples]
+            rows = [
+                (one.document_name, shown_value(was, one.before) or "Empty", shown_value(new, one.after) or "Empty")
+                for one in effect.examples
+            ]
             notices.show_table(rows, heads=("Document", "Now", "New"))
     if plan.hidden_unfit:
         notices.show_warning("Documents that you cannot read also have values that do not fit.")
@@ -89,6 +93,10 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
 
 
 def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
+    chosen = change["field"] or ""
+    typed = [text_in(f"fields.{chosen}.{part}") for part in ("name", "value")]
+    if "remove" not in change and typed != [change.get("name", chosen), change.get("value", "")]:
+        return  # the press came with a text that the preview does not have
     with keep_problem(_PROBLEM):
         try:
             api.client().document_collections.change_fields(where, [change], version=plan.version)
