@@ -83,7 +83,7 @@ def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
     show_warning(f"{one_line(conflict.changed_by or 'Someone else')} changed this after you opened it{when}.")
     for name, own in mine.items():
         theirs = conflict.current.get(to_camel(name))
-        if theirs != own:
+        if theirs not in (own, before.get(to_camel(name))):
             captions = [_excerpt(own, names), _excerpt(theirs, names)]
             st.radio(label_of(name), [MINE, THEIRS], captions=captions, key=f"{form}.choice.{name}")
     others = [

@@ -90,13 +90,16 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten_unawares(house:
     house.client.admin.agents.update(agent.agent_id, instructions="Theirs.")
     box = f"agent.{agent.agent_id}.instructions"
     page.text_area(key=box).set_value("Mine.")
+    page.text_area(key=f"agent.{agent.agent_id}.description").set_value("My own.")  # which they left alone
     page.press("Save")
+    assert "description" not in str([one.key for one in page.radio])
     assert "changed this after you opened it" in page.shown
     assert "Theirs." in str(page.radio(key=f"agent.{agent.agent_id}.form.choice.instructions").proto)
     assert as_it_is(house, agent).instructions == "Theirs."
     assert page.text_area(key=box).value == "Mine."
     page.press("Save")
-    assert as_it_is(house, agent).instructions == "Mine."
+    saved = as_it_is(house, agent)
+    assert (saved.instructions, saved.description) == ("Mine.", "My own.")
 
 
 def test_earlier_settings_are_compared_and_restored(house: House, agent: AgentDefinition) -> None:
