@@ -32,7 +32,8 @@ def show_trash() -> None:
     name = text_filter("Name or path", "deleted")
     catalog = api.client().catalog
     listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)
-    chosen = choose_rows(TRASH, listed, row=_row, empty=partial(_show_nothing, name))
+    hint = "Select rows to restore the documents, or to delete them for good."
+    chosen = choose_rows(TRASH, listed, row=_row, empty=partial(_show_nothing, name), hint=hint)
     if not chosen:
         return
     names, many = [one.document_name for one in chosen], count_text(len(chosen), "document")
