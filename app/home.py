@@ -172,7 +172,7 @@ CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Held deletions": ("No deletions wait for your approval.", _held_deletions),
     "Questions without an answer": ("No question of the last seven days is without an answer.", _find_unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
-    "Runs of the last 24 hours": ("Nothing was loaded.", _find_loaded),
+    "Loaded in the last 24 hours": ("Nothing was loaded.", _find_loaded),
     "New access in the last seven days": ("No new access.", _access),
 }
 """The title of each card, the text when empty, and the function."""
