@@ -22,7 +22,7 @@ export default function ({ parentElement, setStateValue }) {
 
   function focusDrawn() {
     const drawn = panel();
-    if (drawn?.dataset.sourceShown !== parentElement.awaited || drawn.ariaBusy === "true") return;
+    if (!drawn || drawn.dataset.sourceShown !== parentElement.awaited || drawn.ariaBusy === "true") return;
     parentElement.awaited = null;
     drawn.focus({ preventScroll: true });
   }
