@@ -127,7 +127,7 @@ def _link(text: str, folder: str) -> str:
 def offer_python(arguments: Mapping[str, Any]) -> None:
     lines = "".join(f"\n    {name}={value!r}," for name, value in arguments.items())
     with st.popover("Copy as Python", icon=":material/code:"):
-        call = f"documents = client.catalog.list_documents({lines}\n)\ndocuments.to_frame()"
+        call = f"documents = client.catalog.list_documents({lines}\n)\nprint(documents.to_frame())"
         st.code(f"from carrel import Carrel\n\nclient = Carrel()\n{call}", wrap_lines=True)
 
 
