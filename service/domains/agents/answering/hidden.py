@@ -10,7 +10,7 @@ _SET = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
 _NAMES, _WARNINGS = _SET["names"], _SET["warnings"]
 _NAMED = re.compile(rf"(?<![A-Z_])(?:{'|'.join(_NAMES)})(?![A-Z_])")
 _REMOVED = [
-    (re.compile(f"(?ism){_NAMED.sub(lambda name: _NAMES[name[0]], pattern)}"), _WARNINGS.get(each.get("warning")))
+    (re.compile(f"(?ism){_NAMED.sub(lambda name: _NAMES[name[0]], pattern)}"), each)
     for each in _SET["removed"]
     for pattern in [each["pattern"] + ("" if each.get("code") else "|(?P<kept>CODE)")]
 ]
@@ -21,24 +21,24 @@ def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> s
     """Return a text without hidden parts, adding warnings; tool calls of a `known` text stay, as part of the answer."""
     # Halves of characters are joined; a half that stays alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
-    for pattern, warning in _REMOVED:
-        text = pattern.sub(partial(_replace, warning=warning, warnings=warnings, known=known), text)
+    for pattern, each in _REMOVED:
+        text = pattern.sub(partial(_replace, each=each, warnings=warnings, known=known), text)
     return text
 
 
-def _replace(match: re.Match[str], *, warning: str | None, warnings: set[str], known: Collection[str]) -> str:
+def _replace(match: re.Match[str], *, each: dict[str, str], warnings: set[str], known: Collection[str]) -> str:
     groups = match.groupdict()
     if groups.get("kept") or (groups.get("call") and _is_answer(match, known)):
         return match[0]
-    if warning:
-        warnings.add(warning)
-    return ""
+    if "warning" in each:
+        warnings.add(_WARNINGS[each["warning"]])
+    return each.get("instead", "")
 
 
 def _is_answer(match: re.Match[str], known: Collection[str]) -> bool:
-    """Return whether an apparent tool call is text of the reply, because the agent has no tool of that name."""
+    """Return whether an apparent tool call or markup is text of the reply: no tool has its name, or a text has it."""
     call = "".join(match["call"].split())
     if f'"{_NAMES["TOOL"]}"' in call:
         return False
     is_all = not (match.string[: match.start()] + match.string[match.end() :]).strip()
-    return bool(match["fence"] and not is_all) or any(call in "".join(text.split()) for text in known)
+    return bool(match.groupdict().get("fence") and not is_all) or any(call in "".join(text.split()) for text in known)

@@ -23,8 +23,12 @@ SECONDS_BETWEEN = 0.2
 
 _LAST_WORD = re.compile(r"[!-~]+\Z")
 _OPENING = re.compile(r"\[\[(?=\s*\d)|\[|<|\{(?=\s*(?:\"|\Z))")
-_BRACKETS = re.compile(r"\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\]|(?=[^(\[:]))")
-_ENDS = {"[": _BRACKETS, "<": re.compile(r"<(?:[^a-zA-Z/|]|[^<>]*>)"), "{": re.compile(r"\{[^{}]*(?:\{[^{}]*\}\s*)?\}")}
+_ENDS = {
+    "[[": (ODD_MARK, MARK),
+    "[": (re.compile(r"\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\]|(?=[^(\[:]))"),),
+    "<": (re.compile(r"<(?:[^a-zA-Z/|\uff5c]|[^<>]*>)"),),
+    "{": (re.compile(r"\{[^{}]*(?:\{[^{}]*\}\s*)?\}"),),
+}
 _SENTENCE_END = re.compile(r"[.!?…。！？](?:[\"'”’)\]]|\s?\[\[[^\[\]]*\]\])*(?=\s|\Z)|\n")  # noqa: RUF001 - many scripts
 
 _PROBE, _LOOP, _ROUNDS = 40, 300, 4
@@ -128,12 +132,8 @@ def complete_part(text: str) -> str:
 
 def _end(text: str, opening: re.Match[str]) -> int | None:
     """Return the end of the opened part; None while the end is still to come."""
-    start = opening.start()
-    if opening[0] == "[[":
-        mark = ODD_MARK.match(text, start) or MARK.match(text, start)
-    else:
-        mark = _ENDS[opening[0]].match(text, start)
-    return mark.end() if mark else None
+    found = (mark.match(text, opening.start()) for mark in _ENDS[opening[0]])
+    return next((mark.end() for mark in found if mark), None)
 
 
 def _cut_at_sentence(text: str) -> str:
