@@ -10,7 +10,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections import contents, values
-from app.document_collections.values_file import offer_file
+from app.document_collections.values_file import offer_values_import
 from app.formatting import ago, moment
 from app.ui import notices
 from app.ui.dialogs import confirm
@@ -178,10 +178,10 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         if edits and collection.custom_metadata_schema.fields:
-            values.offer_editing(collection)
-        values.offer_table(collection, narrowing)
+            values.offer_value_editor(collection)
+        values.offer_values_export(collection, narrowing)
     if edits and collection.custom_metadata_schema.fields:
-        offer_file(collection)
+        offer_values_import(collection)
     if chosen is not None:
         _show_chosen(collection, chosen, edits=edits)
     if edits:

@@ -82,7 +82,7 @@ def _count(collection_id: UUID) -> list[wire.ValueCount]:
     return api.client().document_collections.count_values(collection_id).values
 
 
-def offer_table(collection: wire.DocumentCollection, narrowing: Mapping[str, Any]) -> None:
+def offer_values_export(collection: wire.DocumentCollection, narrowing: Mapping[str, Any]) -> None:
     where, names = collection.document_collection_id, [one.name for one in collection.custom_metadata_schema.fields]
     listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
     rows = (map(partial(_cells, names), page.documents) for page in listed.pages())
@@ -94,7 +94,7 @@ def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:
     return [str(one.document_id), one.document_external_id, one.document_name, *values]
 
 
-def offer_editing(collection: wire.DocumentCollection) -> None:
+def offer_value_editor(collection: wire.DocumentCollection) -> None:
     own = [item for item in shown_items(INSIDE) if item.parent_document_id is None]
     editing = Editing(collection.document_collection_id, own, collection=collection)
     begin = partial(st.session_state.update, {_EDITING: editing})
@@ -120,7 +120,7 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
 
 
 def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing, edits: Edits) -> bool:
-    """Show problems of the edits, values that other people saved meanwhile, and buttons; return whether it is over."""
+    """Show problems of the edits, values that other people saved since, and buttons; return whether editing ends."""
     types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
     changed = [(editing.documents[row], name, text) for row, cells in edits.items() for name, text in cells.items()]
     problems = [

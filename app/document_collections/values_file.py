@@ -40,7 +40,7 @@ class Preview:
     unchanged: int = 0
 
 
-def offer_file(collection: DocumentCollection) -> None:
+def offer_values_import(collection: DocumentCollection) -> None:
     """Show an input for a CSV file, and the preview of its changes."""
     with st.expander("Load values from a CSV file", key=f"{FORM}.open"):
         notices.show_text("Edit an exported file and load it here. If you empty a cell, the value is removed.")

@@ -97,6 +97,7 @@ def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str
 
 
 async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurrency: int) -> int:
+    """Send or delete the documents of a job's partition; return their number."""
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
             outages = outage_policy_of(client, settings, ledger=job.ledger)

@@ -104,7 +104,7 @@ def _prefer_primary(url: URL) -> URL:
 
 
 async def enter_organization(connection: Connection, organization_id: UUID | None) -> None:
-    """Set row-level security to an organization until the transaction ends; None as in `Database.transaction`."""
+    """Set row-level security to an organization until the transaction ends; None: only credentials are readable."""
     await connection.exec_driver_sql("SELECT enter_organization(%s)", (str(organization_id or ""),))
 
 

@@ -27,6 +27,7 @@ def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[docume
 
 
 def select_files(source: str, files: FileSelection) -> FileSelection:
+    """Extend a selection by the files that the source itself names: a manifest's, or a pattern's."""
     if is_object_url(source):
         return files
     path = local_path(source)

@@ -113,7 +113,7 @@ def _is_passage(columns: Any) -> sa.ColumnElement[bool]:
 
 @lru_cache(SHAPES)
 def _fitting(shape: Shape) -> sa.CTE:
-    """Build the CTE of fitting documents, because reading metadata for each chunk costs more than a score."""
+    """Build the CTE of documents that match the filters. Reading metadata for each chunk would cost more."""
     source = space_documents if shape.by_chunk else documents
     space = {"space_id": SPACE} if shape.by_chunk else {}
     fitting = sa.select(source.c.document_id).where(matches(source, ORGANIZATION, **space))
@@ -378,8 +378,7 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
 
 
 def _add_scores(*sources: AnySelect) -> AnySelect:
-    """Select the best scores of hits and the nearest chunk. A join of the scores would compare each with each where
-    PostgreSQL expects few."""
+    """Select each hit's best scores and nearest chunk. No join: a wrong estimate would compare all pairs of rows."""
     parts = [
         sa.select(
             each.c.document_id,

@@ -170,7 +170,7 @@ class Store:
     def _refuse_reused(
         self, client: Client, row: StoredCode | StoredRefreshToken, used_at: datetime, *, what: str
     ) -> InvalidGrantError:
-        """Refuse a reused code or token and, unless within seconds, revoke all tokens (RFC 6749, section 4.1.2)."""
+        """Return the error for a reused code or token. After RACE, also revoke its sign-in (RFC 6749, 4.1.2)."""
         name = "code" if what == "code" else "refresh token"
         if self.now - used_at <= lifetimes.RACE:
             return InvalidGrantError(

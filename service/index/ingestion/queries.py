@@ -168,10 +168,9 @@ _REQUEST_INDEXING = {
 def ask_indexing(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool, is_begun: bool
 ) -> Answer[SearchedSpace]:
-    """Request a version's indexing in the catalog and, with `collections_too`, in all spaces; `is_begun` claims the
-    work. A collection waiting for an older version waits for the new version, because the older text is gone. A
-    caller's chunks stay. Returns the spaces to index now, the catalog first; spaces just replaced leave it to
-    replacements."""
+    """Request a version's indexing in the catalog, in collections that wait for an older version and, with
+    `collections_too`, in all collections without a caller's chunks; `is_begun` claims the work. Returns the searched
+    spaces to index, the catalog first."""
     parameters = sql.params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return batch.ask(_REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 

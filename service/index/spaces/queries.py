@@ -69,9 +69,8 @@ def stands_for(space_id: int) -> ColumnElement[bool]:
 async def lock_spaces(
     connection: Connection, organization_id: UUID, which: ColumnElement[bool], *, exclusively: bool = False
 ) -> None:
-    """Lock spaces until the transaction ends: shared to add entries made of others, exclusively to change all entries.
-
-    The next statement sees entries as the transaction before left them."""
+    """Lock spaces until the transaction ends: shared to copy entries, exclusively to change all entries. The next
+    statement sees the entries that the previous holder of the lock committed."""
     own = (
         select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, which).order_by(spaces.c.space_id)
     )

@@ -60,7 +60,7 @@ def sniff(path: Path, file_name: str) -> FileFormat:
     named, unread = BY_SUFFIX.get(suffix), _UNREAD_SUFFIXES.get(suffix)
     found = _binary_kind(path, head, named, unread)
     if found is not None:
-        if not _is_called(found, named):
+        if not _is_allowed_suffix(found, named):
             raise _mismatch(named, found.name)
         return found
     if named in _EXPORTED and (kind := _kind_of_text(head)) in {HTML, XML}:
@@ -74,8 +74,8 @@ def sniff(path: Path, file_name: str) -> FileFormat:
     return _kind_of_text(head)
 
 
-def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
-    """Whether the suffix is allowed: of an equal kind (RTF as .doc), or .zip for an Office file."""
+def _is_allowed_suffix(found: FileFormat, named: FileFormat | None) -> bool:
+    """Return whether a found format may have this suffix: of the same kind (RTF as .doc), or .zip for Office files."""
     if named is None or named is found or (named.kind == found.kind and found.kind in _OFFICE_KINDS):
         return True
     return named is ZIP and (found in _DECLARED.values() or found in _PARTS.values())

@@ -47,6 +47,7 @@ class Work:
 
     @property
     def origin(self) -> Origin:
+        """Who sent the message, for the audit log."""
         sender = Sender(self.address, self.device)
         return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id, sender)
 
