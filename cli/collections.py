@@ -1,6 +1,7 @@
 """`carrel collections`: collections and their documents."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 import typer
 
@@ -67,7 +68,9 @@ def create(
     *,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:TYPE", help="A metadata field; STRING, INT, DOUBLE, DATETIME, BOOLEAN. Repeatable."),
+        typer.Option(
+            metavar="NAME:TYPE", help=f"{', '.join(FieldType)}; with choices: team:STRING=sea;air. Repeatable."
+        ),
     ] = None,
     embeddings_model: Annotated[str | None, typer.Option(help="Default: the service's model.")] = None,
     distance_metric: Annotated[
@@ -141,7 +144,9 @@ def collection_of(name: str, client: "carrel.Carrel") -> DocumentCollection:
 
 
 def _field(text: str) -> SchemaField:
-    name, colon, kind = text.rpartition(":")
-    if not colon or not name or kind.upper() not in FieldType.__members__:
-        raise InvalidArgumentError(f"{text!r} is not NAME:TYPE with a type of {', '.join(FieldType)}")
-    return SchemaField(name=name, type=FieldType[kind.upper()])
+    written = re.fullmatch(rf"(.+?):({'|'.join(FieldType)})(?:=(.*))?", text, re.IGNORECASE | re.DOTALL)
+    if written is None:
+        raise InvalidArgumentError(f"{text!r} is not NAME:TYPE or NAME:TYPE=CHOICES. Types: {', '.join(FieldType)}")
+    name, kind, choices = written.groups()
+    more: dict[str, Any] = {"choices": choices.split(";")} if choices else {}
+    return SchemaField(name=name, type=FieldType[kind.upper()], **more)

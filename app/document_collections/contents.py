@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import streamlit as st
@@ -21,7 +21,7 @@ from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaField, SchemaFieldInfo
 from carrel.wire.common import NamedDocument
-from carrel.wire.field_values import expectation, read_value
+from carrel.wire.field_values import BETWEEN
 from flows.operations.formatting import count_text
 
 TYPES: Mapping[str, FieldType] = {
@@ -30,6 +30,7 @@ TYPES: Mapping[str, FieldType] = {
     "Number": FieldType.DOUBLE,
     "Date and time": FieldType.DATETIME,
     "Yes or no": FieldType.BOOLEAN,
+    "List": FieldType.LIST,
 }
 
 EXAMPLES: Mapping[FieldType, str] = {
@@ -38,11 +39,17 @@ EXAMPLES: Mapping[FieldType, str] = {
     FieldType.DOUBLE: "1.5",
     FieldType.DATETIME: "2026-01-31, or 2026-01-31T09:30:00Z",
     FieldType.BOOLEAN: "yes or no",
+    FieldType.LIST: "red; green",
 }
 
 
 def type_in_words(kind: str) -> str:
     return next(words for words, known in TYPES.items() if known == kind)
+
+
+def read_choices(text: str) -> list[str]:
+    """Return the choices in a text with semicolons between them."""
+    return list(dict.fromkeys(choice.strip() for choice in text.split(";") if choice.strip()))
 
 
 MOST_LOOKED_THROUGH = 10_000
@@ -160,9 +167,11 @@ def ask_for_fields(key: str) -> None:
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
         visibility = "visible" if number == 0 else "collapsed"
-        name, kind = st.columns([3, 2])
+        name, kind, choices = st.columns([3, 2, 3])
         name.text_input("Field", key=f"{key}.{number}.name", max_chars=_LONGEST_NAME, label_visibility=visibility)
         kind.selectbox("Type", list(TYPES), key=f"{key}.{number}.type", label_visibility=visibility)
+        at = f"{key}.{number}.choices"
+        choices.text_input("Choices", key=at, placeholder="Any, or red; green", label_visibility=visibility)
 
 
 def read_fields(key: str) -> list[SchemaField]:
@@ -171,7 +180,9 @@ def read_fields(key: str) -> list[SchemaField]:
     if twice := sorted(name for name, count in Counter(written.values()).items() if count > 1):
         raise ValueError(f"Two fields have the same name: {', '.join(twice)}.")
     kinds = {number: TYPES[str(st.session_state[f"{key}.{number}.type"])] for number in written}
-    return [SchemaField(name=name, type=kinds[number]) for number, name in written.items()]
+    given = {number: read_choices(text_in(f"{key}.{number}.choices")) for number in written}
+    more: dict[int, dict[str, Any]] = {number: {"choices": of} if of else {} for number, of in given.items()}
+    return [SchemaField(name=name, type=kinds[number], **more[number]) for number, name in written.items()]
 
 
 def ask_for_values(collection: DocumentCollection, key: str, *, adds: bool = True) -> dict[str, str] | None:
@@ -206,9 +217,10 @@ def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
     """Return the values typed into `ask_for_values`, without empty fields. NotYetError tells what a field takes."""
     values: dict[str, str] = {}
     for number, field in enumerate(collection.custom_metadata_schema.fields):
-        written = text_in(f"{key}.{collection.document_collection_id}.{number}")
-        if written and read_value(field.type, written) is None:
-            raise NotYetError(expectation(field.type, written))
+        held = st.session_state.get(f"{key}.{collection.document_collection_id}.{number}") or ""
+        written = BETWEEN.join(held) if field.choices and field.type is FieldType.LIST else str(held).strip()
+        if written and field.read(written) is None:
+            raise NotYetError(field.explain(written))
         values |= {field.name: written} if written else {}
     return values
 
@@ -218,6 +230,8 @@ def _ask_for_value(field: SchemaFieldInfo, key: str) -> str | None:
     kind = f"<small>{type_in_words(field.type).lower()}{', required' if field.required else ''}</small>"
     name.html(f'<p class="carrel-text">{html.escape(field.name)}<br>{kind}</p>')
     with value:
+        if field.choices:
+            return _choose_value(field, key)
         written = st.text_input(
             field.name,
             key=key,
@@ -225,10 +239,17 @@ def _ask_for_value(field: SchemaFieldInfo, key: str) -> str | None:
             placeholder=EXAMPLES[field.type],
             label_visibility="collapsed",
         ).strip()
-        if not written or read_value(field.type, written) is not None:
+        if not written or field.read(written) is not None:
             return written
-        show_problem(expectation(field.type, written))
+        show_problem(field.explain(written))
     return None
+
+
+def _choose_value(field: SchemaFieldInfo, key: str) -> str:
+    choices = field.choices or []
+    if field.type is FieldType.LIST:
+        return BETWEEN.join(st.multiselect(field.name, choices, key=key, label_visibility="collapsed"))
+    return st.selectbox(field.name, choices, None, key=key, label_visibility="collapsed") or ""
 
 
 def shown_value(kind: FieldType, value: str) -> str:
@@ -263,8 +284,9 @@ def _begin_again(collection: DocumentCollection) -> None:
     st.session_state[_CHOSEN] = left = st.session_state.pop(_LEFT)
     if not left:
         st.session_state[_QUERY] = ""
-        for number in range(len(collection.custom_metadata_schema.fields)):
-            st.session_state[f"{_VALUES}.{collection.document_collection_id}.{number}"] = ""
+        for number, field in enumerate(collection.custom_metadata_schema.fields):
+            key = f"{_VALUES}.{collection.document_collection_id}.{number}"
+            st.session_state[key] = "" if not field.choices else [] if field.type is FieldType.LIST else None
 
 
 def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:

@@ -6,7 +6,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.document_collections.contents import INSIDE, TYPES, shown_value, type_in_words
+from app.document_collections.contents import INSIDE, TYPES, read_choices, shown_value, type_in_words
 from app.labels import VALUE_EFFECTS
 from app.ui import notices
 from app.ui.dialogs import text_in
@@ -14,6 +14,7 @@ from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.tables import forget
 from carrel.errors import EditConflictError
 from carrel.wire.collections import CollectionFields, DocumentCollection, FieldType, SchemaFieldInfo, ValueEffect
+from carrel.wire.field_values import BETWEEN
 from flows.operations.formatting import count_text
 
 _CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem"
@@ -22,8 +23,11 @@ _CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem
 def show_fields(collection: DocumentCollection) -> None:
     st.subheader("Fields", anchor=False)
     if fields := collection.custom_metadata_schema.fields:
-        rows = [(field.name, type_in_words(field.type), "Yes" if field.required else "No") for field in fields]
-        notices.show_table(rows, heads=("Field", "Type", "Required"))
+        rows = [
+            (field.name, type_in_words(field.type), "Yes" if field.required else "No", ", ".join(field.choices or ()))
+            for field in fields
+        ]
+        notices.show_table(rows, heads=("Field", "Type", "Required", "Choices"))
     else:
         notices.show_text("This collection has no fields.")
 
@@ -51,12 +55,16 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
     name = name_at.text_input("Name", chosen, key=f"{key}.name", max_chars=200).strip()
     held = kinds.index(type_in_words(now.type)) if now else 0
     kind = kind_at.selectbox("Type", kinds, held, key=f"{key}.type")
+    held_choices = (now and now.choices) or []
+    hint = "Separate them with semicolons. Leave empty to allow every value."
+    written = st.text_input("Choices", BETWEEN.join(held_choices), key=f"{key}.choices", help=hint, max_chars=10_000)
     value = st.text_input("Value for documents without a value", key=f"{key}.value", max_chars=10_000).strip()
     required = st.checkbox("Required", bool(now and now.required), key=f"{key}.required")
     if chosen and st.checkbox("Remove the field and its values", key=f"{key}.remove"):
         return {"field": chosen, "remove": True}
-    was = {"name": chosen, "type": now and now.type, "value": "", "required": bool(now and now.required)}
-    given = {"name": name, "type": TYPES[kind], "value": value, "required": required}
+    was: dict[str, Any] = {"name": chosen, "type": now and now.type, "value": "", "choices": held_choices}
+    was["required"] = bool(now and now.required)
+    given = {"name": name, "type": TYPES[kind], "value": value, "required": required, "choices": read_choices(written)}
     changed = {member: one for member, one in given.items() if one != was[member]}
     return {"field": chosen or None, **changed} if name and changed else {}
 

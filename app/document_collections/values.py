@@ -16,7 +16,6 @@ from app.ui.filters import LONGEST, choice_filter, filter_line
 from app.ui.progress import offer_export
 from app.ui.tables import Edits, edit_rows, forget, shown_items
 from carrel.wire import collections as wire
-from carrel.wire.field_values import expectation, read_value
 from flows.operations.formatting import count_text
 
 MOST_COLUMNS = 12
@@ -109,10 +108,12 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
     collection = editing.collection or collection
     if any(item.parent_document_id is not None for item in shown_items(INSIDE)):
         notices.show_text("Files in an archive or email have its values. Change them there.")
-    types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
+    fields = {field.name: field for field in collection.custom_metadata_schema.fields}
     rows = [[document.document_name, *values_shown(collection, document).values()] for document in editing.documents]
-    flags = {name: ("", "yes", "no") for name, kind in types.items() if kind is wire.FieldType.BOOLEAN}
-    editing.edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *types], rows, flags, editing.edits)
+    options = {name: ("", "yes", "no") for name, field in fields.items() if field.type is wire.FieldType.BOOLEAN}
+    single = (field for field in fields.values() if field.type is not wire.FieldType.LIST)
+    options |= {field.name: ("", *field.choices) for field in single if field.choices}
+    editing.edits = edit_rows(f"values.{hash(repr(rows))}", ["Name", *fields], rows, options, editing.edits)
     if offer_saving("values", collection, editing, editing.edits):
         del st.session_state[_EDITING]
         st.rerun()
@@ -121,12 +122,12 @@ def show_editor(collection: wire.DocumentCollection) -> bool:
 
 def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing, edits: Edits) -> bool:
     """Show problems of the edits, values that other people saved since, and buttons; return whether editing ends."""
-    types = {one.name: one.type for one in collection.custom_metadata_schema.fields}
+    fields = {field.name: field for field in collection.custom_metadata_schema.fields}
     changed = [(editing.documents[row], name, text) for row, cells in edits.items() for name, text in cells.items()]
     problems = [
-        (one.document_name, name, expectation(types[name], text))
+        (one.document_name, name, fields[name].explain(text))
         for one, name, text in changed
-        if text and read_value(types[name], text) is None
+        if text and fields[name].read(text) is None
     ]
     late = [
         (one.document_name, name, text or "Empty", values_shown(collection, now).get(name) or "Empty")

@@ -21,7 +21,6 @@ from app.ui.saving import key_of, reset_fields
 from carrel.directory.tables import DELIMITERS, UTF_16_MARKS
 from carrel.spreadsheets import flag_of, from_text
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaFieldInfo
-from carrel.wire.field_values import expectation, read_value
 from flows.operations.formatting import count_text
 
 FORM, MOST_SHOWN = "values_file", 50
@@ -133,9 +132,9 @@ def _compare(preview: Preview, fields: Sequence[SchemaFieldInfo], place: int, li
     for one in fields:
         text = row.get(one.name)
         flag = flag_of(text or "") if one.type is FieldType.BOOLEAN else None  # as spreadsheets of any language say it
-        value = str(flag).lower() if flag is not None else read_value(one.type, text) if text else text
+        value = str(flag).lower() if flag is not None else one.read(text) if text else text
         if text and value is None:
-            problems.append(f"{one.name}: {expectation(one.type, text)}")
+            problems.append(f"{one.name}: {one.explain(text)}")
         elif value is not None and value != held.get(one.name, ""):
             changed[one.name] = value
             problems += [f"{one.name}: The field is required."] if one.required and not value else []

@@ -45,6 +45,7 @@ OFFERED: dict[FieldType, Sequence[wire.FilterOperator]] = {
     # A day is the moment it begins in UTC, so that "until" it would leave the day itself out.
     FieldType.DATETIME: (wire.FilterOperator.GREATER_OR_EQUAL, wire.FilterOperator.LESS, wire.FilterOperator.EQUAL),
     FieldType.BOOLEAN: (wire.FilterOperator.EQUAL,),
+    FieldType.LIST: (wire.FilterOperator.EQUAL, wire.FilterOperator.NOT_EQUAL, wire.FilterOperator.CONTAINS),
 }
 """Useful operators for each field type, the most usual first."""
 
@@ -328,12 +329,12 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
         case FieldType.DATETIME:
             day = st.date_input("Day", key=key, value=None)
             return "" if day is None else day.isoformat()
-        case FieldType.STRING if known:
+        case FieldType.STRING | FieldType.LIST if known:
             shown = st.selectbox(
                 "Value", known, None, key=f"{key}.known", accept_new_options=True, placeholder="Choose or enter a value"
             )
             return (shown or "")[:2000]
-        case FieldType.STRING:
+        case FieldType.STRING | FieldType.LIST:
             return st.text_input("Value", key=key, max_chars=2000)
 
 

@@ -75,6 +75,7 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
         page.text_input(key=f"new.fields.{number}.name").set_value(field)
         page.selectbox(key=f"new.fields.{number}.type").set_value(kind)
         page.run()
+    page.text_input(key="new.fields.0.choices").set_value("red; sea air;;red")
     page.text_input(key="new.fields.2.name").set_value("team ")
     page = page.press("Create")
     assert "Two fields have the same name: team." in page.shown
@@ -84,6 +85,7 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     (made,) = house.client.document_collections.list_document_collections(collection_name=name)
     fields = made.custom_metadata_schema.fields
     assert [(field.name, field.type) for field in fields] == [("team", "STRING"), ("pages", "INT")]
+    assert [field.choices for field in fields] == [["red", "sea air"], None]
     assert page.address["collection"] == str(made.document_collection_id)
     [row] = house.open("collections", name=name).rows()
     assert (row["Name"], row["Documents"], row["Your role"]) == (name, 0, "Owner")
@@ -110,6 +112,26 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     shown = open_collection(house, collection)
     assert sorted(shown.column("Name")) == [f"{tag} one", f"{tag} two"]
     assert set(shown.column("State")) == {"Searchable"}
+
+
+def test_values_are_chosen_among_the_choices_of_a_field(house: House) -> None:
+    fields = [{"name": "team", "type": "STRING", "choices": ["air", "sea"]}]
+    fields += [{"name": "tags", "type": "LIST", "choices": ["red", "blue"]}]
+    collection, name = house.add_collection(custom_metadata_schema={"fields": fields}), f"{uuid4()}"
+    document = house.load(name)
+    page = open_collection(house, collection, "add")
+    page.text_input(key="add.query").set_value(name).run()
+    page.multiselect(key="add.chosen").set_value([document])
+    page.selectbox(key=f"add.value.{collection}.0").set_value("sea")
+    page.multiselect(key=f"add.value.{collection}.1").set_value(["red", "blue"]).run()
+    page = page.press("Add")
+    assert fields_in(house, collection) == {name: {"team": "sea", "tags": "red; blue"}}
+    assert page.selectbox(key=f"add.value.{collection}.0").value is None
+    assert page.multiselect(key=f"add.value.{collection}.1").value == []
+    page = open_collection(house, collection, "fields")
+    page.selectbox(key="fields.chosen").set_value("tags").run()
+    page.text_input(key="fields.tags.choices").set_value("blue").run()
+    assert "1 document: no value that fits" in page.press("Preview changes").shown
 
 
 def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:

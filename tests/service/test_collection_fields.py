@@ -176,3 +176,33 @@ def test_only_the_owner_and_admins_plan_and_change_fields(service: RunningServic
     grant(service, resource_of(collection_id), user("ben@example.test"), role="EDITOR")
     for operation in (PLAN, CHANGE):
         refused(service.call(operation, asked), 403, "collection_owner_required")
+
+
+def test_a_list_takes_its_choices_and_is_found_by_each_item(service: RunningService) -> None:
+    collection_id, ids = shelf(service, a=" sea;Air ;sea", b="AIR", c="fog", d="")
+    choices = {"field": "pages", "type": "LIST", "choices": ["air", "sea"], "emptyUnfit": True}
+    plan = ok(service.call(PLAN, body(collection_id, choices)))
+    converted = [("a", " sea;Air ;sea", "sea; air"), ("b", "AIR", "air")]
+    unfit = [("c", "fog", "")]
+    assert effects_of(plan) == {("pages", "CONVERTED"): (2, converted), ("pages", "UNFIT"): (1, unfit)}
+    city = {"field": "city", "choices": ["Bergen", "OSLO"]}
+    changed = ok(service.call(CHANGE, body(collection_id, choices, city)))
+    assert [one["choices"] for one in changed["fields"]] == [["air", "sea"], ["Bergen", "OSLO"]]
+    refusal = refused(
+        add_to_collection(service, ids["c"], collection_id, customMetadata={"pages": "air; fog"}),
+        400,
+        "invalid_metadata",
+    )
+    assert "these values, with ; between them: air, sea." in refusal["message"]
+    ok(add_to_collection(service, ids["c"], collection_id, customMetadata={"pages": "Sea", "city": "bergen"}))
+    assert held_in(service, collection_id)["c"] == {"pages": "sea", "city": "Bergen"}
+    for sign, value, found in (("==", "AIR", "ab"), ("!=", "air", "cd"), ("contains", "ea", "ac")):
+        only = {"metadataFilters": [{"field": "pages", "operator": sign, "value": value}]}
+        listed = walk(service, MEMBERS, {"documentCollectionId": collection_id, **only})
+        assert sorted(one["documentName"] for one in listed) == sorted(found), sign
+    counted = ok(service.call("documentCollections/countValues", {"documentCollectionId": collection_id}))["values"]
+    assert {one["value"]: one["count"] for one in counted if one["field"] == "pages"} == {"air": 2, "sea": 2}
+    number = body(collection_id, {"field": "city", "type": "INT"})
+    assert "“Bergen” is not a value" in refused(service.call(PLAN, number), 400, "invalid_fields")["message"]
+    free = ok(service.call(CHANGE, body(collection_id, {"field": "city", "choices": []})))
+    assert free["fields"][1] == {"name": "city", "type": "STRING"}

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.catalog import IndexingStatus
+from carrel.wire.field_values import expectation, read_value
 from carrel.wire.fields import (
     NO_NUL,
     ChunkText,
@@ -42,6 +43,12 @@ class FieldType(StrEnum):
     DOUBLE = "DOUBLE"
     DATETIME = "DATETIME"
     BOOLEAN = "BOOLEAN"
+    LIST = "LIST"
+    """Texts with `; ` between them. A filter for an equal value finds documents with the value in the list."""
+
+
+Choices = Annotated[list[Label], Field(max_length=200)]
+"""The values that a field takes, at most 200, in any case."""
 
 
 class SchemaField(common.RequestModel):
@@ -52,6 +59,8 @@ class SchemaField(common.RequestModel):
     """Type of the field's values; values must parse as the type."""
     required: StrictFlag | None = None
     """Whether each document added to the collection must have a value; default: false."""
+    choices: Choices | None = None
+    """The values that the field takes; of a LIST, its items; default: any."""
 
 
 class CustomMetadataSchema(common.RequestModel):
@@ -71,6 +80,16 @@ class SchemaFieldInfo(common.ResponseModel):
     """Type of the field's values; values must parse as the type."""
     required: bool | None = None
     """Whether each document added to the collection must have a value; absent: no."""
+    choices: list[str] | None = None
+    """The values that the field takes; of a LIST, its items; absent: any."""
+
+    def read(self, text: str) -> str | None:
+        """Return a text as a stored value of the field; None if invalid or ambiguous."""
+        return read_value(self.type, text, self.choices)
+
+    def explain(self, text: str = "") -> str:
+        """Return a sentence with the texts that the field takes."""
+        return expectation(self.type, text, self.choices)
 
 
 class CustomMetadataSchemaInfo(common.ResponseModel):
@@ -240,6 +259,8 @@ class FieldChange(common.RequestModel):
     """The new type; values are converted."""
     required: StrictFlag | None = None
     """Whether each document must have a value."""
+    choices: Choices | None = None
+    """The values that the field takes from now on; empty: any."""
     value: MetadataValue | None = None
     """Value for documents without a value."""
     remove: StrictFlag | None = None
@@ -471,7 +492,8 @@ CREATE_DOCUMENT_COLLECTION = ApiOperation(
     successor="",
 )
 """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`. The schema is
-`{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and BOOLEAN;
+`{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME, BOOLEAN
+and LIST;
 without a schema, documents have no metadata in the collection."""
 ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentToCollection",

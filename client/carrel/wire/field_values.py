@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,6 +12,9 @@ _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 _DATETIME = re.compile(f"{_DAY}({_TIME})?")
 _LARGEST_INT = 2**63
+_SHOWN = 20
+BETWEEN = "; "
+"""Between the items of a LIST."""
 
 
 def _is_datetime(value: str) -> bool:
@@ -31,6 +34,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "DOUBLE": lambda value: _DOUBLE.fullmatch(value) is not None and math.isfinite(float(value)),
     "DATETIME": _is_datetime,
     "BOOLEAN": lambda value: value in {"true", "false"},
+    "LIST": lambda value: "\0" not in value,
 }
 _EXPECTED: Final[Mapping[str, str]] = {
     "STRING": "The field is text: write it without NUL characters.",
@@ -38,6 +42,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "DOUBLE": "The field is a number: write it like 1200.5.",
     "DATETIME": "The field is a date and time: write it like 2025-03-04 or 2025-03-04T09:30:00Z.",
     "BOOLEAN": "The field is yes or no: write yes or no.",
+    "LIST": "The field is a list of texts: write it like red; green, without NUL characters.",
 }
 _FLAGS = {"yes": "true", "true": "true", "1": "true", "no": "false", "false": "false", "0": "false"}
 
@@ -47,17 +52,25 @@ def fits(kind: str, value: str) -> bool:
     return _CHECKS[kind](value)
 
 
-def read_value(kind: str, text: str) -> str | None:
-    """Return a text as a value of this metadata type; None if invalid or ambiguous."""
-    value = text if kind == "STRING" else text.strip()
-    if fits(kind, value):
-        return value
-    readings = _readings(kind, value)
-    return readings.pop() if len(readings) == 1 else None
+def read_value(kind: str, text: str, choices: Sequence[str] | None = None) -> str | None:
+    """Return a text as a value of this metadata type, and one of the choices if any; None if invalid or ambiguous."""
+    if kind == "LIST":
+        items = [read_value("STRING", item.strip(), choices) for item in text.split(BETWEEN.strip()) if item.strip()]
+        return None if None in items else BETWEEN.join(dict.fromkeys(filter(None, items)))
+    value = text.strip() if choices or kind != "STRING" else text
+    if not fits(kind, value):
+        readings = _readings(kind, value)
+        value = readings.pop() if len(readings) == 1 else None
+    if value and choices:
+        return next((choice for choice in choices if choice.casefold() == value.casefold()), None)
+    return value
 
 
-def expectation(kind: str, text: str = "") -> str:
+def expectation(kind: str, text: str = "", choices: Sequence[str] | None = None) -> str:
     """Return a sentence with the accepted texts of a metadata type, or the possible meanings of an ambiguous text."""
+    if choices:
+        words = "these values, with ; between them" if kind == "LIST" else "one of these values"
+        return f"The field takes {words}: {', '.join(choices[:_SHOWN])}{', …' if choices[_SHOWN:] else '.'}"
     readings = sorted(_readings(kind, text.strip()))
     return f"“{text}” can mean {' or '.join(readings)}: write one of these." if readings[1:] else _EXPECTED[kind]
 

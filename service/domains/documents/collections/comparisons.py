@@ -7,9 +7,11 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, ColumnElement, DateTime, Double, Text, bindparam, case, cast, func, or_
 
 from carrel.wire.collections import FieldType
+from carrel.wire.field_values import BETWEEN
 from carrel.wire.search import FilterOperator
 from service.domains.documents.collections.filters import ORDERINGS, Comparison
 
+TEXTS = frozenset({FieldType.STRING, FieldType.LIST})
 LONGEST_KEY = 200  # it stands in page tokens
 
 
@@ -21,18 +23,21 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
     """Build a metadata value's condition. An absent value, or a value of another type, matches only "not equal"."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
     other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
-    if comparison.kind is FieldType.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
+    if comparison.kind in TEXTS and comparison.operator not in ORDERINGS:  # texts are equal in any case
         held, other = func.lower(held), func.lower(other)
     if comparison.operator is FilterOperator.CONTAINS:
         return func.strpos(held, other) > 0
     value = _cast_value(held, comparison.kind)
+    if comparison.kind is FieldType.LIST and comparison.operator not in ORDERINGS:
+        has = func.array_position(func.string_to_array(held, BETWEEN), other).is_not(None)
+        return ~has if comparison.operator is FilterOperator.NOT_EQUAL else has
     meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
     return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
 
 
 def as_key(held: ColumnElement[str], kind: FieldType) -> ColumnElement[Any]:
     """Build a value's key in an order, NULL for no value of the type; for text, its beginning in any case."""
-    if kind is FieldType.STRING:
+    if kind in TEXTS:
         return func.left(func.lower(func.nullif(held, "")), LONGEST_KEY).collate("C")
     return _cast_value(held, kind)
 
@@ -49,7 +54,7 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
 
 def _cast_value(held: ColumnElement[str], kind: FieldType) -> ColumnElement[Any]:
     """Read a stored string as a kind; NULL when impossible, never an error."""
-    if kind is FieldType.STRING:
+    if kind in TEXTS:
         return held.collate("C")
     if kind is FieldType.DATETIME:
         # A time without an offset is in UTC, whatever the session's zone.
@@ -66,6 +71,7 @@ _SQL_TYPES: Mapping[FieldType, Any] = {
     FieldType.DOUBLE: Double[float](),
     FieldType.DATETIME: DateTime(timezone=True),
     FieldType.BOOLEAN: Boolean(),
+    FieldType.LIST: Text(),
 }
 _TYPE_NAMES: Mapping[FieldType, str] = {
     FieldType.INT: "bigint",

@@ -90,4 +90,5 @@ _PARSERS: Mapping[FieldType, Callable[[str], Value]] = {
     FieldType.DOUBLE: float,
     FieldType.DATETIME: _datetime,
     FieldType.BOOLEAN: "true".__eq__,
+    FieldType.LIST: str,
 }

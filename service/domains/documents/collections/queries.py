@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Text, case, delete, func, literal, select, true, tuple_
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, case, column, delete, func, literal, select, true, tuple_
+from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -14,8 +15,9 @@ from carrel.wire import collections as wire
 from carrel.wire.catalog import DocumentIndexing, IndexingStatus
 from carrel.wire.collections import FieldType
 from carrel.wire.common import ResourceIdentifier, ResourceType, Role
+from carrel.wire.field_values import BETWEEN
 from service.auth.callers import Caller
-from service.domains.documents.collections.comparisons import LONGEST_KEY, as_key, fits, name_of_value
+from service.domains.documents.collections.comparisons import LONGEST_KEY, TEXTS, as_key, fits, name_of_value
 from service.domains.documents.collections.filters import Condition
 from service.index.progress import indexing_status
 from service.index.queries import has_status, shown_version
@@ -36,7 +38,7 @@ MOST_VALUES = 50
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """A collection, its metadata `fields` (name to type), and the caller's role (None: hidden from the caller)."""
+    """A collection, its metadata fields by name, and the caller's role (None: hidden from the caller)."""
 
     collection_id: UUID
     space_id: int
@@ -44,16 +46,18 @@ class StoredCollection:
     model: str
     dimensions: int
     distance_metric: str
-    fields: Mapping[str, str]
-    required: frozenset[str]
+    schema: Mapping[str, wire.SchemaFieldInfo]
     created_at: datetime
     role: Role | None
 
-    def describe_fields(self) -> list[wire.SchemaFieldInfo]:
-        return [
-            wire.SchemaFieldInfo(name=name, type=FieldType(kind), required=name in self.required or None)
-            for name, kind in self.fields.items()
-        ]
+    @property
+    def fields(self) -> dict[str, str]:
+        """The types of the fields, by name."""
+        return {name: field.type for name, field in self.schema.items()}
+
+    @property
+    def required(self) -> set[str]:
+        return {name for name, field in self.schema.items() if field.required}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +130,7 @@ def _to_collection(
     *, schema_fields: Sequence[Mapping[str, Any]], roles: Sequence[str] | None, **columns: Any
 ) -> StoredCollection:
     return StoredCollection(
-        fields={field["name"]: field["type"] for field in schema_fields},
-        required=frozenset(field["name"] for field in schema_fields if field.get("required")),
+        schema={field["name"]: wire.SchemaFieldInfo.model_validate(field) for field in schema_fields},
         role=next((role for role in RANKED if role in (roles or ())), None),
         **columns,
     )
@@ -231,7 +234,7 @@ def _to_counted(*, document_count: int, former_names: Sequence[str], **columns: 
             "collection_name": stored.name,
             "embeddings_model": stored.model,
             "distance_metric": stored.distance_metric,
-            "custom_metadata_schema": wire.CustomMetadataSchemaInfo(fields=stored.describe_fields()),
+            "custom_metadata_schema": wire.CustomMetadataSchemaInfo(fields=[*stored.schema.values()]),
             "document_count": document_count,
             "role": stored.role,
             "created_at": stored.created_at,
@@ -353,23 +356,30 @@ def _order_rows(
         beyond, later = (own < there, own_id < last) if order.is_descending else (own > there, own_id > last)
         members = members.where((beyond | key.is_(None)) if after[1] else (key.is_(None) & later))
     turned = (key.desc(), own_id.desc()) if order.is_descending else (key.asc(), own_id.asc())
-    shown = key if order.kind is FieldType.STRING else held
+    shown = key if order.kind in TEXTS else held
     place = case((key.is_not(None), shown), else_="").label("place")
     return members.add_columns(place).order_by(turned[0].nulls_last(), turned[1])
 
 
-async def count_values(connection: Connection, caller: Caller, *, space_id: int) -> list[wire.ValueCount]:
-    """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents; not long texts."""
+async def count_values(
+    connection: Connection, caller: Caller, *, space_id: int, lists: Collection[str]
+) -> list[wire.ValueCount]:
+    """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents; not long texts.
+    The items of `lists` count each."""
     readable = _select_readable(caller, space_id, space_documents.c.custom_metadata)
     members = readable.limit(MOST_COUNTED).subquery()
-    entry = func.jsonb_each_text(members.c.custom_metadata).table_valued("key", "value")
-    key, count = func.lower(entry.c.value), func.count()
-    place = func.row_number().over(partition_by=entry.c.key, order_by=(count.desc(), key)).label("place")
+    texts = [column(name, Text()) for name in ("key", "value")]
+    entry = func.jsonb_each_text(members.c.custom_metadata).table_valued(*texts)
+    items = func.string_to_array(entry.c.value, BETWEEN, type_=ARRAY(Text()))
+    values = case((sql.in_array(entry.c.key, lists), items), else_=array([entry.c.value]))
+    each = select(entry.c.key.label("field"), func.unnest(values).label("value")).join_from(members, entry, true())
+    held = each.subquery()
+    key, count = func.lower(held.c.value), func.count()
+    place = func.row_number().over(partition_by=held.c.field, order_by=(count.desc(), key)).label("place")
     counted = (
-        select(entry.c.key.label("field"), func.min(entry.c.value).label("value"), count.label("count"), place)
-        .join_from(members, entry, true())
-        .where(entry.c.value != "", func.length(entry.c.value) <= LONGEST_KEY)
-        .group_by(entry.c.key, key)
+        select(held.c.field, func.min(held.c.value).label("value"), count.label("count"), place)
+        .where(held.c.value != "", func.length(held.c.value) <= LONGEST_KEY)
+        .group_by(held.c.field, key)
         .subquery()
     )
     statement = select(counted.c.field, counted.c.value, counted.c.count).where(counted.c.place <= MOST_VALUES)

@@ -11,13 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire import collections as wire
 from carrel.wire.collections import FieldChange, SchemaFieldInfo, ValueEffect, ValueExample
 from carrel.wire.common import digest_of
-from carrel.wire.field_values import expectation, read_value
 from service.audit.service import record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
 from service.domains.documents.collections.queries import MemberValues, StoredCollection
-from service.domains.documents.collections.service import lock_owned, require_owned
+from service.domains.documents.collections.service import find_unfit_choices, lock_owned, require_owned
 from service.index.spaces.queries import lock_spaces, stands_for
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import NIL
@@ -68,10 +67,10 @@ class _Step:
         if self.after is None:
             return (ValueEffect.REMOVED if held else None), ""
         if not held and self.change.value:
-            return ValueEffect.FILLED, read_value(self.after.type, self.change.value) or ""
+            return ValueEffect.FILLED, self.after.read(self.change.value) or ""
         if not held:
             return (ValueEffect.UNFIT if self.after.required else None), ""
-        value = read_value(self.after.type, held)
+        value = self.after.read(held)
         effect = ValueEffect.UNFIT if value is None else ValueEffect.KEPT if value == held else ValueEffect.CONVERTED
         return effect, value or ""
 
@@ -107,7 +106,7 @@ async def change_fields(
 
 
 def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) -> list[_Step]:
-    known = {one.name: one for one in collection.describe_fields()}
+    known = collection.schema
     steps, errors = list[_Step](), list[FieldError]()
     for number, each in enumerate(changes):
         before = known.get(each.field or "")
@@ -119,11 +118,13 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
             errors.append(FieldError(f"changes.{number}.field", f"Two changes are for the field “{each.field}”."))
         elif name is None or kind is None:
             errors.append(FieldError(f"changes.{number}", "A new field needs a name and a type."))
-        elif each.value and read_value(kind, each.value) is None:
-            errors.append(FieldError(f"changes.{number}.value", expectation(kind, each.value)))
         else:
             required = (before and before.required) if each.required is None else each.required
-            after = SchemaFieldInfo(name=name, type=kind, required=required or None)
+            choices = (before and before.choices) if each.choices is None else each.choices
+            after = SchemaFieldInfo(name=name, type=kind, required=required or None, choices=choices or None)
+            if each.value and after.read(each.value) is None:
+                errors.append(FieldError(f"changes.{number}.value", after.explain(each.value)))
+            errors += find_unfit_choices(after, f"changes.{number}.choices")
             steps.append(_Step(each, before, None if each.remove else after))
     names = [one.name for one in _fields_after(collection, steps)]
     if twice := sorted({one for one in names if names.count(one) > 1}):
@@ -137,7 +138,7 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
 
 def _fields_after(collection: StoredCollection, steps: Sequence[_Step]) -> list[SchemaFieldInfo]:
     changed = {step.before.name: step.after for step in steps if step.before}
-    old = [changed.get(one.name, one) for one in collection.describe_fields()]
+    old = [changed.get(one.name, one) for one in collection.schema.values()]
     return [one for one in (*old, *(step.after for step in steps if step.before is None)) if one]
 
 
@@ -165,7 +166,7 @@ def _apply(steps: Sequence[_Step], member: MemberValues) -> dict[str, str]:
 
 
 def _to_plan(collection: StoredCollection, steps: Sequence[_Step]) -> wire.CollectionFields:
-    fields = collection.describe_fields()
+    fields = [*collection.schema.values()]
     effects = [
         wire.FieldEffect(field=step.name, effect=effect, count=count, examples=step.examples[effect])
         for step in steps

@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
+from carrel.wire.collections import SchemaField, SchemaFieldInfo
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.field_values import expectation, read_value
 from carrel.wire.formats import FORMATS
@@ -56,6 +57,9 @@ async def create_collection(
 ) -> wire.CreateDocumentCollectionResponse:
     """Create a collection, owned by the caller. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
+    fields = request.custom_metadata_schema.fields
+    if errors := [error for field in fields for error in find_unfit_choices(field, "customMetadataSchema.fields")]:
+        raise BadRequest(errors[0].message, code="invalid_fields", details=errors)
     collection_id = uuid7()
     added = await queries.insert_collection(
         connection,
@@ -64,7 +68,7 @@ async def create_collection(
         space_id=(await create_space(connection, caller.organization_id, model=model)).space_id,
         name=request.collection_name,
         distance_metric=request.distance_metric,
-        schema_fields=[one.model_dump(mode="json", exclude_none=True) for one in request.custom_metadata_schema.fields],
+        schema_fields=[field.model_dump(mode="json", exclude_none=True) for field in fields],
     )
     if not added:
         raise _name_taken()
@@ -135,7 +139,7 @@ async def check_placement(
     )
     is_whole = adds and (membership is None or custom_metadata is not None)
     required = collection.required if is_whole else ()
-    metadata = check_metadata(custom_metadata or {}, collection.fields, required=required)
+    metadata = check_metadata(custom_metadata or {}, collection.schema, required=required)
     return Placement(document_id, collection, membership, metadata)
 
 
@@ -231,24 +235,37 @@ def _name_taken() -> Conflict:
     return Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
 
 
+def find_unfit_choices(field: SchemaField | SchemaFieldInfo, member: str) -> list[FieldError]:
+    unfit = [choice for choice in field.choices or () if read_value(field.type, choice) != choice]
+    return [
+        FieldError(member, f"“{choice}” is not a value of the field. {expectation(field.type)}") for choice in unfit
+    ]
+
+
 def check_metadata(
-    metadata: Mapping[str, str], fields: Mapping[str, str], *, required: Iterable[str] = (), within: str = ""
+    metadata: Mapping[str, str],
+    fields: Mapping[str, SchemaFieldInfo],
+    *,
+    required: Iterable[str] = (),
+    within: str = "",
 ) -> dict[str, str]:
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
     missing = (FieldError(f"{within}customMetadata.{one}", MISSING) for one in required if not metadata.get(one))
     if errors := [*_metadata_errors(metadata, fields, within), *missing]:
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
-    return {key: read_value(fields[key], value) or "" for key, value in metadata.items()}
+    return {key: fields[key].read(value) or "" for key, value in metadata.items()}
 
 
-def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str], within: str) -> Iterator[FieldError]:
+def _metadata_errors(
+    metadata: Mapping[str, str], fields: Mapping[str, SchemaFieldInfo], within: str
+) -> Iterator[FieldError]:
     for key, value in metadata.items():
         member = f"{within}customMetadata.{key}"
         if key not in fields:
             known = ", ".join(fields) or "none, its schema is empty"
             yield FieldError(member, f"The collection's schema has no such field; it has: {known}.")
-        elif read_value(fields[key], value) is None:
-            yield FieldError(member, expectation(fields[key], value))
+        elif fields[key].read(value) is None:
+            yield FieldError(member, fields[key].explain(value))
 
 
 async def list_collections(

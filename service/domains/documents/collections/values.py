@@ -61,7 +61,8 @@ async def count_values(
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
-    values = await queries.count_values(connection, caller, space_id=collection.space_id)
+    lists = [name for name, kind in collection.fields.items() if kind == FieldType.LIST]
+    values = await queries.count_values(connection, caller, space_id=collection.space_id, lists=lists)
     return wire.CountValuesResponse(values=values)
 
 
@@ -113,7 +114,7 @@ async def _add_files(
 def _change(
     change: wire.ValueChange, held: wire.DocumentInCollection | None, collection: StoredCollection, *, within: str
 ) -> wire.ValueChangeResult:
-    fields, emptied = collection.fields, sorted(collection.required & change.custom_metadata.keys())
+    fields, emptied = collection.schema, sorted(collection.required & change.custom_metadata.keys())
     given, now, status = change.custom_metadata, held.custom_metadata if held else {}, wire.ValueChangeStatus.CHANGED
     written = {name: value for name, value in given.items() if value or name not in fields}
     values = {name: value for name, value in now.items() if name not in given}

@@ -42,7 +42,7 @@ async def check(connection: Connection, caller: Caller, request: Request) -> Non
         adds = request.change is DocumentAction.ADD_TO_COLLECTION
         required = found.required if adds else found.required & set(values)
         given = {name: value for name, value in values.items() if value}
-        collections.check_metadata(given, found.fields, required=sorted(required))
+        collections.check_metadata(given, found.schema, required=sorted(required))
 
 
 def _collection_of(request: StartDocumentChangeRequest) -> UUID:

@@ -169,6 +169,7 @@ def _find_number(line: str, stated: StatedCondition, field: OwnField, *, values:
 
 _READERS: Mapping[FieldType, Callable[..., _Found]] = {
     FieldType.STRING: _find_value,
+    FieldType.LIST: _find_value,
     FieldType.BOOLEAN: _find_flag,
     FieldType.DATETIME: _find_time,
     FieldType.INT: _find_number,

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import trash as wire
 from carrel.wire.common import Role
-from carrel.wire.field_values import read_value
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.catalog.queries import save_version
@@ -199,8 +198,8 @@ async def _place(
         role = None if collection is None else collection.role
         may_add = caller.is_admin or role in {Role.OWNER, Role.EDITOR}
         if collection is not None and may_add and not place["caller_chunks"]:
-            held, fields = place["custom_metadata"], collection.fields
-            read = {name: read_value(fields[name], value) for name, value in held.items() if name in fields}
+            held, fields = place["custom_metadata"], collection.schema
+            read = {name: fields[name].read(value) for name, value in held.items() if name in fields}
             values = {name: value for name, value in read.items() if value is not None}
             unfit += (f"{place['name']}: {name}" for name in held if name not in values)
             placement = Placement(kept.document_id, collection, None, values)
