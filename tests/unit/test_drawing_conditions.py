@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.wire.collections import SchemaFieldInfo
 from carrel.wire.field_values import expectation, read_value
 from carrel.wire.search import DrawnFilter, FilterOperator
 from service.domains.documents.collections.service import check_metadata
@@ -54,9 +55,8 @@ def test_nine_of_ten_conditions_are_right() -> None:
 
 def test_the_samples_documents_have_dates_that_narrow() -> None:
     folder = Path(__file__).parents[2] / "sample"
-    fields = {
-        one["name"]: one["type"] for one in json.loads((folder / "directory.json").read_text())["collection"]["fields"]
-    }
+    described = json.loads((folder / "directory.json").read_text())["collection"]["fields"]
+    fields = {field["name"]: SchemaFieldInfo(**field) for field in described}
     with (folder / "manifest.csv").open(newline="") as lines:
         found = {row["path"]: json.loads(row["metadata"]) for row in csv.DictReader(lines)}
     for path, metadata in found.items():

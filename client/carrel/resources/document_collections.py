@@ -100,7 +100,8 @@ class DocumentCollections(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[CreateDocumentCollectionResponse]:
         """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`. The schema is
-        `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and BOOLEAN;
+        `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME, BOOLEAN
+        and LIST;
         without a schema, documents have no metadata in the collection.
         """
         request = CreateDocumentCollectionRequest(
