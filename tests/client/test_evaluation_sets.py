@@ -9,7 +9,7 @@ from carrel import Carrel, InvalidArgumentError, NotFoundError, ReplyFailedError
 from carrel.drafts import copy_agent, lend_draft
 from carrel.wire.evaluation import EvaluationCase
 from carrel.wire.evaluation_runs import KeptResult
-from service.domains.agents.evaluation.runs import service as runs
+from service.domains.agents.evaluation import service as rules
 from tests.harness.documents import uploaded
 from tests.harness.services import ADMIN_EMAIL, RunningService
 from tests.service.conversations import a_desk
@@ -221,7 +221,7 @@ def test_no_transaction_is_open_while_replies_are_measured(client, service, monk
         found.extend(service.execute(sessions))
         return 0.25
 
-    monkeypatch.setattr(runs, "measure_groundedness", count_open)
+    monkeypatch.setattr(rules, "measure_groundedness", count_open)
     one = client.admin.evaluation_sets.create("Desk", agent_id=a_desk(service).agent_id)
     evaluation.add_judgements(client, one.evaluation_set_id, {FERRIES: {}})
     assert evaluation.run(client, one).groundedness == 0.25

@@ -7,7 +7,6 @@ import pytest
 
 from service.domains.agents.answering.providers import BUILT_IN
 from service.domains.agents.evaluation import service as rules
-from service.domains.agents.evaluation.runs import service as runs
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import ADMIN_EMAIL, RunningService
@@ -136,7 +135,7 @@ def test_limits_are_told_and_nothing_of_such_a_request_is_kept(service, monkeypa
     assert "“Question 0 0”" in refused.json()["error"]["message"]
     monkeypatch.setattr(rules, "MOST_SETS", 1)
     assert code(call(service, "create", name="Second")) == (409, "too_many_evaluation_sets")
-    monkeypatch.setattr(runs, "MOST_RUNS", 1)
+    monkeypatch.setattr(rules, "MOST_RUNS", 1)
     add_run(service, set_id, {"caseId": case_id, "ndcg": 1})
     full = call(service, "addRun", evaluationSetId=set_id, mode="HYBRID", results=[{"caseId": case_id}])
     assert code(full) == (409, "too_many_evaluation_runs")

@@ -9,8 +9,6 @@ from service.domains.agents.answering.providers import model_names
 from service.domains.agents.conversations.question_log import service as questions
 from service.domains.agents.definitions import service as definitions
 from service.domains.agents.evaluation import service
-from service.domains.agents.evaluation.runs import service as runs
-from service.domains.agents.evaluation.runs.service import measure_replies
 from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.idempotency import REPLAYED, attempt_of
 from service.web.routing import Router
@@ -44,19 +42,19 @@ async def add_run(
     caller: CallerDep,
 ) -> run_wire.AdminEvaluationSetsAddRunResponse:
     """Save the measurements of a run over an evaluation set, as the caller's."""
-    grounded = await measure_replies(runtime.database, caller, request.results)
+    grounded = await service.measure_replies(runtime.database, caller, request.results)
     default_model = model_names(runtime.settings)[0]
     async with runtime.database.transaction(caller.organization_id) as connection:
         attempt = attempt_of(http, response, caller=caller, connection=connection)
         if (kept := await attempt.claim()) is not None:
             response.headers[REPLAYED] = "true"
             return run_wire.AdminEvaluationSetsAddRunResponse.model_validate_json(kept.body or b"")
-        run = await runs.add_run(connection, caller, request=request, grounded=grounded, default_model=default_model)
+        run = await service.add_run(connection, caller, request=request, grounded=grounded, default_model=default_model)
         answer = run_wire.AdminEvaluationSetsAddRunResponse(**dict(run))
         await attempt.keep(answer.model_dump_json(by_alias=True, exclude_none=True).encode())
     return answer
 
 
-router.read(run_wire.ADMIN_EVALUATION_SETS_LIST_RUNS, runs.list_runs)
-router.read(run_wire.ADMIN_EVALUATION_SETS_LIST_RESULTS, runs.list_results)
-router.serve(run_wire.ADMIN_EVALUATION_SETS_DELETE_RUN, runs.delete_run)
+router.read(run_wire.ADMIN_EVALUATION_SETS_LIST_RUNS, service.list_runs)
+router.read(run_wire.ADMIN_EVALUATION_SETS_LIST_RESULTS, service.list_results)
+router.serve(run_wire.ADMIN_EVALUATION_SETS_DELETE_RUN, service.delete_run)
