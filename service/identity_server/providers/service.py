@@ -71,10 +71,8 @@ async def list_providers(
     """List the organization's sign-in providers."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
     rows = await queries.list_providers(connection, caller.organization_id, cursor.window)
-    page = cursor.page(rows, position=lambda row: [str(row.provider_id)])
-    return wire.AdminSignInProvidersListResponse(
-        sign_in_providers=[_describe(row, runtime.settings) for row in page.items], next_page_token=page.next_page_token
-    )
+    described = [_describe(row, runtime.settings) for row in rows]
+    return cursor.answer(wire.AdminSignInProvidersListResponse, described, "provider_id")
 
 
 async def get_provider(

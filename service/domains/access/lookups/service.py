@@ -52,8 +52,7 @@ async def list_authorized_resources(
 ) -> wire.ListAuthorizedResourcesResponse:
     """List the resources that the acting principal may act on. Only access counts, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
-    resource_type = request.resource_type
-    rows = await queries.list_readable_resources(connection, caller, cursor.window, resource_type=resource_type)
+    rows = await queries.list_readable_resources(connection, caller, cursor.window, resource_type=request.resource_type)
     page = cursor.page(rows, position=lambda row: [str(row[0])])
     return wire.ListAuthorizedResourcesResponse(
         resources=[resource for _, resource in page.items], next_page_token=page.next_page_token

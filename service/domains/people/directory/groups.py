@@ -66,9 +66,8 @@ async def list_groups(
     rows = await queries.list_groups(
         connection, caller.organization_id, cursor.window, query=request.query, ids=request.ids
     )
-    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    groups = await _with_counts(connection, caller, rows=page.items)
-    return wire.AdminGroupsListResponse(groups=groups, next_page_token=page.next_page_token)
+    groups = await _with_counts(connection, caller, rows=rows)
+    return cursor.answer(wire.AdminGroupsListResponse, groups, "id")
 
 
 async def list_members(
@@ -78,9 +77,7 @@ async def list_members(
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await get_group(connection, caller, request.group_id)
     rows = await queries.list_members(connection, caller.organization_id, cursor.window, group_id=request.group_id)
-    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    members = [to_named_principal(row) for row in page.items]
-    return wire.AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
+    return cursor.answer(wire.AdminGroupsListMembersResponse, [to_named_principal(row) for row in rows], "id")
 
 
 async def get_group(connection: Connection, caller: Caller, group_id: UUID) -> Principal:
