@@ -502,7 +502,7 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
     assert names(house.open("documents", signed_in_as=MEMBER, trash="open", deleted=word)) == [f"{word} 3"]
     page = house.open("documents", trash="open", deleted=word)
     assert names(page) == [f"{word} {number}" for number in (3, 2, 1, 0)]
-    assert (set(page.column("Days left")), "Select rows to restore" in page.shown) == ({7}, True)
+    assert (set(page.column("Days left")), "Select rows to restore" in page.as_markdown) == ({7}, True)
     page = page.choose(0, 2).press("Restore …")
     assert "Owners must share their documents again." in page.shown
     page = page.answer("Restore …", "Restore")
