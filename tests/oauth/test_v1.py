@@ -319,7 +319,9 @@ def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing) -> 
     answer = ada.allow(agent, pkce, redirect_uri=redirect_uri)
     code = flow.sent_back(answer, redirect_uri)["code"]
     assert flow.error(other.exchange(code, pkce, redirect_uri=redirect_uri)) == (400, "invalid_grant")
-    assert flow.error(agent.exchange(code, pkce, redirect_uri=LOCAL)) == (400, "invalid_grant")
+    moved = agent.exchange(code, pkce, redirect_uri=LOCAL)
+    assert flow.error(moved) == (400, "invalid_grant")
+    assert "same redirect_uri" in moved.json()["error_description"]
     assert flow.error(agent.exchange(code, pkce, redirect_uri=redirect_uri, client_secret="svc_cs_x"))[0] == 401
     assert flow.error(agent.exchange(code, Pkce(), redirect_uri=redirect_uri)) == (400, "invalid_grant")
     tokens = done(agent.exchange(code, pkce, redirect_uri=redirect_uri))

@@ -28,8 +28,9 @@ from service.platform import secrets
 # The characters of an error description (RFC 6749, section 5.2).
 NOT_DESCRIPTIVE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-# What Authlib says nothing about.
+# What Authlib says nothing about, or too little.
 DESCRIPTIONS = {
+    "Invalid 'redirect_uri' in request.": "Send the same redirect_uri as in the authorization request.",
     "invalid_grant": "The code or token is unknown, used, expired or revoked. Send the person to authorize again.",
     "unsupported_grant_type": (
         "Set grant_type to authorization_code or refresh_token. A program without a person sends an API key or a "
@@ -67,8 +68,7 @@ class AuthorizationServer(AuthlibServer):
         seconds = int(lifetimes.ACCESS_TOKEN.total_seconds())
         generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, lambda *_: seconds)  # pyright: ignore
         self.register_token_generator("default", generator)
-        extensions: list[Any] = [grants.judge_parameters, grants.S256Required()]
-        self.register_grant(grants.CodeGrant, extensions)
+        self.register_grant(grants.CodeGrant, [grants.judge_parameters, grants.S256Required()])  # pyright: ignore
         self.register_grant(grants.RefreshGrant)
         self.register_endpoint(grants.Revocation)
 
@@ -165,8 +165,7 @@ class AuthorizationServer(AuthlibServer):
         """Do nothing: there are no listeners."""
 
     def handle_response(self, status: int, body: Any, headers: list[tuple[str, str]]) -> Answer:
-        named = dict(headers)
-        if (location := named.get("Location")) is not None:
+        if (location := dict(headers).get("Location")) is not None:
             return Answer(status, location=location)
         return Answer(status, body, NO_STORE)
 
@@ -175,7 +174,7 @@ class AuthorizationServer(AuthlibServer):
         # Authlib says Invalid "code" in request for whatever is wrong with a code.
         given = error.description or ""
         said = "" if given.startswith("Invalid ") else given
-        description = said or DESCRIPTIONS.get(str(error.error), "") or given
+        description = said or DESCRIPTIONS.get(given) or DESCRIPTIONS.get(str(error.error), "") or given
         if (
             isinstance(error, InvalidScopeError)
             and given == InvalidScopeError.description
