@@ -104,9 +104,7 @@ def _show_applied(applied: wire.AppliedOptions, *, screen: Screen, in_collection
         dropped = "These match nothing, so they are ignored" if applied.filtering.dropped else "From the query"
         screen.say(f"{dropped}: {conditions}")
     notes = [one.note for one in (applied.extraction, applied.filtering) if one and one.note]
-    if (syntax := applied.syntax) is not None:
-        notes += [*syntax.not_understood, *(f"{each.written}: {each.note}" for each in syntax.signs if each.note)]
-    for note in dict.fromkeys(notes):
+    for note in dict.fromkeys(notes + (applied.syntax.notes if applied.syntax else [])):
         screen.say(note)
     if applied.reranking is not None:
         screen.say(applied.reranking.note or f"Reranked the best {applied.reranking.candidate_count} results.")

@@ -21,20 +21,19 @@ _KINDS = {SignKind.PHRASE: "exactly", SignKind.EXCLUDED: "without", SignKind.ALT
 
 def show_reading(found: Answer, question: SearchQuery, documents: Documents, go: Go) -> None:
     """Show the reading of the query. Each part can be undone: signs, corrected words, and the document in `like`."""
-    notes = list[str]()
+    syntax = found.applied.syntax
+    notes = syntax.notes if syntax else []
     undone = {"Searched as typed": replace(question, is_literal=False)} if question.is_literal else {}
     if question.like and (document := documents.get(question.like)):
         undone[f"Documents like {label(document.document_name)}"] = replace(question, like=None)
     for words, without in undone.items():
         offer_action(words, go, without, icon="close", kind="tertiary")
-    if (syntax := found.applied.syntax) is not None:
-        if syntax.signs:
-            chips = {
-                sign.written: f"{_KINDS[sign.kind]} {' or '.join(sign.values)}" if sign.kind in _KINDS else sign.written
-                for sign in syntax.signs
-            }
-            show_chips("Signs in the question", chips, "signs", partial(_keep_signs, question, go, set(chips)))
-        notes = [*syntax.not_understood, *(f"{one.written}: {one.note}" for one in syntax.signs if one.note)]
+    if syntax and syntax.signs:
+        chips = {
+            sign.written: f"{_KINDS[sign.kind]} {' or '.join(sign.values)}" if sign.kind in _KINDS else sign.written
+            for sign in syntax.signs
+        }
+        show_chips("Signs in the question", chips, "signs", partial(_keep_signs, question, go, set(chips)))
     # Where a sign leaves no document to search, no word is in any.
     if (words := found.applied.missing_words) and (found.results or syntax is None):
         is_wide = question.where == CATALOG and not question.only and syntax is None

@@ -54,7 +54,7 @@ class SearchResult(Result):
     results: list[FoundDocument]
     unmatched_words: list[str] | None = Field(default=None, description="Words that no readable document contains.")
     corrections: dict[str, list[str]] | None = Field(default=None, description="Words that were searched for instead.")
-    not_understood: list[str] | None = Field(default=None, description="Signs that were searched for as words.")
+    not_understood: list[str] | None = Field(default=None, description="Signs taken as words, or not found.")
 
 
 @tool(
@@ -89,7 +89,7 @@ async def search(call: Call, arguments: SearchArguments) -> SearchResult:
         ],
         unmatched_words=applied.unmatched_words,
         corrections={each.word: each.replaced_by for each in applied.corrections or ()} or None,
-        not_understood=(applied.syntax.not_understood or None) if applied.syntax else None,
+        not_understood=(applied.syntax.notes or None) if applied.syntax else None,
     )
 
 
@@ -159,7 +159,6 @@ def uri_of(document_id: UUID) -> str:
     return f"{SCHEME}{document_id}"
 
 
-PAGE_SIZE = 100
 MEDIA_TYPE = "text/plain"
 TEMPLATE = ResourceTemplate(
     name="document",
@@ -173,7 +172,7 @@ TEMPLATE = ResourceTemplate(
 async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
     """List a page of the documents that the caller may READ, newest first. BadRequest for another list's cursor."""
     call.require(LIST_DOCUMENTS)
-    request = ListDocumentsRequest(page_size=PAGE_SIZE, page_token=cursor)
+    request = ListDocumentsRequest(page_size=100, page_token=cursor)
     page = await call.read(lambda connection: list_documents(connection, call.reader, request=request))
     resources = [
         Resource(

@@ -214,6 +214,7 @@ def test_a_search_says_what_it_made_of_the_query(standing, token: str) -> None:
     assert {best["title"], *best["similar"].values()} == {"Cranes", "Cranes again"}
     assert "corrections" not in search(query="containrs", literal=True)
     assert search(query='"crane to London"')["results"] == []
+    assert search(query="crane in:Nowhere")["not_understood"][0].startswith("in:Nowhere: No document")
 
 
 def test_organizations_are_apart(standing, ferry: str) -> None:

@@ -123,6 +123,11 @@ class AppliedSyntax(common.ResponseModel):
     not_understood: list[str] = Field(default_factory=list)
     """Parts of the query that look like signs but were searched as words, each with the reason."""
 
+    @property
+    def notes(self) -> list[str]:
+        """The remarks on signs, for people."""
+        return [*self.not_understood, *(f"{one.written}: {one.note}" for one in self.signs if one.note)]
+
 
 class SpellingCorrection(common.ResponseModel):
     """A word missing from all readable documents, and the words searched instead."""
