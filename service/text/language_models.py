@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-_CONTEXT = re.compile(r"context (?:size|length|window)", re.IGNORECASE)
+_CONTEXT = re.compile(r"413 |400 .*context (?:size|length|window)", re.IGNORECASE | re.DOTALL)
 _PAGES = ("text/html", "application/xhtml")
 
 
@@ -43,7 +43,7 @@ def exceeds_context(error: Exception) -> bool:
 
     if isinstance(error, ModelContextWindowExceededError):
         return True
-    return isinstance(error, ModelHTTPError) and error.status_code == 400 and bool(_CONTEXT.search(str(error.body)))
+    return isinstance(error, ModelHTTPError) and bool(_CONTEXT.match(f"{error.status_code} {error.body}"))
 
 
 class WebPageError(Exception):

@@ -124,8 +124,9 @@ def as_scripted(case: dict) -> Answer:
         for piece in case.get("pieces", []):
             written = piece.replace('"', r"\"") if case.get("escaped") else json.dumps(piece)[1:-1]
             exchange.event(piece if case.get("whole") else EVENT.replace("PIECE", written))
+        exchange.text(case.get("then", "") * 400)
         ends = "nothing" if "raw" in case else case.get("ends", "stop")
-        if ends in {"stop", "length"}:
+        if ends not in {"nothing", "cut"}:
             exchange.delta({}, finish=ends)
         (exchange.cut if ends == "cut" else exchange.end)()
 
@@ -139,7 +140,10 @@ def test_a_misbehaviour_is_told_and_never_shown(asked: Library, model: ModelServ
     if "failure" in case:
         with pytest.raises(ModelFailure) as failure:
             asked.ask(SET["question"])
-        assert (failure.value.code, "web page" in failure.value.message) == (case["failure"], "body" in case)
+        assert (failure.value.code, "web page" in failure.value.message) == (
+            case["failure"],
+            "<html" in case.get("body", ""),
+        )
         seen = [failure.value.message]
     else:
         reply = asked.ask(SET["question"])

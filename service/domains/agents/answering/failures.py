@@ -46,7 +46,9 @@ def _name(error: Exception) -> str:
     if exceeds_context(error):
         return "ModelContextWindowExceededError"
     kinds = (name for name in SAID if isinstance(error, getattr(exceptions, name, ())))
-    return next(kinds, "malformed")
+    found = next(kinds, "malformed")
+    # Steps are too many because of an error; without a cause, nothing came that is an event of a stream.
+    return "malformed" if found == "UnexpectedModelBehavior" and error.__cause__ is None else found
 
 
 def _locate(error: Exception) -> str:

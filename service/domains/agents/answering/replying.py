@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from psycopg import Error as DriverError
@@ -29,7 +30,13 @@ UNSUPPORTED = "In none of the passages that the reply cites for it: {0}. Check t
 UNCITED = "The reply names no source: nothing shows that a document says this."
 ONLY_CALLED = "The model tried to look something up in a way that does not work, and said nothing else."
 OTHER_LANGUAGE = "The reply is in another language than the question."
-CUT_SHORT = "The reply was cut short: the model reached its longest length."
+CUT_SHORT = {
+    "length": "The reply was cut short: the model reached its longest length.",
+    "content_filter": "The reply was cut short: the model's endpoint refused to go on.",
+}
+
+_SAYS = re.compile(r"[^\W_]|[\u2600-\u27bf\U0001f000-\U0001faff]")  # at least an emoji
+_MOST_NAMED = 12
 
 _CITED = re.compile(r"[ \t]?\[\d+\]")
 _SETTINGS: Any = {"max_retries": 0}  # `Retries` does that, within the deadline and as it can be tested
@@ -72,7 +79,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
     checked = await draft.finish()
     if not checked.text and CALL_REMOVED in checked.warnings:
         checked = replace(checked, text=ONLY_CALLED)
-    if not checked.text:
+    if not _SAYS.search(checked.text):
         raise failures.failure("endless" if warnings else "empty")
     citations, doubts = list(checked.citations), []
     if name != BUILT_IN:
@@ -96,8 +103,10 @@ def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[lis
     citations = [
         replace(one, unsupported=tuple(lacking.get(number, ()))) for number, one in enumerate(checked.citations, 1)
     ]
-    words = ", ".join(f"“{word}”" for each in lacking.values() for word in each)
-    doubts = [UNSUPPORTED.format(words)] if words else []
+    words = [f"“{word}”" for each in lacking.values() for word in each]
+    if len(words) > _MOST_NAMED:
+        words[_MOST_NAMED:] = [f"{len(words) - _MOST_NAMED} more"]
+    doubts = [UNSUPPORTED.format(", ".join(words))] if words else []
     removed = {CITATION_DROPPED, NUMBER_DROPPED} & set(checked.warnings)
     if deps.searches and not citations and not removed and needs_source(checked.text):
         doubts.append(UNCITED)
@@ -131,7 +140,7 @@ async def _run(
     except Exception as error:  # noqa: BLE001 - an endpoint may answer anything, and whatever breaks on it is told as one
         # Not `from error`: what the provider said would be in every trace of it.
         raise failures.failure_of(error, model=name) from None
-    return [CUT_SHORT] if result.response.finish_reason == "length" else []
+    return [CUT_SHORT[each] for each in [result.response.finish_reason] if each in CUT_SHORT]
 
 
 class _Listener:
@@ -170,22 +179,11 @@ async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, 
     """Return the newest exchanges, oldest first, within `most_tokens` tokens of the embedding model."""
     newest_first = [Exchange(each.message, _CITED.sub("", each.reply)) for each in reversed(history)]
     counts = await asyncio.to_thread(tokenizer.count, [f"{each.message}\n{each.reply}" for each in newest_first])
-    kept: list[Exchange] = []
-    for exchange, tokens in zip(newest_first, counts, strict=True):
-        most_tokens -= tokens
-        if most_tokens < 0:
-            break
-        kept.append(exchange)
-    return kept[::-1]
+    return [one for one, tokens in zip(newest_first, accumulate(counts), strict=True) if tokens <= most_tokens][::-1]
 
 
 def _as_messages(history: Sequence[Exchange]) -> list[messages.ModelMessage]:
     """Return exchanges as a model's messages, without citation numbers, because the numbers have lost their meaning."""
-    return [
-        message
-        for each in history
-        for message in (
-            messages.ModelRequest(parts=[messages.UserPromptPart(each.message)]),
-            messages.ModelResponse(parts=[messages.TextPart(each.reply)]),
-        )
-    ]
+    asked = (messages.ModelRequest.user_text_prompt(each.message) for each in history)
+    said = (messages.ModelResponse(parts=[messages.TextPart(each.reply)]) for each in history)
+    return [message for exchange in zip(asked, said, strict=True) for message in exchange]

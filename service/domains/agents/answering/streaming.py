@@ -31,7 +31,7 @@ _ENDS = {
 }
 _SENTENCE_END = re.compile(r"[.!?…。！？](?:[\"'”’)\]]|\s?\[\[[^\[\]]*\]\])*(?=\s|\Z)|\n")  # noqa: RUF001 - many scripts
 
-_PROBE, _LOOP, _ROUNDS = 40, 300, 4
+_PROBE, _LOOP, _LOOP_OF_SIGNS, _ROUNDS = 40, 300, 2000, 4
 _LOOK_EVERY = 400
 """Characters between two checks for a repeating model."""
 
@@ -97,8 +97,8 @@ class Draft:
         text, tail = self._written, self._written[-_PROBE:]
         period = len(text) - _PROBE - text.rfind(tail, 0, len(text) - 1)
         unit = text[-period:]
-        rounds = max(_ROUNDS, -(-_LOOP // period))
-        if not text.endswith(unit * rounds) or not any(map(str.isalnum, unit)):
+        rounds = max(_ROUNDS, -(-(_LOOP if any(map(str.isalnum, unit)) else _LOOP_OF_SIGNS) // period))
+        if not text.endswith(unit * rounds):
             return
         start = len(text) - period * rounds
         while text.endswith(unit, 0, start):
