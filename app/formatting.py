@@ -68,7 +68,7 @@ def ago(at: datetime | None, *, now: datetime | None = None) -> str:
     if at is None:
         return "never"
     apart = at - (now or datetime.now(UTC))
-    # What was chosen to be in 30 days is so for a while yet; what was 29 days ago isn't 30 days ago before it is.
+    # Round times ahead to the nearest unit, so that a new expiry in 30 days isn't shown as 29; round past times down.
     distance = _span(apart, as_int=round) if apart > timedelta(0) else _span(-apart, as_int=int)
     if distance is None:
         return "just now"

@@ -334,7 +334,7 @@ async def _say_waits(ledger: Address, *, screen: Screen) -> None:
     due: float | None = None
     while True:
         await asyncio.sleep(_SECONDS)
-        text, now = notes_of(ledger.name).waiting_for, time.monotonic()
+        text, now = notes_of(ledger.name).newest_wait, time.monotonic()
         if not text:
             due = None
         elif due is None:
@@ -352,7 +352,7 @@ async def _show_bar(ledger: Address, *, bar: Bar) -> None:
             watched = watched or Ledger.watch(ledger, process=os.getpid())
             if watched is not None:
                 summary = await asyncio.to_thread(summarize, watched)
-                tell(bar, summary, waiting_for=notes_of(ledger.name).waiting_for)
+                tell(bar, summary, waiting_for=notes_of(ledger.name).newest_wait)
     finally:
         if watched is not None:
             watched.close()

@@ -110,7 +110,7 @@ class Progress:
             "gone_mark": self._gone,
             "seconds": round(self._seconds, 1),
             "documentsPerSecond": round(self._rate(summary.sent), 4),
-            "waitingFor": "" if self._ledger is None else notes_of(self._ledger.address.name).waiting_for,
+            "waitingFor": "" if self._ledger is None else notes_of(self._ledger.address.name).newest_wait,
         }
         await self.publish_counts(counts)
 

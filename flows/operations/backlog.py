@@ -9,7 +9,7 @@ from carrel.wire.oversight import AdminStatusGetResponse, StorageLevel
 from flows.operations.formatting import count_text, duration_text
 from flows.operations.scan import Scanned
 
-_MOST_KEPT = 100  # of the latest runs: what is told of older ones is in their ledgers
+_MOST_KEPT = 100  # runs; ledgers keep the notes of earlier runs
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class RunNotes:
     _waits: dict[object, str] = field(default_factory=dict[object, str])
 
     @property
-    def waiting_for(self) -> str:
+    def newest_wait(self) -> str:
         return next(reversed(self._waits.values()), "")
 
     def begin_wait(self, part: object, text: str) -> None:
