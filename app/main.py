@@ -18,7 +18,7 @@ from app.ui.errors import error_boundary
 from app.ui.notices import show_warning
 from app.ui.style import MARK, STYLE
 
-# Where a person has their second factor, and what they allowed which application.
+# The page of a person's second factor and allowed applications.
 ACCOUNT = "/account/consents"
 
 

@@ -27,7 +27,7 @@ def _item(name: str, kind: str, icon: str, where: str, dialog: str = "") -> dict
 
 
 _ACTIONS = [_item(name, "Action", *rest) for name, *rest in ACTIONS]
-# By the page that has such things: what each is, and where its name and its id are.
+# By page: the kind of its objects, and the members with name and id.
 _KINDS = {
     "documents": ("Document", "document_name", "document_id"),
     "collections": ("Collection", "collection_name", "document_collection_id"),

@@ -18,7 +18,7 @@ from service.web.protocol import BoundedProtocol
 
 # How long in-flight requests may go on after SIGTERM.
 GRACE_SECONDS = 30
-# What requests that are cancelled after that may take to end.
+# The time that cancelled requests may take to end after that.
 CANCELLED_SECONDS = 5
 # A connection is kept for a next request for longer than clients and proxies keep it (httpx 5 seconds, nginx 60): who
 # sends one just as the connection is closed can't tell whether it was received.

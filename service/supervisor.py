@@ -47,7 +47,7 @@ LOOK_SECONDS = 1.0
 STARTING_SECONDS = 120.0
 # The same for the first workers: a first start on a slow machine takes longer.
 FIRST_STARTING_SECONDS = 600.0
-# What workers may take to end beyond what they give to their requests and jobs.
+# The time that workers may take to end, longer than their requests and jobs may take.
 ENDING_SECONDS = GRACE_SECONDS + CANCELLED_SECONDS + 15
 # Workers look for garbage whenever there are so many objects more, instead of 700: a request makes thousands.
 OBJECTS = 10_000
@@ -66,7 +66,7 @@ class Supervisor:
         self._metrics = metrics
         self._lines = [Line() for _ in (None, *settings.embeddings_folder)]
         self._workers = {f"worker-{number}": number for number in range(settings.workers)}
-        # One row more than workers: the one that replaces another begins before that ends.
+        # One more row than workers, because a replacement begins before the replaced worker ends.
         self._rows = range(settings.workers + 1)
         self._figures, self._counts = Figures(len(self._rows)), Counts(len(self._rows), capacity=MOST_COUNTS)
         self._children: list[processes.Child] = []

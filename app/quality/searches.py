@@ -57,7 +57,7 @@ def share(part: int, whole: int) -> str:
         return "–"  # noqa: RUF001 - the dash is meant
     percent = f"{part / whole:.0%}"
     if 0 < part < whole:
-        # What is rounded never says that there are none, or nothing else.
+        # Rounding must not turn some into none or all.
         percent = {"0%": "under 1%", "100%": "over 99%"}.get(percent, percent)
     return f"{part:,} ({percent})"
 

@@ -77,7 +77,7 @@ def ask(
         if readers is None:
             notices.show_problem("No readers are selected.", "Select at least one person or group.")
         elif missing := [name for name in needed if not values[name]]:
-            # A test names both that it needs, so that nobody has to press it twice.
+            # A test lists all fields that it needs at once, so that a second press is not needed.
             named = ", ".join(LABELS[name] for name in (needed if testing else missing))
             notices.show_problem("Some required fields are empty.", f"Fill in: {named}.")
         else:

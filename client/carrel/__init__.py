@@ -119,7 +119,7 @@ if not TYPE_CHECKING:
             try:
                 return import_module(f"{__name__}.{name}")
             except ModuleNotFoundError as error:
-                # A module that is there and lacks something else says so itself.
+                # If the module exists but its own import fails, raise that error.
                 if error.name != f"{__name__}.{name}":
                     raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 # Before the attempts at one document, while the service is there for others.
 _LONGEST_RETRY_PAUSE = 4.0
 _AWAY = BUSY | {408, 502, 504}
-# What 403 can say about one document, its readers or its collection; any other 403 is about the caller.
+# Codes of 403 about a document, its readers or its collection; any other 403 is about the caller.
 _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_editor_required"})
 
 
@@ -193,7 +193,7 @@ def _for_the_caller(exc: Exception) -> Exception:
 
 _START = 4
 _QUICK_SECONDS = 5.0
-# A document on its way for longer than that makes room for the next one: whatever holds it, it holds no other.
+# After this time the next document is sent, so that a slow document delays no other document.
 _LONG_SECONDS = 20.0
 
 

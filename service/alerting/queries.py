@@ -226,7 +226,7 @@ async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequen
         return
     statement = insert(alert_leases).values([{**of_them, **row} for row in rows])
     new = statement.excluded
-    # One whose time has passed stays expired until something starts it: only a later time takes its place.
+    # An expired lease stays expired until its work starts: only a later time replaces it.
     expires_at = case(
         (and_(alert_leases.c.expires_at.is_(None), new.expires_at < func.now()), null()), else_=new.expires_at
     )

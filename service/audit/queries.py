@@ -24,7 +24,7 @@ from service.schema.identity import api_keys, organizations, principals, scim_to
 from service.schema.search import audit_entries, free_texts, searches
 from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_providers
 
-# What entries are about that has a name: its id and its name.
+# The id and name of each named kind of object in entries.
 _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], sa.ColumnElement[str]]] = {
     **dict.fromkeys(("user", "group", "serviceAccount"), (principals.c.principal_id, principals.c.name)),
     "organization": (organizations.c.organization_id, organizations.c.name),

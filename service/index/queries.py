@@ -148,7 +148,7 @@ def _build_lock(*, skip_locked: bool) -> sa.Select[*tuple[Any, ...]]:
             spaces.c.retired_at.is_(None),
         )
         .with_for_update(of=[resources, space_documents], skip_locked=skip_locked)
-        # After the others, as everybody locks a space after its documents; retiring it waits for its writers.
+        # Last, because every writer locks a space after its documents; retiring a space waits for its writers.
         .suffix_with("FOR KEY SHARE OF spaces")
     )
 

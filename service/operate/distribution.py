@@ -47,7 +47,7 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
             raise ClusterError("The database has no Citus. To set up a coordinator and workers, see docs/scaling.md.")
         if not (await connection.exec_driver_sql(_WORKERS)).scalar_one():
             raise ClusterError("The coordinator knows no worker. Add each one: SELECT citus_add_node('host', 5432).")
-        # A service that starts waits for this, and then sees what has become of its index.
+        # A starting service waits for this lock, and then finds the distributed index.
         await lock_key_fingerprint(connection)
         if await count_services(connection):
             raise ClusterError("A service or command is connected to the database. Stop it on every machine first.")

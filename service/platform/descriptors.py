@@ -30,7 +30,7 @@ MOST_THREADS = 32
 OF_A_CONNECTION = 2
 # Each costs some 20 kB, so a limit of a million files doesn't mean as many connections.
 MOST_CONNECTIONS = 10_000
-# With fewer, one browser or one upload keeps everybody else out.
+# With fewer, a single browser or upload blocks all other callers.
 FEWEST_CONNECTIONS = 16
 # With fewer, a workbench, a few people and a load at a time get in each other's way.
 USEFUL_CONNECTIONS = 128

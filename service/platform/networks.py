@@ -266,7 +266,7 @@ def _place(url: str) -> tuple[str, ...]:
 LONGEST_ADDRESS = 64
 # What a browser says of itself is far shorter; a longer text is cut before it is looked through.
 LONGEST_USER_AGENT = 512
-# By what their User-Agents have and no other's: most browsers also name those that they are built like.
+# In this order, because most User-Agents also name the browsers that they imitate.
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),

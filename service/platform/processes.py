@@ -19,7 +19,7 @@ from typing import Self, cast
 
 from service.platform.background import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
-# What a process is told to do, and what it tells of itself.
+# Orders to a process (STOP, DRAIN), and its report (READY).
 STOP, DRAIN, READY = b"s", b"d", b"r"
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -75,7 +75,7 @@ class Child:
     row: int | None = None
     began: float = field(default_factory=time.monotonic)
     is_ready: bool = False
-    # Since when it is to end for the one that replaces it.
+    # The time of the order to end in favor of a replacement.
     leaving_since: float | None = None
     stops: int = 0
 

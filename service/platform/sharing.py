@@ -36,7 +36,7 @@ class Figure(IntEnum):
 
 # What is counted from a worker's start: what has been counted stays when the worker ends.
 _KEPT = (Figure.CONNECTIONS_REFUSED, Figure.CONNECTIONS_EVICTED)
-# What only rises, whichever worker tells it.
+# Figures that only rise: the greatest of all workers counts.
 _HIGHEST = (Figure.TIMELINE, Figure.OLDER_PRIMARY_AT, Figure.UNCONFIRMED_AT)
 
 

@@ -161,7 +161,7 @@ sign_in_domains = table(
     ),
 )
 
-# Memberships that a provider's tokens brought: those it may take away again. Others stay as they are.
+# Memberships from a provider's tokens: only these may be removed by later tokens.
 provider_memberships = table(
     "provider_memberships",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
@@ -254,7 +254,7 @@ oauth_codes = table(
     sa.Index("ix_oauth_codes_expires", "organization_id", "expires_at"),
 )
 
-# One that was used stays as long as its family lives, so that using it again is noticed.
+# A used token stays as long as its family, so that a second use is noticed.
 oauth_refresh_tokens = table(
     "oauth_refresh_tokens",
     sa.Column("token_id", sa.Uuid, primary_key=True),

@@ -90,7 +90,7 @@ def keep_in(folder: Path) -> None:
 def _load_identifier() -> _Identifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - only who needs it pays for it
 
-    # Named by all that it is made from.
+    # The name depends on all sources of the model.
     digest = hashlib.sha256(f"{version('py3langid')} {np.__version__} {_LANGUAGES}".encode()).hexdigest()[:8]
     folder = _model_folder.folder and _model_folder.folder / f"languages-{digest}"
     if folder is None or not folder.exists():

@@ -34,7 +34,7 @@ _LEAST_CONNECTIONS = 2
 # Text Embeddings Inference takes no more in one request, unless it was started otherwise.
 _TEXTS_A_REQUEST = 32
 _OTHER_SHAPE = frozenset({400, 422})
-# What is wrong with one request says nothing of the next one.
+# Errors of a single request: the next request may succeed.
 _OF_ONE_REQUEST = frozenset({400, 413, 422})
 
 

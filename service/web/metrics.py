@@ -16,7 +16,7 @@ from service.web.connections import Connections
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 UNKNOWN_ROUTE = "unknown"
-# What others than the one that is asked know of themselves is as old as that.
+# Other workers' figures are at most this old.
 TELL_SECONDS = 1.0
 
 # Of the workers there are: the sum of what each has, the greatest where all know the same, the sum of all there were.

@@ -74,7 +74,7 @@ def _references(value: Any) -> Iterator[str]:
         members = cast("Json", value)
         if isinstance(reference := members.get("$ref"), str):
             yield reference
-        # Names that a discriminator maps to are those of its choices.
+        # A discriminator maps to names of its choices, which are references, too.
         for member in members.values():
             yield from _references(member)
     elif isinstance(value, list):

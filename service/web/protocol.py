@@ -125,7 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self.pipeline:
-            # The one that begins now was read whole; what comes after all of them can wait.
+            # The next request was already read; requests after the pipeline can wait.
             self.flow.pause_reading()
         elif self.cycle.more_body:
             self._expect_soon()

@@ -9,7 +9,7 @@ from carrel.wire.formats import FORMATS
 from carrel.wire.operations import NOT_FOUND, READ, ApiOperation
 
 WITH_PAGES = frozenset(
-    # An SVG is text, which nothing draws.
+    # An SVG is read as text and never drawn.
     each.media_type
     for each in FORMATS
     if each.name == "PDF" or (each.kind == "picture" and each.name != "SVG")

@@ -33,7 +33,7 @@ KEPT_ATTEMPTS = 10
 OVERDUE = timedelta(hours=1)
 AT_ONCE = 100
 TEST, LEFT_OUT = "alert.test", "alert.left_out"
-# Of an alert, what a mail says, by its name there.
+# The members of an alert in a mail, with their labels.
 _LABELS: Mapping[str, str] = {
     "name": "What",
     "flow": "Run",

@@ -53,7 +53,7 @@ async def take_sign_in(visitor: VisitorDep) -> Response:
     found = await find_organization(runtime, called)
     attempt = Attempt(
         organization_id=found or await _any_organization(runtime, called),
-        # Nobody has such an address, so it is counted and refused like any other that is unknown, however it is typed.
+        # No account has this address, so the attempt is counted and refused like an unknown address in any spelling.
         email=email if found else f"{normal_email(email)}\n{_plain(called)}\nunknown",
         password=SecretStr(form.get("password", "")),
         address=visitor.sender,

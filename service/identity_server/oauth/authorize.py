@@ -159,7 +159,7 @@ async def _allow(
     choice = Choice.of(sent)
     is_narrowed = asked.client.audience is OAuthAudience.MCP and choice.is_narrowed
     readable = await list_readable(asked, person, chosen=choice.collection_ids, limit=None) if is_narrowed else ()
-    # Who chose everything isn't asked about collections that are gone.
+    # If the person chose all documents, deleted collections don't matter.
     is_narrowed = is_narrowed and (bool(readable) or not choice.contradicts)
     collection_ids = [one.collection_id for one in readable] if is_narrowed else None
     if collection_ids is not None and (notice := _problem_with(choice, len(collection_ids))):

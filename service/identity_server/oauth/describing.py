@@ -45,7 +45,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     sender = current_sender().address
     await runtime.rate_limits.require_few_refused_sign_ins(sender)
     try:
-        # Others who come with it while it is fetched, or in the next seconds, get this answer or this error.
+        # Requests with the same address get this answer or error, during the fetch and for some seconds after it.
         document = await runtime.kept.get(
             ("client document", address),
             partial(_FETCHES.fetch, runtime.settings, address),

@@ -18,7 +18,7 @@ LEEWAY_SECONDS = 60
 LONGEST_SUBJECT = 255
 LONGEST_EMAIL = 320
 LAST_TIME = 1 << 34
-# Issuers whose tokens are like nobody else's.
+# Issuers with tokens of a special form.
 ENTRA_HOSTS = frozenset(
     {
         "login.microsoftonline.com",

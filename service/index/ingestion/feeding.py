@@ -71,7 +71,7 @@ async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
     for lane in [each for each in MOST_OF_LANE if each in lanes]:
         room = indexer.room(organization_id, lane)
         if room and indexer.is_worth_a_claim(organization_id, lane, room):
-            # Before they are claimed, so that a request during this puts it back.
+            # Before the claim, so that a request during the claim adds the lane again.
             lanes.discard(lane)
             taken += await _feed_lane(indexer, organization_id, lane, room)
     if not lanes and indexer.backlogged.get(organization_id) is lanes:

@@ -33,7 +33,7 @@ MOST_LARGE = MOST_DOCUMENTS // 2
 MOST_BYTES = 64 * 1024 * 1024
 # Documents of a lane that searches found before they had vectors, the latest so many.
 MOST_FOUND = 64
-# Requests that wait for their own documents; any further one is answered at once that its document is waiting.
+# Requests that wait for their documents; further requests are answered before their documents are indexed.
 MOST_WAITING = 256
 
 _GONE = EntryState(is_pending=False, lacks_words=False, chunk_count=0)

@@ -82,7 +82,7 @@ class Writer:
         if is_open:
             self._gathering[place] = group
         try:
-            # Those that are ready now join: a server that answers at once leaves nobody a turn before it has begun.
+            # Let ready documents join: without this pause, a server that answers at once leaves them no turn.
             await asyncio.sleep(0)
             with traces.span("write index"):
                 async with self.database.transaction(organization_id) as connection:
@@ -277,7 +277,7 @@ class Work:
         async with self.deps.database.transaction(self.organization_id) as connection:
             written = await part(connection, self.organization_id, space=space, documents=[document])
             batch: dict[str, Any] = {"space_id": work.space_id, "batch_id": work.caller_batch}
-            # They are embedded as they are kept.
+            # Callers' chunks are embedded as stored.
             keep = queries.lock_caller_chunks if part is write_words else queries.take_caller_chunks
             if written and await keep(connection, self.organization_id, document_id=self.document_id, **batch):
                 return True

@@ -8,7 +8,7 @@ from uuid import UUID
 from service.platform.errors import Unavailable
 from service.platform.sharing import Figure, Share
 
-# Before anything was measured: about what the local model does with full chunks on two cores, and what one core writes.
+# Before the first measurement: chunks a second that the local model embeds on two cores, and whose words a core writes.
 FIRST_PACE, FIRST_WORDS_PACE = 20.0, 100.0
 SLOWEST_PACE = 0.5
 SMOOTHING = 0.1

@@ -345,7 +345,7 @@ async def list_failures(
 
 # A request that began before a swap may go on reading the old index for so long.
 READ_FOR = timedelta(minutes=1)
-# And one that indexes finds by the old space's row for so long which one took its place.
+# For so long, an indexing request finds the new space by the old space's row.
 LEADS_FOR = timedelta(hours=1)
 
 

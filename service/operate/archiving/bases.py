@@ -90,7 +90,7 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
     first = min(base.first_segment(size) for base in wanted)
     segments = [name for name in archive.log_pieces() if name < first]
     archive.drop_log(segments)
-    # One that is being taken is newer than that.
+    # A backup still being taken is newer than the oldest wanted backup.
     others = [name for name in archive.base_names() if name not in kept and name < oldest.name]
     for name in others:
         archive.drop_base(name)

@@ -178,7 +178,7 @@ def _replay(plan: Plan, server: RecoveringPostgres) -> datetime | None:
     if server.recover(until=plan.to, show=show) and plan.to is not None:
         return plan.to
     if plan.to is not None and plan.is_whole:
-        # Nothing was committed between that moment and the end of the log, which lies behind it.
+        # The log ends before the wanted moment, and contains no later commit.
         server.recover(until=None, show=show)
     if plan.is_whole and parse_lsn(server.left_log_at()) >= plan.position.lsn - _RECORD_BYTES:
         return plan.to or plan.position.at

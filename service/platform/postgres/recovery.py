@@ -37,7 +37,7 @@ class RecoveringPostgres(EmbeddedPostgres):
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
-        # Named like a cluster that is being made, so that whatever removes those removes this.
+        # Named like an unfinished cluster, so that the removal of unfinished clusters removes this folder.
         self._work = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
         self._combined = self._work / _COMBINED
         self._recovery: dict[str, str] = {}

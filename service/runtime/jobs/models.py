@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The queue of agents' replies; what must not wait behind them gets one of its own.
+# The queue of agents' replies; jobs that must not wait behind replies use other queues.
 AGENTS = "agents"
 
 

@@ -84,7 +84,7 @@ async def _run_job(runtime: Runtime, task: Task, context: JobContext, arguments:
     except asyncio.CancelledError:
         if context.abort_reason() is not None:
             raise
-        # Nobody asked for it to stop: something in it cancelled itself, and would again.
+        # No request stopped the job: its own code cancelled itself, and would do so again.
         _record_failure(counts, task, context)
     except Exception as error:
         if may_retry(error, context.job):

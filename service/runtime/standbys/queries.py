@@ -54,7 +54,7 @@ def _run() -> sa.ColumnElement[str]:
     return sa.func.concat(timeline, " ", sa.func.extract("epoch", sa.func.pg_postmaster_start_time()))
 
 
-# A commit that waits for the disk lies before what has been flushed. Where none waits, before what has been written.
+# Commits that wait for the disk precede the flushed position; with synchronous_commit off, the written position.
 _COMMITTED = sa.case(
     (sa.func.pg_is_in_recovery(), sa.null()),
     (sa.func.current_setting("synchronous_commit") == sa.literal("off"), sa.func.pg_current_wal_insert_lsn()),
@@ -88,7 +88,7 @@ def ask_progress(batch: Batch, *, mark: UUID) -> Answer[Progress]:
 
 async def write_mark(connection: Connection) -> None:
     """Write a new mark, unless the newest is younger than a second and of this run of the server."""
-    # The time is that of the clock: the other one of two that write at once sees a mark of after its own beginning.
+    # Clock time, not the transaction's: of two concurrent writers, the second sees a mark after its own beginning.
     columns, now = deployment.c, sa.func.clock_timestamp()
     marks = sa.func.array_prepend(sa.func.gen_random_uuid(), columns.replication_marks[1 : MARKS_KEPT - 1])
     is_due = ~columns.replication_marked_at.between(now - MARK_EVERY, now) | (columns.replication_timeline != _run())

@@ -139,7 +139,7 @@ class _Answering(_Frames):
     async def _answer(self, number: int, texts: list[Tokens], *, in_background: bool, trace: str) -> None:
         measured = {"carrel.texts": len(texts), "carrel.tokens": sum(map(len, texts))}
         try:
-            # Without a trace of who asks there would be one of its own for every search.
+            # Without the asker's trace, each search would start a separate trace.
             with traces.begin("compute vectors", measured, parent={TRACEPARENT: trace}) if trace else nullcontext():
                 rows = await self._arithmetic.embed(texts, in_background=in_background)
         except Unavailable as error:

@@ -16,7 +16,7 @@ from service.platform.logs import logger
 from service.text.embedding.models import MAX_PIECES, EmbeddingModel, WordPieces
 
 TEXTS_A_REQUEST = 64
-# Of all workers, each of which has its part of them, and one at least.
+# For all workers together; each worker has an equal part, at least one.
 _REQUESTS_AT_ONCE = 4
 _FEW_TEXTS = 8
 """Requests with up to this many texts, as from searches and short documents, never wait for long documents."""

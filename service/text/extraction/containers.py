@@ -22,7 +22,7 @@ from service.text.extraction.outlook import open_attachments
 from service.text.extraction.packages import ENCRYPTED, check_declared, check_size
 from service.text.extraction.sniffing import refuse_unread, sniff
 
-# What one call reads: several small files, or one large one.
+# The most bytes that a call reads: several small files, or a single large file.
 MOST_BYTES = 16 << 20
 _UTF_8 = 0x800
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")

@@ -257,7 +257,7 @@ def _word_row(row: Any, above: Sequence[str]) -> list[str]:
         if merged is not None and merged.get(_WORD + "val") != "restart" and not text.strip() and column < len(above):
             text = above[column]
         texts += [text] * (min(max(int(said), 1), MOST_SPANNED) if re.fullmatch(r"[0-9]{1,9}", said) else 1)
-    # A cell that is its row stands once.
+    # A cell that fills its row appears once.
     return texts[:1] if len(cells) == 1 else texts
 
 

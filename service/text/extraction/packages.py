@@ -113,7 +113,7 @@ _OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
 # As much of an entry as a picture has.
 _LARGEST = 64 << 20
 _TYPES = "[Content_Types].xml"
-# What the libraries refuse, and what they take; macros are in a part of their own, which nobody reads.
+# Types that the libraries refuse, read as the plain type; macros are in a separate part, which is never read.
 _VARIANT = re.compile(
     rb"application/vnd\.(?:ms-word|ms-powerpoint|ms-excel|openxmlformats-officedocument)\."
     rb"(?:(document|presentation|slideshow|template|sheet)\.macroEnabled(?:Template)?|"

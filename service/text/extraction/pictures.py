@@ -14,7 +14,7 @@ from service.text.extraction.metafiles import Drawing
 from service.text.extraction.plain import refuse_size
 from service.text.extraction.svg import read_drawing, to_drawing
 
-# Their frames are pages; those of other formats are an animation.
+# Formats whose frames are pages; frames of other formats are an animation.
 _PAGED = ("TIFF",)
 # Threads of its own would use up the limit of processor time.
 register_heif_opener()

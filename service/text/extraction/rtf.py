@@ -24,7 +24,7 @@ _ASIDE = frozenset({*_NUMBERS, "footnote", "annotation", "shptxt", "textbox", "d
 _SYMBOLS = {"~": "\xa0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
 _HEADING = re.compile(r"\s*heading (\d)", re.IGNORECASE)
 _LAST_HEADING = 9
-# Where text is read for what it says.
+# Destinations whose text is read.
 _READ = frozenset({"body", "title", "stylesheet", "fonttbl", "info"})
 _LONGEST_SAID = 1_000
 # A property of a shape, and its value, which may be a picture.

@@ -150,7 +150,7 @@ _OTHERS = str.maketrans({"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\x1f": None, 
 _IN_TABLE, _ROW_END, _DELETED = 0x2416, 0x2417, 0x0800
 # The operation that says where a character's picture is, and the folder of objects of other programs.
 _PICTURE, _OBJECTS = 0x6A03, "ObjectPool"
-# The operation that says itself, in two bytes, how long it is.
+# The operation with its own length, in two bytes.
 _TABLE_DEFINITION = 0xD608
 _HEADINGS = range(1, 10)
 

@@ -14,7 +14,7 @@ from service.text.pools import IdlePool
 
 # A new process loads the models again, which takes as long as half a page.
 _PAGES_PER_WORKER = 500
-# Behind everything else that wants the processor.
+# The lowest priority.
 _NICENESS = 19
 
 

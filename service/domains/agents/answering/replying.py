@@ -90,7 +90,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         passages=tuple(deps.passages),
         citations=tuple(citations),
         warnings=(*checked.warnings, *doubts, *warnings, *deps.warnings),
-        # What lost its citation would rest on nothing.
+        # A statement without its citation has no source.
         quotes_only=name == BUILT_IN and CITATION_DROPPED not in checked.warnings,
     )
 

@@ -100,7 +100,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
             position=position,
             by_chunk=True,
             filtering=Filtering(lookup.question, collection.fields) if options.enable_smart_filtering else None,
-            # Not by the space's counts, which are of what anybody may read: by those of what the sender may read.
+            # Weigh words by chunks that the sender may read, not by the whole space's counts.
             by_frequency=False,
             embeddings=embeddings,
             passages=REACH,

@@ -305,7 +305,7 @@ async def get_chunks(
         limit=cursor.limit,
     )
     if runtime.database.is_distributed:
-        # Its servers are not read at one moment with this one: may they be read now, too?
+        # The index's servers have other snapshots than this connection, so check the access again.
         await require_document(connection, caller, document_id=request.document_id)
     page, quoted = cursor.page(rows, position=lambda row: [str(row.chunk_index)]), None
     if page.next_page_token is None and version == document.version and document.file.media_type in _MAILS:

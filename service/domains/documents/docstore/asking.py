@@ -211,7 +211,7 @@ class SourceClient:
                 for host in self.hosts:
                     await asyncio.get_running_loop().getaddrinfo(host, None)
         except OSError as error:
-            # Anything else, such as a DNS that doesn't answer, says nothing of the host.
+            # Other errors, such as an unreachable DNS, don't mean that the host is unknown.
             return isinstance(error, socket.gaierror) and error.errno in {socket.EAI_NONAME, socket.EAI_NODATA}
         return False
 

@@ -80,7 +80,7 @@ def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> Mapp
             collection_id=target.collection_id,
             document_external_url=url or None,
             source_system_updated=updated,
-            # The config's readers, and nobody for the fields that it leaves out.
+            # The config's readers; fields left out mean no readers.
             allowed_users_email_addresses=target.config.allowed_users_email_addresses,
             allowed_group_ids=target.config.allowed_group_ids,
             internal_public=target.config.internal_public or False,

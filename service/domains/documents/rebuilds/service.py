@@ -159,7 +159,7 @@ async def _lock(connection: Connection, caller: Caller, collection_id: UUID | No
     while True:
         space_id = await _space_id(connection, caller, collection_id)
         space = await lock_space(connection, organization_id, space_id=space_id)
-        # Another space took the catalog's place while this waited: that one, then.
+        # Another space replaced the catalog's space during the wait: lock that space.
         if space is not None:
             return space
 

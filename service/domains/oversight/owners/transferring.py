@@ -259,7 +259,7 @@ async def plan_offboarding(
         keys = await identity.list_working_keys_of(connection, organization_id, owner_id=person_id)
         groups = await queries.list_groups_of(connection, organization_id, member_id=person_id)
         grantee = await get_grantee(connection, organization_id, principal_id=person_id)
-        # As if they were active: what nobody else reads must not seem to be nothing once their access has ended.
+        # Treat the person as active, so that documents without another reader are counted also after their access ends.
         only_reader = (
             []
             if grantee is None

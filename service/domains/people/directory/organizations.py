@@ -64,7 +64,7 @@ async def update_organization(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
 ) -> wire.AdminOrganizationUpdateResponse:
     """Change the organization's settings; omitted settings stay. Raises Conflict `no_sign_in_provider`."""
-    # Who changes the settings at the same time waits for this, and then changes what it has left.
+    # A concurrent change waits for this one, and then changes its result.
     await queries.lock_organization(connection, caller.organization_id)
     before = await get_organization(connection, caller)
     await refuse_stale(connection, caller, request.version, before, target_id=caller.organization_id)

@@ -125,7 +125,7 @@ async def _lock(runtime: Runtime, connection: Connection, caller: Caller, ids: C
 async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> int:
     """Return the number of the restored version; Conflict `external_id_in_use` when another document has the id."""
     batch, document_id = Batch(), kept.document_id
-    # As an upload: no other one of the same external id begins until this is committed.
+    # Like an upload, block uploads with the same external id until the commit.
     stored.lock_document(batch, document_id)
     asked = stored.ask_document(batch, caller.organization_id, document_id=document_id)
     last = stored.ask_version(batch, caller.organization_id, document_id=document_id)
@@ -183,7 +183,7 @@ async def _write(
     await record(connection, caller, "document.restore", "document", document_id, details=details)
     left_out = sorted({one["name"] for one in kept.readers if one["id"] not in living})
     if left_out and not caller.is_admin:
-        # To admins alone is it known whom other admins let read.
+        # Only admins may know the readers chosen by other admins.
         left_out = ["1 reader" if len(left_out) == 1 else f"{len(left_out)} readers"]
     return left_out, [each.space_id for each in spaces.rows]
 
@@ -205,7 +205,7 @@ async def _place(
             placement = Placement(kept.document_id, collection, None, values)
             await place_document(connection, caller, placement, version=version)
             space_ids.append(collection.space_id)
-        # Others may not know that there is, or was, such a collection.
+        # Other callers may not learn that this collection exists or existed.
         elif caller.is_admin or role is not None or place["created_by"] == str(caller.principal_id):
             places.append(place["name"])
     return space_ids, places, unfit

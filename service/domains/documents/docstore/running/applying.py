@@ -194,7 +194,7 @@ async def _upload_all(
 
 async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> UploadStatus:
     while True:
-        # One document may take minutes, and a run that has lost its place must not bring what it read before.
+        # A document may take minutes, and a superseded run must not write documents that it read earlier.
         await run.report_alive()
         try:
             return await _upload(run.runtime, caller, one)

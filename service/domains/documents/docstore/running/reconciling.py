@@ -37,7 +37,7 @@ async def reconcile(run: Run) -> Note | None:
         found = await queries.count_listed(connection, run.key, listing_no=listing_no)
     if found.unlisted == 0 or not run.config.delete_missing:
         return None
-    # What this run has brought makes the loss of what was there before no smaller; nor does what could not be taken.
+    # Compare the loss with the earlier documents only: new and failed documents must not make it seem smaller.
     before = min(held, found.existing - found.created) or found.existing
     reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, found=found)
     if reason is not None:
