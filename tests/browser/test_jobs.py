@@ -20,17 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MOST = 5
 JOBS = cases("jobs")
-SIZES: dict[str, dict] = {
-    "screen": {"viewport": {"width": 1280, "height": 800}},
-    "phone": {
-        "viewport": {"width": 390, "height": 844},
-        "has_touch": True,
-        "is_mobile": True,
-        "user_agent": "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/156.0 Mobile Safari/537.36",
-    },
-}
-# A window at a zoom of 200 %, far from UTC, with a browser that translates: it puts elements in the places of texts.
-SIZES["abroad"] = {"viewport": {"width": 640, "height": 400}, "timezone_id": "Pacific/Auckland"}
+SIZES: dict[str, dict] = cases("windows")
+# Abroad: a zoom of 200 %, far from UTC, with a browser that translates: it puts elements in the places of texts.
 ABROAD = {"give_access_to_several", "sort_and_filter", "rename", "set_value_in_row", "see_failed_sign_ins", "ask_agent"}
 TRANSLATE = script("jobs_translate.js")
 SOMEBODY = "tove.lindqvist@northlight.example"

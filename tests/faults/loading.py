@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event
 
 from service.platform.postgres.server import SUPERUSER
+from tests.harness.cases import statement
 from tests.harness.databases import connect
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.forking import ForkServer
@@ -25,15 +26,7 @@ BATCH = 50
 _RUN_SECONDS = 1800
 
 # Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
-_CATALOG = """
-SELECT d.external_id, encode(v.file_sha256, 'hex'), d.version, s.indexed_version, s.chunk_count,
-       (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = s.space_id)
-FROM documents d
-JOIN document_versions v ON v.document_id = d.document_id AND v.version = d.version
-LEFT JOIN space_documents s ON s.document_id = d.document_id
-    AND s.space_id = (SELECT space_id FROM spaces WHERE is_catalog AND organization_id = d.organization_id)
-WHERE d.deleted_at IS NULL AND starts_with(d.external_id, %s)
-"""
+_CATALOG = statement("loaded_documents")
 
 
 @cache

@@ -14,6 +14,7 @@ import pytest
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
 from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_service, share_points
+from tests.harness.cases import statement
 from tests.harness.databases import connect
 from tests.harness.documents import create_collection, ok, upload
 from tests.harness.processes import ServiceProcess
@@ -24,14 +25,7 @@ MODELS = ("stand-in", "stand-in-2")
 SECONDS = 900
 
 # Of the stand-ins for models, whose vectors have 384 dimensions: chunks lie in a table for each size.
-_PLACES = """
-SELECT d.external_id, p.version = d.version AND p.indexed_version = p.version, p.chunk_count,
-       (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = p.space_id)
-FROM space_documents p
-JOIN documents d ON d.document_id = p.document_id
-JOIN collections c ON c.space_id = p.space_id
-WHERE c.collection_id = %s AND d.deleted_at IS NULL
-"""
+_PLACES = statement("rebuilt_places")
 
 
 @dataclass

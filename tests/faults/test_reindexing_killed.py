@@ -14,6 +14,7 @@ import pytest
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import BATCH, Run, cheap_service
 from tests.faults.points import MANY_DOCUMENTS, RUN_POINTS, RunSite, service_points, share_points
+from tests.harness.cases import statement
 from tests.harness.databases import connect
 from tests.harness.documents import create_collection, ok, upload
 from tests.harness.processes import ServiceProcess, environment_without_settings
@@ -23,15 +24,7 @@ from tests.harness.services import API_KEY
 DOCUMENTS, POINTS = 75, 1
 REINDEX = "documentCollections/reindexDocumentInCollection"
 
-_PLACES = """
-SELECT d.external_id, d.version, s.version, s.indexed_version, s.chunk_count,
-       (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = s.space_id),
-       (SELECT min(k.text) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = s.space_id)
-FROM documents d
-JOIN space_documents s ON s.document_id = d.document_id
-JOIN collections c ON c.space_id = s.space_id
-WHERE c.name = %s AND d.deleted_at IS NULL
-"""
+_PLACES = statement("reindexed_places")
 
 
 @dataclass(kw_only=True)

@@ -18,6 +18,7 @@ from service.domains.documents.docstore.values import SourceId
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
 from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_database, kill_service, share_points
+from tests.harness.cases import statement
 from tests.harness.databases import connect
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.processes import ServiceProcess
@@ -28,16 +29,7 @@ DOCUMENTS, POINTS = 60, 1
 SECONDS = 600
 
 # Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
-_CATALOG = """
-SELECT d.external_id, encode(v.file_sha256, 'hex'), d.version, s.indexed_version = d.version,
-       s.chunk_count > 0 AND s.chunk_count =
-           (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = s.space_id)
-FROM documents d
-JOIN document_versions v ON v.document_id = d.document_id AND v.version = d.version
-JOIN space_documents s ON s.document_id = d.document_id
-JOIN collections c ON c.space_id = s.space_id
-WHERE d.deleted_at IS NULL AND c.collection_id = %s
-"""
+_CATALOG = statement("synced_documents")
 
 
 @dataclass

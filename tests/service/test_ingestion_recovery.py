@@ -7,6 +7,7 @@ import pytest
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.platform.errors import Unavailable
 from tests.harness import documents
+from tests.harness.cases import statement
 from tests.harness.jobs import until as wait_until
 from tests.harness.services import MakeService, RunningService
 from tests.service.directory import on_rows
@@ -28,12 +29,7 @@ def test_indexing_that_takes_long_goes_on_in_the_background(make_service: MakeSe
     assert documents.ok(documents.upload(service, "a", LONG))["indexing"] == "RUNNING"
     running = place(service, document_id)
     assert (running["documentVersion"], running["status"]) == (2, "RUNNING")
-    of_old = """
-    SELECT count(*) FILTER (WHERE text ~ 'ferry'), count(*) FILTER (WHERE v.embedding::text = %s),
-        count(DISTINCT text ~ 'ferry')
-    FROM chunks_384 LEFT JOIN vectors_384 v USING (document_id, space_id, chunk_no)
-    """
-    assert service.execute(of_old, vector) in ([(0, 0, 1)], [(1, 1, 1)])
+    assert service.execute(statement("parts_of_an_old_version"), vector) in ([(0, 0, 1)], [(1, 1, 1)])
     assert service.run(sweep(service.runtime.indexer, service.runtime.disk)) == 0
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
     assert len(documents.chunks(service, document_id)) > 10

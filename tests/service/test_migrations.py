@@ -266,14 +266,7 @@ def test_a_deletion_finds_what_refers_to_it_by_an_index(used: psycopg.Connection
 
 def test_every_table_is_under_row_level_security(used: psycopg.Connection[Any]) -> None:
     """Each table names an organization, forces the policy on the owner too, and has a policy for every command."""
-    tables = """
-        SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
-               EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'organization_id'),
-               EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd = '*'
-                       AND p.polqual IS NOT NULL AND p.polwithcheck IS NOT NULL)
-        FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
-    """
-    found = {name: rest for name, *rest in used.execute(tables).fetchall()}
+    found = {name: rest for name, *rest in used.execute(statement("tables_and_policies")).fetchall()}
     assert len(found) > 20
     assert {name: rest for name, rest in found.items() if rest != [True, True, True]}.keys() == UNPROTECTED | QUEUE
     assert found["procrastinate_jobs"] == [True, False, True]

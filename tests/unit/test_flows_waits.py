@@ -40,9 +40,9 @@ async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
     for notice in (first, second):
         await notice.begin(ServerError("busy", status=503, code="unavailable"), seconds=5)
     second.end()
-    assert notes_of("two").waiting_for.startswith("waiting for the service: ")
+    assert notes_of("two").newest_wait.startswith("waiting for the service: ")
     first.end()
-    assert notes_of("two").waiting_for == ""
+    assert notes_of("two").newest_wait == ""
 
 
 def test_words_and_bars_know_of_files_in_archives() -> None:
