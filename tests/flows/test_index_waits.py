@@ -15,6 +15,7 @@ from flows.operations.ledger.rows import Action, Entry, Sent, State
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from tests.flows.sources import Source
+from tests.harness.cases import statement
 
 
 @pytest.fixture
@@ -75,11 +76,7 @@ async def test_a_key_that_is_revoked_meanwhile_ends_the_run(sent: Ledger, source
             await wait_until_indexed(client, sent, outages=outage_policy_of(client, settings))
 
 
-_BROKEN = """
-    UPDATE space_documents SET indexed_version = NULL, attempts = 5, error = 'out of order',
-        claimed_until = now() + interval '1 hour'
-    WHERE document_id = (SELECT document_id FROM documents WHERE external_id = 'shelf-1/note-1.md')
-"""
+_BROKEN = statement("break_an_index")
 _MENDED = "UPDATE space_documents SET indexed_version = version, attempts = 0, error = NULL, claimed_until = NULL"
 
 
