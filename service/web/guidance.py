@@ -113,9 +113,15 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
         # The path of a list ends with what an id is called after: listDocumentCollections, agents/list.
         stem = re.sub(r"Ids?$", "", next((str(each) for each in reversed(location) if isinstance(each, str)), ""))
         lists = re.compile(rf"/(list\w*{re.escape(stem)}s|{re.escape(stem)}s/list)$", re.IGNORECASE)
-        found = next(filter(lists.search, OPERATIONS), None) if stem else None
+        # A stem may end several names, such as listSources and listResources.
+        found = min(filter(lists.search, OPERATIONS), key=_rank_list, default=None) if stem else None
         return f". A name isn't taken; {found} has the ids" if found else ". A name isn't taken"
     return ""
+
+
+def _rank_list(path: str) -> tuple[bool, int]:
+    """Return the key by which the nearest name is the least: a list for admins alone is the last resort."""
+    return path.startswith("admin/"), len(path)
 
 
 def _models_at(model: type[BaseModel] | None, path: Sequence[str | int]) -> list[type[BaseModel]]:

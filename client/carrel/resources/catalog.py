@@ -81,26 +81,6 @@ class Catalog(Uploads[M]):
         return Catalog(self._session.as_raw())
 
     @Operation
-    def plan_upload(
-        self,
-        documents: Iterable[PlannedUpload | Members],
-        *,
-        upload_as_user_email: str | None = None,
-        allowed_users_email_addresses: Iterable[str] | None = None,
-        allowed_group_ids: Iterable[Id] | None = None,
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Call[PlanUploadResponse]:
-        """Preview the upload of up to 1000 documents, by fingerprint."""
-        request = PlanUploadRequest(
-            documents=as_list(PlannedUpload, documents),
-            upload_as_user_email=upload_as_user_email,
-            allowed_users_email_addresses=as_list(str, allowed_users_email_addresses),
-            allowed_group_ids=as_list(UUID, allowed_group_ids),
-        )
-        return Call(PLAN_UPLOAD, request)
-
-    @Operation
     def get_document(
         self,
         document_id: Id,
@@ -415,6 +395,26 @@ class Catalog(Uploads[M]):
         request = GetDocumentChangeRequest(user_email=user_email, document_change_id=as_any(UUID, document_change_id))
         return Call(GET_DOCUMENT_CHANGE, request)
 
+    @DownloadOperation
+    def download_document_page(
+        self,
+        document_id: Id,
+        page: int,
+        *,
+        document_version: int | None = None,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[Any]:
+        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages. The
+        default is the newest version. A passage's boxes are in fractions of the width and height. Raises NotFoundError
+        `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
+        """
+        request = DownloadDocumentPageRequest(
+            user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version, page=page
+        )
+        return Call(DOWNLOAD_DOCUMENT_PAGE, request)
+
     @ListOperation
     def list_trashed_documents(
         self,
@@ -469,25 +469,25 @@ class Catalog(Uploads[M]):
         )
         return Call(DELETE_TRASHED_DOCUMENTS, request)
 
-    @DownloadOperation
-    def download_document_page(
+    @Operation
+    def plan_upload(
         self,
-        document_id: Id,
-        page: int,
+        documents: Iterable[PlannedUpload | Members],
         *,
-        document_version: int | None = None,
-        user_email: str | None = None,
+        upload_as_user_email: str | None = None,
+        allowed_users_email_addresses: Iterable[str] | None = None,
+        allowed_group_ids: Iterable[Id] | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
-    ) -> Call[Any]:
-        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages. The
-        default is the newest version. A passage's boxes are in fractions of the width and height. Raises NotFoundError
-        `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
-        """
-        request = DownloadDocumentPageRequest(
-            user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version, page=page
+    ) -> Call[PlanUploadResponse]:
+        """Preview the upload of up to 1000 documents, by fingerprint."""
+        request = PlanUploadRequest(
+            documents=as_list(PlannedUpload, documents),
+            upload_as_user_email=upload_as_user_email,
+            allowed_users_email_addresses=as_list(str, allowed_users_email_addresses),
+            allowed_group_ids=as_list(UUID, allowed_group_ids),
         )
-        return Call(DOWNLOAD_DOCUMENT_PAGE, request)
+        return Call(PLAN_UPLOAD, request)
 
 
 __all__ = ["Catalog"]

@@ -55,6 +55,52 @@ class Search(Resource[M]):
         return Search(self._session.as_raw())
 
     @Operation
+    def list_recent_searches(
+        self, *, max_searches: int = 10, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[ListRecentSearchesResponse]:
+        """List up to 50 different recent searches of the caller, newest first, while the log keeps the queries."""
+        request = ListRecentSearchesRequest(max_searches=max_searches)
+        return Call(LIST_RECENT_SEARCHES, request)
+
+    @Operation
+    def save_search(
+        self,
+        search_query: str,
+        *,
+        document_collection_id: Id | None = None,
+        mode: AnySearchMode = SearchMode.HYBRID,
+        metadata_filters: Iterable[MetadataFilter | Members] = (),
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[SaveSearchResponse]:
+        """Save a search, of the catalog or a collection, for the caller only; repeating has no effect. Raises
+        ConflictError `too_many_saved_searches` beyond 100.
+        """
+        request = SaveSearchRequest(
+            search_query=search_query,
+            document_collection_id=as_any(UUID, document_collection_id),
+            mode=as_any(SearchMode, mode),
+            metadata_filters=as_list(MetadataFilter, metadata_filters),
+        )
+        return Call(SAVE_SEARCH, request)
+
+    @Operation
+    def list_saved_searches(
+        self, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[ListSavedSearchesResponse]:
+        """List the caller's saved searches, at most 100, newest first."""
+        request = ListSavedSearchesRequest()
+        return Call(LIST_SAVED_SEARCHES, request)
+
+    @Operation
+    def delete_saved_search(
+        self, saved_search_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[DeleteSavedSearchResponse]:
+        """Delete one of the caller's saved searches. Raises NotFoundError `saved_search_not_found`."""
+        request = DeleteSavedSearchRequest(saved_search_id=as_any(UUID, saved_search_id))
+        return Call(DELETE_SAVED_SEARCH, request)
+
+    @Operation
     def search_document_catalog(
         self,
         search_query: str,
@@ -165,52 +211,6 @@ class Search(Resource[M]):
             document_id=as_any(UUID, document_id),
         )
         return Call(SUBMIT_SEARCH_FEEDBACK, request)
-
-    @Operation
-    def list_recent_searches(
-        self, *, max_searches: int = 10, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
-    ) -> Call[ListRecentSearchesResponse]:
-        """List up to 50 different recent searches of the caller, newest first, while the log keeps the queries."""
-        request = ListRecentSearchesRequest(max_searches=max_searches)
-        return Call(LIST_RECENT_SEARCHES, request)
-
-    @Operation
-    def save_search(
-        self,
-        search_query: str,
-        *,
-        document_collection_id: Id | None = None,
-        mode: AnySearchMode = SearchMode.HYBRID,
-        metadata_filters: Iterable[MetadataFilter | Members] = (),
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Call[SaveSearchResponse]:
-        """Save a search, of the catalog or a collection, for the caller only; repeating has no effect. Raises
-        ConflictError `too_many_saved_searches` beyond 100.
-        """
-        request = SaveSearchRequest(
-            search_query=search_query,
-            document_collection_id=as_any(UUID, document_collection_id),
-            mode=as_any(SearchMode, mode),
-            metadata_filters=as_list(MetadataFilter, metadata_filters),
-        )
-        return Call(SAVE_SEARCH, request)
-
-    @Operation
-    def list_saved_searches(
-        self, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
-    ) -> Call[ListSavedSearchesResponse]:
-        """List the caller's saved searches, at most 100, newest first."""
-        request = ListSavedSearchesRequest()
-        return Call(LIST_SAVED_SEARCHES, request)
-
-    @Operation
-    def delete_saved_search(
-        self, saved_search_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
-    ) -> Call[DeleteSavedSearchResponse]:
-        """Delete one of the caller's saved searches. Raises NotFoundError `saved_search_not_found`."""
-        request = DeleteSavedSearchRequest(saved_search_id=as_any(UUID, saved_search_id))
-        return Call(DELETE_SAVED_SEARCH, request)
 
 
 __all__ = ["Search"]

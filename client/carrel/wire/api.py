@@ -2,47 +2,13 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, cast
 
+from carrel import wire
 from carrel.wire.operations import ApiOperation
 
-MODULES = [
-    import_module(f"carrel.wire.{name}")
-    for name in (
-        "uploads",
-        "catalog",
-        "document_changes",
-        "trash",
-        "pages",
-        "collections",
-        "rebuilds",
-        "docstore",
-        "sources",
-        "search",
-        "own_searches",
-        "permissions",
-        "messages",
-        "conversations",
-        "agents",
-        "me",
-        "organization",
-        "admin",
-        "people",
-        "api_keys",
-        "access",
-        "owners",
-        "service_accounts",
-        "scim_tokens",
-        "oauth_clients",
-        "oversight",
-        "question_log",
-        "sessions",
-        "sign_in_providers",
-        "evaluation",
-        "evaluation_runs",
-        "alerts",
-    )
-]
+MODULES = [import_module(f"carrel.wire.{module.name}") for module in iter_modules(wire.__path__)]
 _ALL = [
     cast("ApiOperation[Any, Any]", var)
     for module in MODULES

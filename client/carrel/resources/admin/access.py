@@ -139,6 +139,35 @@ class Users(Resource[M]):
         return Listing(ADMIN_USERS_LIST, request, lambda page: page.users)
 
     @Operation
+    def plan_offboarding(
+        self,
+        email: str,
+        *,
+        new_owner: PrincipalReference | Members | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[AdminUsersPlanOffboardingResponse]:
+        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader."""
+        request = AdminUsersPlanOffboardingRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
+        return Call(ADMIN_USERS_PLAN_OFFBOARDING, request)
+
+    @Operation
+    def offboard(
+        self,
+        email: str,
+        *,
+        new_owner: PrincipalReference | Members | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[AdminUsersOffboardResponse]:
+        """End all access of a user at once, then transfer their resources to `new_owner` (optional without resources).
+        Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
+        them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
+        """
+        request = AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
+        return Call(ADMIN_USERS_OFFBOARD, request)
+
+    @Operation
     def count(
         self,
         *,
@@ -169,35 +198,6 @@ class Users(Resource[M]):
         """
         request = AdminUsersResetSecondFactorRequest(email=email)
         return Call(ADMIN_USERS_RESET_SECOND_FACTOR, request)
-
-    @Operation
-    def plan_offboarding(
-        self,
-        email: str,
-        *,
-        new_owner: PrincipalReference | Members | None = None,
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Call[AdminUsersPlanOffboardingResponse]:
-        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader."""
-        request = AdminUsersPlanOffboardingRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
-        return Call(ADMIN_USERS_PLAN_OFFBOARDING, request)
-
-    @Operation
-    def offboard(
-        self,
-        email: str,
-        *,
-        new_owner: PrincipalReference | Members | None = None,
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Call[AdminUsersOffboardResponse]:
-        """End all access of a user at once, then transfer their resources to `new_owner` (optional without resources).
-        Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
-        them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
-        """
-        request = AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
-        return Call(ADMIN_USERS_OFFBOARD, request)
 
 
 class Groups(Resource[M]):
