@@ -17,7 +17,7 @@ from app.lookup import Principal, Resource, by_id
 from app.people.directory import counts_of
 from app.permissions.panel import show_access
 from app.ui.dialogs import confirm, text_in
-from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
+from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.saving import ConflictError, in_words, keep_opened, key_of, reset_fields, send_changes, show_conflict
 from app.ui.tables import forget
@@ -159,13 +159,8 @@ def _save(seen: AgentDefinition) -> None:
     if not written["name"]:
         state[_PROBLEM] = Problem("Enter a name for the agent.")
         return
-    try:
+    with keep_problem(_PROBLEM, ConflictError):
         send_changes(_key(seen, "form"), seen, written, partial(api.client().admin.agents.update, seen.agent_id))
-    except ConflictError as error:
-        state[_PROBLEM] = Problem(str(error))
-    except carrel.CarrelError as error:
-        state[_PROBLEM] = problem_of(error)
-    else:
         reset_fields(f"agent.{seen.agent_id}")
         forget("agents")
         st.toast("Saved. Changes apply from the next message.")
