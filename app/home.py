@@ -238,7 +238,7 @@ def _show_reader_home() -> None:
         agents = my_agents()[:6]
         _show_links((LinkedText(agent.name, f"chat?agent={agent.agent_id}"), agent.description) for agent in agents)
         if not agents:
-            show_note("No agents yet. Ask an admin for access to an agent.")
+            show_note("You cannot use any agent yet. Ask an admin for access to an agent.")
 
 
 def _show_links(rows: Iterable[tuple[LinkedText, str]]) -> None:

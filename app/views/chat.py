@@ -162,16 +162,11 @@ def _choose_agent(agents: Mapping[str, Agent], place: conversations.ChatLocation
 def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> conversations.ChatLocation | None:
     """Show a new conversation; return the location to send messages from, None without agents."""
     if not agents:
-        if show_errors(api.me).is_admin:
-            notices.show_empty(
-                "No agents yet.",
-                "An agent answers from documents in collections. Create an agent, and give yourself access.",
-            )
+        is_admin = show_errors(api.me).is_admin
+        todo = "Create an agent, or give yourself access." if is_admin else "Ask an admin for access to an agent."
+        notices.show_empty("You cannot use any agent yet.", f"An agent answers from documents. {todo}")
+        if is_admin:
             notices.show_link("Go to Agents", "agents")
-        else:
-            notices.show_empty(
-                "You cannot use any agent yet.", "An agent answers from documents. Ask an admin for access to an agent."
-            )
         return None
     agent = _choose_agent(agents, place)
     here = conversations.ChatLocation(str(agent.agent_id))

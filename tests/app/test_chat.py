@@ -42,7 +42,10 @@ def test_without_agents_the_page_says_what_to_do(new_house) -> None:
     assert "Ask an admin for access to an agent." in page.shown
     assert "agents" not in page.shown.partition("carrel-empty")[2].partition("href")[2]
     assert not page.chat_input
-    assert '<a href="agents" target="_self">Go to Agents</a>' in new_house.open("chat").shown
+    new_house.client.admin.agents.create("Desk")
+    shown = new_house.open("chat").shown
+    assert ("Create an agent, or give yourself access." in shown, "No agents" in shown) == (True, False)
+    assert '<a href="agents" target="_self">Go to Agents</a>' in shown
 
 
 def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
