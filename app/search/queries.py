@@ -15,7 +15,7 @@ import streamlit as st
 
 from app import api
 from app.ui.errors import show_errors
-from app.ui.notices import offer_action, show_note, show_text, show_warning
+from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire import search as wire
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.field_values import expectation, read_value
@@ -295,8 +295,12 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
     value = _value(kind, known)
     if not is_all:
         show_note("These are the values of the first 1,000 documents. You can enter other values.")
-    condition = Condition(field, operator, value) if field and value else None
-    offer_action("Filter", _add, question, condition, go, key="only.add", kind="primary", disabled=condition is None)
+    if not st.button("Filter", key="only.add", type="primary"):
+        return
+    if field and value:
+        go(replace(question, only=tuple(dict.fromkeys((*question.only, Condition(field, operator, value))))))
+        st.rerun()
+    show_warning("Enter a field and a value.")
 
 
 def _field(kinds: Kinds, *, has_schema: bool) -> str:
@@ -336,7 +340,3 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
             return (shown or "")[:2000]
         case FieldType.STRING | FieldType.LIST:
             return st.text_input("Value", key=key, max_chars=2000)
-
-
-def _add(question: SearchQuery, condition: Condition, go: Go) -> None:
-    go(replace(question, only=tuple(dict.fromkeys((*question.only, condition)))))
