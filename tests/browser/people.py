@@ -20,8 +20,9 @@ FOLLOW = script("people_follow.js").replace("DRAWN", f'"{DRAWN}"')
 SETTLED = f"""() => document.querySelector("{DRAWN}")
     && performance.now() > (window.told ? window.told + 500 : window.drawn + 100)"""
 
-# The ring around the element that has the focus, or around the row or label of an element that is not seen itself.
-RING = "(at => parseInt(getComputedStyle(at.closest('label, tr') ?? at).outlineWidth) > 1)(document.activeElement)"
+# The ring around the element that has the focus, or around its row, label or field, if it is not seen itself.
+_FIELD = "label, tr, .react-aria-ComboBox [role=group]:has(input:focus)"
+RING = f"(at => parseInt(getComputedStyle(at.closest('{_FIELD}') ?? at).outlineWidth) > 1)(document.activeElement)"
 
 
 @contextmanager
