@@ -130,7 +130,7 @@ def test_values_for_the_former_fields_are_refused_with_the_fields_name(service: 
         details = refused(answer, 400, "invalid_metadata")["details"]
         return [f"{one['field']}: {one['message']}" for one in details]
 
-    unknown = "customMetadata.city: The collection's schema has no such field; it has: pages, town."
+    unknown = "customMetadata.city: The collection's schema has no such field; it has: pages, town. Add it first."
     required = "customMetadata.town: The field is required: give a value."
     assert refusal('{"city": "Oslo"}') == [unknown, required]
     assert refusal('{"town": "Oslo", "pages": "many"}')[0].startswith(

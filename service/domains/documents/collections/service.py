@@ -263,7 +263,7 @@ def _metadata_errors(
         member = f"{within}customMetadata.{key}"
         if key not in fields:
             known = ", ".join(fields) or "none, its schema is empty"
-            yield FieldError(member, f"The collection's schema has no such field; it has: {known}.")
+            yield FieldError(member, f"The collection's schema has no such field; it has: {known}. Add it first.")
         elif fields[key].read(value) is None:
             yield FieldError(member, fields[key].explain(value))
 
