@@ -27,7 +27,7 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def explain(
     resource: Annotated[
-        str, typer.Option(metavar="[TYPE:]ID", help="A document's id, or a type and an id: CONFLUENCE_PAGE:12345.")
+        str, typer.Option(metavar="[TYPE:]ID", help="A document's id, or a type and an id, such as AGENT:…")
     ],
     who: Annotated[str, typer.Option(metavar="WHO", help=WHO)],
     as_json: AsJson = False,

@@ -213,7 +213,7 @@ def _read_floor(text: str) -> tuple[str, float]:
 def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
     listed = client.admin.evaluation_sets.list(page_size=1000)
     known = [one for one in listed if one.agent_id and name in {one.name, str(one.evaluation_set_id)}]
-    one = require_one(known, kind="evaluation set of an agent", name=name, hint="see Quality in the workbench")
+    one = require_one(known, kind="evaluation set of an agent", name=name, hint="the page of an agent lists its sets")
     if not one.case_count:
         message = f"The evaluation set {one.name} has no questions. Add questions on the Agents page of the workbench"
         raise InvalidArgumentError(message)

@@ -140,7 +140,7 @@ def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> N
 def collection_of(name: str, client: "carrel.Carrel") -> DocumentCollection:
     """Return the collection with an id, name or former name; raises InvalidArgumentError for none, or several."""
     found = find_named(client.document_collections.list_document_collections(page_size=1000), name)
-    return require_one(found, kind="collection", name=name, hint="`carrel collections list`")
+    return require_one(found, kind="collection", name=name, hint="`carrel collections list` shows all")
 
 
 def _field(text: str) -> SchemaField:

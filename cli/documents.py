@@ -263,7 +263,7 @@ def trash(*, query: PartOfName = None, as_json: AsJson = False) -> None:
     """List the deleted documents that you may restore."""
     with connect(as_json=as_json) as (screen, client):
         listed = client.catalog.list_trashed_documents(document_name=query, page_size=1000)
-        show_list(screen, "documents", listed, TRASH, empty="The trash is empty.")
+        show_list(screen, "documents", listed, TRASH, empty="No deleted documents found.")
 
 
 @app.command()

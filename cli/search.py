@@ -114,9 +114,7 @@ def _show_applied(applied: wire.AppliedOptions, *, screen: Screen, in_collection
     if applied.without_meaning:
         screen.say(f"{count_text(applied.without_meaning, 'document')} can be found only by words so far.")
     for each in applied.corrections or ():
-        screen.say(
-            f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps {each.word}."
-        )
+        screen.say(f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps it.")
 
 
 def _filter(text: str) -> wire.MetadataFilter:

@@ -297,6 +297,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert run("documents", "delete", "gone").code == 2
     assert ran(run, "documents", "delete", "gone", "--yes")["documentId"] == gone
     assert [run("documents", "show", name).code for name in (gone, "gone")] == [2, 2]
+    assert run("documents", "trash", "--query", "unheard-of").err == "No deleted documents found.\n"
     [kept] = ran(run, "documents", "trash", "--query", "gone")["documents"]
     assert ran(run, "documents", "restore", kept["trashedDocumentId"])["documentId"] == gone
     assert run("documents", "show", "gone").code == 0

@@ -103,7 +103,7 @@ def test_search_says_what_it_made_of_the_query(run, service, filled: str) -> Non
         ok(upload(service, name, "Ferry passengers wait at gate seven until noon every day.", file_name=name))
     found = run("search", "passangers VLTP note:x", "--group", "--order", "newest")
     assert "No document you can read contains VLTP" in found.err
-    assert "Searched for passengers instead of passangers; --as-typed keeps passangers." in found.err
+    assert "Searched for passengers instead of passangers; --as-typed keeps it." in found.err
     assert "note: is no field" in found.err
     assert "can't only exclude" in run("search", "-ferry").err
     refused = [run("search", query) for query in ("", " ", "x" * 8193)]
