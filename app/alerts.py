@@ -11,6 +11,7 @@ import streamlit as st
 from app import api
 from app.formatting import ago, moment, one_line
 from app.labels import DELIVERIES, MESSAGES, PERSON, RUN_KINDS
+from app.loading.runs import source_in_words
 from app.ui import dialogs
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
@@ -34,7 +35,8 @@ def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
 def about(alert: Alert) -> str:
     """Return the subject of an alert: a source with kind of run and documents, a sync, or a schedule."""
     documents = None if alert.document_count is None else count_text(alert.document_count, "document")
-    return " · ".join(part for part in (alert.name, RUN_KINDS.get(alert.flow or "", alert.flow), documents) if part)
+    kind = RUN_KINDS.get(alert.flow or "", alert.flow)
+    return " · ".join(filter(None, (source_in_words(alert.name), kind, documents)))
 
 
 def _link(alert: Alert) -> LinkedText | str:
@@ -52,7 +54,7 @@ def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
     to = "webhook" if delivery.recipient is None else one_line(delivery.recipient.email)
     status = "Sending" if last is None else DELIVERIES[delivery.status]
     name: str = (delivery.message or {}).get("data", {}).get("name", "")
-    message = ": ".join(filter(None, (MESSAGES.get(delivery.type, delivery.type), one_line(name))))
+    message = ": ".join(filter(None, (MESSAGES.get(delivery.type, delivery.type), one_line(source_in_words(name)))))
     return ago(delivery.created_at), message, to, f"{status}{why}"
 
 
@@ -106,8 +108,7 @@ def save_rule(rule: AlertRule | None) -> None:
         raise dialogs.NotYetError("Choose at least one alert.")
     url = emails = None
     if _is_mail(rule):
-        emails = [principal.id for principal in get_principals(_PEOPLE)]
-        if not emails:
+        if not (emails := [principal.id for principal in get_principals(_PEOPLE)]):
             raise dialogs.NotYetError("Choose at least one recipient.")
     else:
         url = dialogs.text_in(_URL, missing="Enter the webhook URL.")
@@ -130,12 +131,11 @@ def _update(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None,
 
 
 _SHOWN = 20
-_MOST_RULES = 100
 
 
 def show_alerts() -> None:
     dialogs.show_held_secret()
-    listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages()))
+    listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=100).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Carrel sends messages when loading fails, and when it works again.")
         offer_action("New alert rule", _open_rule, None, key="alerts.new", icon="add")
@@ -147,8 +147,7 @@ def show_alerts() -> None:
         _show_rule(rule)
     if listed.alert_rules:
         _show_deliveries()
-    names = sorted({one.name for one in found})
-    _show_rule_fields(listed.alert_rules, names, mail_enabled=listed.mail_enabled)
+    _show_rule_fields(listed.alert_rules, sorted({one.name for one in found}), mail_enabled=listed.mail_enabled)
 
 
 def _show_open(found: list[Alert]) -> None:
@@ -181,17 +180,14 @@ def _change(alert_id: str | None, change: dict[str, Any] | None) -> None:
 def _show_rule(rule: AlertRule) -> None:
     key = f"alert_rule.{rule.alert_rule_id}"
     with st.container(horizontal=True, vertical_alignment="center", border=True):
-        paused = "" if rule.enabled else " · paused"
-        every = len(rule.kinds) == len(AlertKind)
-        kinds = "All alerts" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
+        kinds = "All alerts" if len(rule.kinds) == len(AlertKind) else "; ".join(KINDS[kind] for kind in rule.kinds)
         only = f" for {one_line(', '.join(rule.names))}" if rule.names else ""
-        show_text(f"{kinds}{only} → {_target_of(rule)}{paused}")
+        show_text(f"{kinds}{only} → {_target_of(rule)}{'' if rule.enabled else ' · paused'}")
         offer_action("Change", _open_rule, rule, key=f"{key}.change", icon="edit")
         if st.button("Send test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
             st.toast("Test sent. The list below shows the result.")
-        label = "Pause" if rule.enabled else "Resume"
-        offer_action(label, _set_enabled, rule, key=f"{key}.pause")
+        offer_action("Pause" if rule.enabled else "Resume", _set_enabled, rule, key=f"{key}.pause")
         if st.button("Delete …", key=f"{key}.delete", icon=":material/delete:"):
             dialogs.confirm(
                 "Delete this alert rule?",

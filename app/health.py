@@ -14,6 +14,7 @@ import carrel
 from app import api
 from app.credentials.tokens import all_keys, all_tokens, ends, select_ending_soon
 from app.formatting import ago, moment, one_line, size
+from app.loading.runs import source_in_words
 from app.settings import settings
 from app.ui.notices import LinkedText, help_address
 from carrel.environment import http_options
@@ -332,7 +333,7 @@ def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminSt
         is_all = not (status.syncs.refused_documents or status.indexing.failed or status.indexing.failed_in_collections)
         return Finding("Loading", Level.FINE, "Every document was loaded." if is_all else "No source failed to load.")
     others = quarantine.source_count - len(sources)
-    of_each = [f"{source.item_count:,} from {one_line(source.source)}" for source in sources]
+    of_each = [f"{source.item_count:,} from {one_line(source_in_words(source.source))}" for source in sources]
     more = [count_text(others, "other source")] if others > 0 else []
     said = f"{count_text(count, 'document')} could not be loaded. By source: {', '.join([*of_each, *more])}."
     said = f"{said} {runs}" if status.failed_run_count else said

@@ -185,6 +185,9 @@ def test_what_is_wrong_is_shown(house) -> None:
     assert "Acknowledged by " in page.shown
     assert "Snoozed until " in page.press("Snooze for 7 days").shown
     assert "No open alerts." in page.press("End").shown
+    dropped = str(settings().uploads_dir / "note.md and 1 more-1f")
+    report(house.service, "FAILED", source=dropped, code="source_unreadable")
+    assert "<td>note.md and 1 more · Upload</td>" in house.open("health").shown
 
 
 VIEWS = [name for pages in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for entries in pages.values() for name, *_ in entries]
