@@ -476,6 +476,7 @@ def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(st
     assert "SIGKILL" not in stack.output
     stack.start()
     assert "Loading the sample" not in stack.output
+    assert "No runtime found" not in stack.output, "Streamlit warns of the workbench's imports"
     assert documents() == before
     people.search(page, stack.workbench, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
