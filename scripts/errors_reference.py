@@ -56,7 +56,7 @@ have this form:
 ```json
 {{
   "error": {{
-    "message": "There is no such document. Check the id with catalog/listDocuments, or upload the document first.",
+    "message": "There is no such document. Check the id with search or catalog/listDocuments, or upload it first.",
     "code": "document_not_found",
     "requestId": "0199f3c2-7a51-7d3e-9a63-4f1c2d5e6b70"
   }}

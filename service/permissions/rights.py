@@ -59,6 +59,6 @@ def require_sharing(access: Access, caller: Caller) -> None:
 def unknown_document() -> NotFound:
     """Return the error for a document unknown to or hidden from the caller."""
     return NotFound(
-        "There is no such document. Check the id with catalog/listDocuments, or upload the document first.",
+        "There is no such document. Check the id with search or catalog/listDocuments, or upload it first.",
         code="document_not_found",
     )
