@@ -98,7 +98,7 @@ def test_a_reply_only_ever_grows_while_it_is_written() -> None:
 
 
 def test_a_citation_is_spelt_as_the_passage_spells_it() -> None:
-    found = checked('So [[2: "says \\"mind the gap\\"; see"]] and [[2: "or ask Ada’s team"]].')
+    found = checked('So [[2: "says \\"mind the gap\\"; see"]] and [passage 2: "or ask Ada’s team"].')
     assert found.text == "So [1] and [2]."
     assert found.citations == [Citation(1, "says “mind the gap”; see"), Citation(1, "or\nask   Ada's team")]
     assert not found.warnings
@@ -110,7 +110,7 @@ def test_a_citation_that_does_not_hold_is_dropped(mark: str) -> None:
 
 
 def test_bare_numbers_are_dropped_and_other_brackets_stay() -> None:
-    found = checked("You have 27 days [1], they say [2, 3][14].")
+    found = checked("You have 27 days [1], they say [2, 3][14][^1]【1†a.md】 [doc 3].")
     assert found == Checked("You have 27 days, they say.", [], [NUMBER_DROPPED])
     text = "if [[ -f x ]]; then a[i] = b; fi in [2024] [see below] [[Page]]"
     assert checked(text) == Checked(text, [], [])
@@ -135,9 +135,9 @@ def test_what_takes_too_many_rounds_is_taken_apart() -> None:
 def test_links_of_the_passages_and_of_the_person_may_be_repeated() -> None:
     text = (
         "see https://example.test/leave?year=2, [it](https://person.test/a), `www.example.test`, <https://person.test/a>,"
-        " [https://person.test/a](https://person.test/a), [w](/wiki/a_(b)) or www.example.test."
+        " [https://person.test/a](https://person.test/a), [w](/wiki/a_(b)), a@person.test or www.example.test."
     )
-    known = ['is <a href="https://person.test/a">it</a> still right?', "[w](/wiki/a_(b))"]
+    known = ['is <a href="https://person.test/a">it</a> or <mailto:a@person.test> right?', "[w](/wiki/a_(b))"]
     assert checked(text, known=known) == Checked(text, [], [])
 
 

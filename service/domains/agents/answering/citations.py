@@ -10,6 +10,8 @@ from functools import lru_cache
 from service.domains.agents.answering.hidden import remove_hidden
 from service.domains.agents.answering.links import LinkFilter, addresses_in
 from service.domains.agents.answering.models import Citation, Passage
+from service.index.stop_words import QUERY_STOP_WORDS
+from service.index.tokenization import fold, split_words
 
 LONGEST_QUOTE = 2000
 
@@ -28,22 +30,26 @@ _SINGLE = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'")
 _TYPOGRAPHY = _DOUBLE | _SINGLE
 # The white space before a citation goes with it; tried from its beginning alone, so that much of it costs no more.
 _SPACE = r"(?:(?<![ \t])[ \t]++)?"
+_NAMED = r"(?:(?i:passage|source|document|doc|n)\W{0,2})?"
 MARK = re.compile(
-    rf"{_SPACE}\[\[\s*(?P<number>\d{{1,6}})\s*:\s*[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\]\]",
+    rf"{_SPACE}(?:\[(?P<double>\[)|(?<!\[)\[)\s*{_NAMED}(?P<number>\d{{1,6}})\s*:\s*"
+    rf"[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\](?(double)\])",
     re.DOTALL,
 )
-ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*\d[^\[\]]{{0,200}}\]\]")
+ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*{_NAMED}-?\d(?:[^\[\]]{{0,200}}|[\d\s,;\[\]]{{0,200}})\]\]")
 _HALF_MARK = re.compile(
     rf"{_SPACE}\[\[\s*\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]).){{0,{LONGEST_QUOTE}}})?)?\]?\Z", re.DOTALL
 )
 _OPENING = re.compile(r"\[\[(?=\s*\d)")
-_NUMBER = re.compile(rf"{_SPACE}\[\s*\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]")
+_NUMBER = re.compile(
+    rf"{_SPACE}(?:\[\s*(?:\^|{_NAMED})\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]|【\d{{1,3}}(?:[:†][^【】\n]{{0,80}})?】)"
+)
 _TAIL = LONGEST_QUOTE + 50
 """The farthest from the end, in characters, where an unfinished citation can begin."""
 
 _CLAUSE = 300
 _CLAUSE_START = re.compile(rf"\]\]|[{OPEN}{CLOSE}.!?\n]")
-_ROUNDS = 8
+_ROUNDS, _FEWEST_WORDS = 8, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,9 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
 def _find_quote(quote: str, passage: str) -> str | None:
     """Return a quote with the passage's spelling, ignoring white space and quotation marks; None if missing."""
     wanted, _ = _normalize(quote.strip())
-    if not any(character.isalnum() for character in wanted):
+    # "The" stands in any passage.
+    words = [word for word in split_words(wanted) if any(map(str.isalnum, word))]
+    if not words or (len(words) < _FEWEST_WORDS and all(fold(word) in QUERY_STOP_WORDS for word in words)):
         return None
     normal, places = _normalize(passage)
     start = normal.find(wanted)
@@ -149,13 +157,9 @@ def _normalize(text: str) -> tuple[str, Sequence[int]]:
     characters: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text.translate(_TYPOGRAPHY)):
-        if character in {OPEN, CLOSE} or (not character.isspace() and unicodedata.category(character) in {"Cc", "Cf"}):
-            continue
-        if not character.isspace():
-            characters.append(character)
-        elif characters and characters[-1] != " ":
-            characters.append(" ")
-        else:
-            continue
-        places.append(place)
+        plain = " " if character.isspace() else character
+        is_no_text = character in {OPEN, CLOSE} or unicodedata.category(plain) in {"Cc", "Cf"}
+        if not is_no_text and not (plain == " " and characters[-1:] in ([], [" "])):
+            characters.append(plain)
+            places.append(place)
     return "".join(characters), places

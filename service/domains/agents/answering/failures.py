@@ -3,6 +3,7 @@
 import math
 import tomllib
 from pathlib import Path
+from traceback import extract_tb
 
 from pydantic_ai import exceptions
 
@@ -52,7 +53,5 @@ def _name(error: Exception) -> str:
 
 
 def _locate(error: Exception) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+    frames = extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -115,9 +115,8 @@ def find_unsupported(
     for said, numbers in _sentences(reply):
         cited = [number for number in numbers if number in passages] or list(passages)
         near = frozenset[int]().union(*(terms[number] for number in cited))
-        lacking = _values(said, phrases.numbers)
-        for number in cited:
-            lacking = {text: read for text, read in lacking.items() if read.isdisjoint(values[number])}
+        stand = frozenset[str]().union(*(values[number] for number in cited))
+        lacking = [text for text, read in _values(said, phrases.numbers).items() if read.isdisjoint(stand)]
         names = _names(said, near, stemming, nouns=language in _CAPITAL_NOUNS) if language == written_in else []
         found.setdefault(cited[0], []).extend([*lacking, *names])
     every = frozenset[int]().union(*terms.values())

@@ -9,10 +9,13 @@ from service.domains.agents.answering.hidden import SCRIPT_REMOVED
 IMAGE_REMOVED = "An image was removed: replies show none."
 LINK_REMOVED = "A link was removed: its address stands neither in the passages nor in the conversation."
 
-_SCHEME = r"(?:[a-z][a-z0-9+.-]{1,20}://|mailto:|www\.)"
+# Some renderers make links of what Markdown's escapes stand for, and of addresses of mail.
+_COLON, _SLASH = r"(?::|&(?:colon|#0*58|#x0*3a);)", r"(?:/|&(?:sol|#0*47|#x0*2f);)"
+_SCHEME = rf"(?:[a-z][a-z0-9+.-]{{1,20}}{_COLON}{_SLASH}{{2}}|mailto{_COLON}|www(?:\.|&(?:period|#0*46|#x0*2e);))"
+_MAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-z]{2,20}"
 # As it is written, and as far as a renderer that makes links of bare addresses may read it: to white space or a tag.
-_WRITTEN = re.compile(rf"{_SCHEME}[^\s<>\"`\ue000\ue001]+", re.IGNORECASE)
-_ADDRESS = re.compile(rf"{_SCHEME}(?:(?!\]\()[^\s<\ue000\ue001])+", re.IGNORECASE)
+_WRITTEN = re.compile(rf"{_SCHEME}[^\s<>\"`\ue000\ue001]+|{_MAIL}", re.IGNORECASE)
+_ADDRESS = re.compile(rf"{_SCHEME}(?:(?!\]\()[^\s<\ue000\ue001])+|{_MAIL}", re.IGNORECASE)
 _TRAILING = ".,;:!?)]}'*_~|\"`>"
 # What may be repeated at all: nothing that runs, and no spelling that a browser reads as another address.
 _LEADS = re.compile(
@@ -50,7 +53,7 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
         found.update(_target(match) for match in _TARGET.finditer(text))
         for pattern in (_WRITTEN, _ADDRESS):
             for match in pattern.finditer(text):
-                found |= {match[0], match[0].rstrip(_TRAILING)}
+                found |= {match[0], match[0].rstrip(_TRAILING), match[0].rstrip(_TRAILING).removeprefix("mailto:")}
     return frozenset(address for address in found if address and _LEADS.fullmatch(address))
 
 

@@ -97,11 +97,8 @@ def answer_small_talk(message: str) -> str | None:
     # The whole message is looked at first: the greeting tells the language of "como está".
     for said in (_plain(message), _plain(drop_greeting(message))):
         for one in PHRASES.values():
-            for known, reply in (
-                (one.greetings, one.welcome),
-                (one.thanks, one.you_are_welcome),
-                (one.ability_questions, one.ability),
-            ):
-                if said in known:
+            known = {one.welcome: one.greetings, one.you_are_welcome: one.thanks, one.ability: one.ability_questions}
+            for reply, messages in known.items():
+                if said in messages:
                     return reply
     return None

@@ -100,9 +100,7 @@ def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[lis
     named = "\n".join([asked[0], *(passage.document_name for passage in deps.passages)])
     passages = {number: deps.passages[one.passage_no].text for number, one in enumerate(checked.citations, 1)}
     lacking = find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)
-    citations = [
-        replace(one, unsupported=tuple(lacking.get(number, ()))) for number, one in enumerate(checked.citations, 1)
-    ]
+    citations = [replace(one, unsupported=tuple(lacking.get(at, ()))) for at, one in enumerate(checked.citations, 1)]
     words = [f"“{word}”" for each in lacking.values() for word in each]
     if len(words) > _MOST_NAMED:
         words[_MOST_NAMED:] = [f"{len(words) - _MOST_NAMED} more"]
