@@ -30,7 +30,7 @@ def main() -> None:
             "server.maxUploadSize": 100,
             "server.enableCORS": True,
             "server.enableXsrfProtection": True,
-            # What went wrong unforeseen is in the log; a page shows nobody the code and what it was about.
+            # Unexpected errors are in the log; a page never shows code or details.
             "client.showErrorDetails": "none",
             # Pages that hold Streamlit's in a frame and send it messages: nobody's.
             "client.allowedOrigins": [],

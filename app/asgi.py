@@ -56,7 +56,7 @@ BESIDE_PAGES = frozenset(
 """First parts of non-page addresses: the start page itself, routes, and Streamlit's files."""
 HEADERS = {
     b"content-security-policy": policy(PAGE).encode(),
-    # A window that others opened isn't theirs to send messages to: Streamlit listens for some.
+    # Other sites that opened this window must not send messages to it: Streamlit listens for some.
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
     b"referrer-policy": b"same-origin",
@@ -64,7 +64,7 @@ HEADERS = {
 }
 HEADERS_OF_FILES = HEADERS | {
     b"cache-control": b"private, no-store",
-    # What people loaded is no page of the workbench, whatever it is.
+    # A loaded file is never a page of the workbench.
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; sandbox",
 }
 

@@ -22,7 +22,7 @@ from app.auth.sessions import Sessions
 
 ROOT = Path(__file__).parents[1]
 HELP = "/help"
-# What isn't written in docs/, by the names that mkdocs.yml has for it.
+# Pages outside docs/, by their names in mkdocs.yml.
 ELSEWHERE = {"index": "README.md", "changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
 _NAMES = {path: name for name, path in ELSEWHERE.items()}
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(/[a-z0-9]+(-[a-z0-9]+)*)?")
@@ -49,7 +49,7 @@ class DocumentationPage:
         return self.headings[0].text if self.headings else self.name
 
 
-@lru_cache(maxsize=256)  # of names that there are no pages of, there is no end
+@lru_cache(maxsize=256)  # bounded, because there is no end of names without a page
 def read_page(name: str) -> DocumentationPage | None:
     """Return the page by name ("loading", "decisions/002-access-classes"); None if missing."""
     if (path := _path_of(name)) is None:

@@ -337,7 +337,7 @@ def _mark() -> Path:
 
 def _dismiss() -> None:
     st.session_state[_OVER] = True
-    with contextlib.suppress(OSError):  # it is gone for this session all the same
+    with contextlib.suppress(OSError):  # the hint is hidden for this session in any case
         _mark().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _mark().touch()
 

@@ -44,7 +44,7 @@ def entries_for(*, is_admin: bool, is_editor: bool = False) -> list[tuple[Entry,
 
 def pages(*, is_admin: bool, is_editor: bool = False) -> list[StreamlitPage]:
     """Return the menu and, hidden, the pages under Settings. A page without access names the people with access."""
-    # The first page is there at the address /, and Streamlit knows it by no other: links say its name all the same.
+    # Streamlit serves the first page only at /, but links contain its name.
     first = st.Page("views/search.py", title="Search", url_path="search", visibility="hidden")
     listed = entries_for(is_admin=is_admin, is_editor=is_editor)
     return [*(_page(entry) if theirs else _close_page(entry) for entry, theirs in listed), first]

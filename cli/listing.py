@@ -87,7 +87,7 @@ def words_of(value: object) -> str:
     if isinstance(value, datetime):
         return format_instant(value.replace(microsecond=0))
     if isinstance(value, list | tuple):
-        return ", ".join(map(words_of, value))  # pyright: ignore[reportUnknownArgumentType] - whatever they are
+        return ", ".join(map(words_of, value))  # pyright: ignore[reportUnknownArgumentType] - of any type
     return "" if value is None else str(value)
 
 

@@ -14,7 +14,7 @@ from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError,
 
 RETRIES = 3
 _ARGUMENT = re.compile(r"\b[a-z]+(?:_[a-z]+)+(?=: )")
-# What `pip install -e '.[flows]'` brings: what loads and schedules needs it, everything else does without.
+# Packages of `pip install -e '.[flows]'`: only commands for loading and schedules need them.
 FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pyarrow", "pydantic_settings", "sqlalchemy", "yaml"})
 
 _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (

@@ -166,7 +166,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
         except ValidationError as exc:
             wrong += _mistakes(exc, place, known=[*_names_of(Entry), *_names_of(Times)])
             continue
-        if entry.name != DEPLOYMENT:  # to that one, who starts it gives the parameters
+        if entry.name != DEPLOYMENT:  # the person who starts that deployment gives its parameters
             wrong += _wrong_parameters(entry, (*place, "parameters"))
         if any((one.flow.name, one.name) == (entry.flow.name, entry.name) for one in entries):
             wrong.append(((*place, "name"), "another entry of this flow has this name"))

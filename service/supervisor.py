@@ -43,7 +43,7 @@ from service.web.metrics import count_in_row
 from service.web.pages import confidential
 
 LOOK_SECONDS = 1.0
-# What a worker may take until it serves; the database is migrated before it starts.
+# The time until a worker serves; the database is migrated before the start.
 STARTING_SECONDS = 120.0
 # The same for the first workers: a first start on a slow machine takes longer.
 FIRST_STARTING_SECONDS = 600.0
@@ -96,7 +96,7 @@ class Supervisor:
             end_threads()
             routes()
             gc.collect()
-            gc.freeze()  # what is there by now is shared, as long as nobody writes to it
+            gc.freeze()  # workers share the present objects until a write
             gc.set_threshold(OBJECTS)
             for name in self._workers:
                 self._fork(name)
@@ -315,7 +315,7 @@ class Supervisor:
                 for each in files:
                     prepare_graph(folder, precision, files=each)
 
-        processes.ForkedProcess(build).join()  # the memory that it takes is given back with it
+        processes.ForkedProcess(build).join()  # its memory is freed when the process ends
         precision = choose(folder, self.settings.embeddings_precision).precision
         options: dict[str, Any] = {"must_rest": lambda: any(self._figures.read(Figure.WORDS_AWAITED))}
         engines = [Engine.open(folder, precision=precision, files=each, **options) for each in files]

@@ -143,7 +143,7 @@ class Application:
 
     def _register_again(self, *, refused: OAuthClient) -> OAuthClient:
         with self._making:
-            # Of those who are refused at once, the first has it made again.
+            # If several requests are refused at once, the first renews the registration.
             if self._made is not None and self._made[1] is refused:
                 self._made = self._build_client(self._registration.renew(self._made[0]))
         return self.client()

@@ -213,7 +213,7 @@ class SignIn:
     def _revoke(self, tokens: Tokens, *, whose: str) -> None:
         try:
             self._application.client().revoke(tokens)
-        except CarrelError as error:  # signed out here all the same; there it ends by itself
+        except CarrelError as error:  # signed out here anyway; at the service the session expires
             _log.warning("The tokens of %s could not be revoked: %s", whose, error)
 
     def _set(self, response: Response, name: str, value: str, *, seconds: int) -> None:

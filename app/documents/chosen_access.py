@@ -89,7 +89,7 @@ def _change(opened: Opened) -> None:
     panel.show_changes(said, map(resource_of, changing))
     if said and role is None:
         notices.show_text("Access through a group, ownership or the whole organization stays.")
-    # What was said is what is done, whatever the fields hold by then.
+    # Save the shown change, even if the fields have changed since.
     offer_submit(ACCESS, "Save", action=partial(_save, opened, changing, planned), disabled=not said)
 
 
@@ -136,7 +136,7 @@ def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, t
     try:
         change_each(CHOSEN, changing, save, skips_gone=False)
     except NotYetError:
-        opened.read()  # the dialog shows what others have saved, and what is left to change
+        opened.read()  # the dialog shows other people's changes, and the remaining changes
         raise
 
 

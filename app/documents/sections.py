@@ -269,7 +269,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
         found = api.client().document_collections.get_document_chunks(
             document.document_id,
             document_collection_id=where or None,
-            # What comes before the passage helps to understand it.
+            # The text before the passage helps to understand it.
             first_chunk_index=max(marked - 1, 0) if marked else None,
             page_size=CHUNKS,
             page_token=token,
@@ -277,7 +277,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
         try:
             page = next(found.pages())
             return ItemsPage([*page.chunks, *filter(None, [page.quoted_text])], page.next_page_token)
-        except carrel.NotFoundError:  # an admin sees that there is a document, and not what is in it
+        except carrel.NotFoundError:  # an admin may know of a document without access to its text
             return ItemsPage([])
 
     may_be = "The document is not indexed yet, or you cannot read its contents."

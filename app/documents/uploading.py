@@ -105,7 +105,7 @@ def offer_upload(list_key: str) -> None:
         show_text(f"{in_words()}. A file with the name of an earlier upload becomes its next version.")
         files = _choose()
         access = _choose_readers()
-        # What was added with its pictures stays so where nothing is said.
+        # None keeps a document's earlier setting.
         pictures = st.toggle("Read text in images inside files", key="load.pictures") or None
         collection = _choose_collection()
         values = None if collection is None else contents.ask_for_values(collection, "load.value")

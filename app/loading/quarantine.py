@@ -98,7 +98,7 @@ def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Calla
 
 
 LIST = "quarantine.items"
-_SHOWN = {  # by the value in the address: its label, whether what is shown is ignored, and what is said of nothing
+_SHOWN = {  # by the address's value: label, whether shown items are ignored, and texts for an empty list
     "": ("All", None, "Every document of this source is loaded.", ""),
     "counted": ("Counted", False, "This source has no open failures.", "All failed documents are ignored."),
     "ignored": ("Ignored", True, "No document of this source is ignored.", ""),
@@ -144,7 +144,7 @@ def show_quarantine() -> None:
         with right:
             shown = choice_filter("Show", "show", {key: label for key, (label, *_) in _SHOWN.items()})
         _show_items(source, shown)
-    _show_outcome()  # of what was the last that there was
+    _show_outcome()  # of a last item that is no longer listed
 
 
 def _show_source(source: Source) -> None:

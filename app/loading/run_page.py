@@ -334,7 +334,7 @@ def show_run_page(name: str) -> None:
     if run.finished:
         _show_ended(run)
     else:
-        # Outside of the part that refreshes itself, which would draw over the question.
+        # Outside the part that refreshes itself, because a refresh would remove the question.
         stops = run.state == "CANCELLING"
         if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
             confirm(
@@ -377,7 +377,7 @@ def _show_ended(run: RunStatus) -> None:
     again = partial(runs.start_again, key=uuid4().hex)
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
-            if run.planned.get("delete") and run.names:  # else an earlier version's plan, which names nothing
+            if run.planned.get("delete") and run.names:  # otherwise the plan is of an earlier version, without names
                 _offer_deletion(run, "Start upload …")
             else:
                 _offer("Start upload", run, runs.start_planned, is_first=True)

@@ -260,7 +260,7 @@ def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
     folder = _dropped_folder(plan)
     try:
         options = UploadOptions.model_validate(plan.options)
-    except ValidationError as error:  # it was started by something else, or by another version
+    except ValidationError as error:  # another program or version started the run
         msg = "This version of Carrel does not know some options of the plan. Plan the upload again."
         raise StartError(msg) from error
     run = runs_to_change().start_upload(

@@ -263,7 +263,7 @@ def _snapshot_fields(base: Job | None) -> Job | Missing:
 
 
 def _evaluation_fields(base: Job | None) -> Job | Missing | None:
-    # By its name, which alerts then say; each is unique.
+    # By name, which alerts then contain; names are unique.
     names = {all_set.name: one_line(all_set.name) for all_set in show_errors(all_sets) if all_set.agent_id}
     if not names:
         notices.show_empty(

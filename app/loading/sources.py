@@ -58,7 +58,7 @@ def _read() -> dict[str, _Loaded]:
             at(schedule[0].source).schedules.append(schedule)
     for report in read_sources():
         at(report.source).reports.append(report)
-    # Syncs have their own page, which also knows the runs that no flow makes.
+    # Syncs have their own page, which also lists runs without a flow.
     return {source: one for source, one in found.items() if runs.is_lasting(source) and not is_id(source)}
 
 

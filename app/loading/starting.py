@@ -150,7 +150,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
             "allowed_groups": is_chosen and [one.id for one in picked if one.kind == GROUP],
             "internal_public": is_chosen and readers == EVERYBODY,
             "upload_as_user_email": owner,
-            # What was loaded with its pictures stays so where nothing is said.
+            # None keeps a document's earlier setting.
             "read_pictures": pictures or None,
         }
     )

@@ -190,7 +190,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     show_changes(said, [resource])
     if warn is not None:
         warn(after.who[key] for key in after.roles)
-    # What was said is what is done, whatever the fields hold by then.
+    # Save the shown change, even if the fields have changed since.
     offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said or added is None)
 
 

@@ -42,7 +42,7 @@ OFFERED: dict[FieldType, Sequence[wire.FilterOperator]] = {
     FieldType.STRING: (wire.FilterOperator.EQUAL, wire.FilterOperator.NOT_EQUAL, wire.FilterOperator.CONTAINS),
     FieldType.INT: _NUMBERS,
     FieldType.DOUBLE: _NUMBERS,
-    # A day is the moment it begins in UTC, so that "until" it would leave the day itself out.
+    # A day means its beginning in UTC, so "until" would leave the day itself out.
     FieldType.DATETIME: (wire.FilterOperator.GREATER_OR_EQUAL, wire.FilterOperator.LESS, wire.FilterOperator.EQUAL),
     FieldType.BOOLEAN: (wire.FilterOperator.EQUAL,),
     FieldType.LIST: (wire.FilterOperator.EQUAL, wire.FilterOperator.NOT_EQUAL, wire.FilterOperator.CONTAINS),

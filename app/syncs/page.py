@@ -130,7 +130,7 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
             LABELS["docstoreURI"],
             type="password",
             key=_ADDRESS,
-            # A password's field says nothing when Tab leads from it to its own button.
+            # A password field sends no event when Tab moves from the field to its own button.
             live="250ms",
             autocomplete="off",
             placeholder="mongodb://reader:password@mongo.example.com/shop",

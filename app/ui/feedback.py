@@ -54,7 +54,7 @@ def offer_feedback(about: About, *, given: bool | None = None) -> None:
     if chosen is None:
         return
     label = "Add a comment?" if about.key("said") in st.session_state else "Thank you. Add a comment?"
-    # It tracks its state so that `_send_comment` can close it.
+    # The popover tracks its state so that `_send_comment` can close it.
     with st.popover(label, key=about.key("more"), on_change="rerun"), st.form(about.key("why"), border=False):
         placeholder = "What helped?" if chosen else "What was missing?"
         st.text_area("Comment", key=about.key("comment"), max_chars=COMMENT_LENGTH, placeholder=placeholder)

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.documentation import HELP, anchor_of, read_page
 from app.formatting import escape, isolate
 
-# Where an error's code is looked for: first what to do about it, then what it says.
+# The pages with codes of errors: first the solutions, then the meanings.
 _PAGES_OF_CODES = ("troubleshooting", "errors")
 
 

@@ -200,7 +200,7 @@ def _draw(
     table = _table_key(key, place)
     chosen = _rows_chosen(st.session_state.get(table))
     if chosen != place.chosen:
-        place.fetched_at = time.monotonic()  # they chose among what they saw: that is the page now
+        place.fetched_at = time.monotonic()  # the person chose a row of the shown page, so keep that page
     page = _page(place, source)
     items = page.items
     if go is not None and chosen and chosen[0] < len(items):

@@ -303,7 +303,7 @@ def _show_results(found: Found) -> UUID | None:
     if not folded:
         _offer_more(found)
         return first
-    # Its key lets it stay open while its label changes with the number.
+    # With a key, the expander stays open while its label changes with the number.
     title = "Less relevant" if any(is_shown) else "Closest in meaning"
     with st.expander(f"{title} ({len(folded)})", key="less_relevant"):
         for result in folded:

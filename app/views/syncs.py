@@ -76,7 +76,7 @@ def make(into: str, made: str | None, address: str, config: Mapping[str, Any]) -
 def page() -> None:
     require_admin()
     if not {"new", "change"} & st.query_params.keys():
-        forget_form()  # whatever way led from the form, the next one begins with what its own sync has
+        forget_form()  # the next form begins with its own sync's values
     if name := st.query_params.get("sync"):
         show_title(TITLE, PURPOSE)
         show_sync_page(name)

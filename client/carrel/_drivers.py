@@ -99,7 +99,7 @@ class Emit(Generic[T]):
     item: T
 
 
-# What is sent in depends on what was yielded, which a generator's type can't say.
+# The type of a sent value depends on the yielded value; a generator's type can't express this.
 Flow: TypeAlias = Generator[Request | Sleep | Work, Any, T]
 Walk: TypeAlias = Generator[Request | Sleep | Work | Read | Emit[T], Any, None]
 
@@ -222,7 +222,7 @@ class AsyncDriver:
             if not (self._is_own and isinstance(request.body, Upload) and request.body.broke_off):
                 raise
             request = replace(request, body=request.body.without_progress())
-        # An event loop drops what the service answers before the body has gone, such as that it is too large.
+        # An event loop drops an answer that comes before the whole body is sent, such as that the body is too large.
         return await anyio.to_thread.run_sync(_send_blocking, request, abandon_on_cancel=True)
 
 

@@ -146,7 +146,7 @@ class Measurer:
         assert self.agent_id is not None  # noqa: S101 - a set without one has a mode
         try:
             reply = self._client.agents.send_and_wait(self.agent_id, case.question, user_email=self.user_email)
-        except ReplyWithheldError as error:  # it rests on a document that was taken away
+        except ReplyWithheldError as error:  # a document behind the reply is no longer readable
             refused = False if case.nothing_answers else None
             return CaseResult(case_id=case.case_id, answered=False, refused=refused, message_id=error.message_id)
         cited = self._external_ids([source.id for source in reply.sources])[:CUTOFF]

@@ -62,7 +62,7 @@ def _open_bar(description: str, total: int | None, unit: str, file: TextIO | Non
     options = {"desc": description, "total": total, "unit": unit_shown, "unit_scale": unit == "B"}
     if file is None and _is_notebook():
         return _notebook_kind(tqdm)(gui=True, **options)
-    # Of a file that is no terminal, None makes nothing.
+    # With None, tqdm shows no bar in a file that is no terminal.
     return tqdm(file=file or sys.stderr, disable=None, dynamic_ncols=True, **options)
 
 

@@ -4,7 +4,7 @@ from unicodedata import normalize
 
 __all__ = ["as_text", "flag_of", "from_text"]
 
-# In their wide form, too, which spreadsheets of some languages read as the others.
+# Also in the wide form, which spreadsheets of some languages read as formulas, too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 

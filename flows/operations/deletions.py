@@ -20,7 +20,7 @@ from flows.operations.sources.reading import is_folder, select_files
 TO_DELETE = (State.PLANNED, State.FOUND)
 """The states of documents to delete: FOUND while the guard holds the deletion back."""
 _PAGE = 500
-# What a plan says of a document that is not as this source has sent it.
+# Planned actions of documents that changed since this source sent them.
 _OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
 _EMPTY = "the source has no documents, so its folder may not be mounted."
 _CONFIRMED_BY_NAME = (

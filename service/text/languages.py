@@ -70,7 +70,7 @@ def tell_language(chunks: Sequence[str]) -> str | None:
         return None
     if sum(word.lower() in _ENGLISH_WORDS for word in words) >= _ENGLISH_SHARE * len(words):
         return ENGLISH
-    with _loading:  # so that many documents at once load it once
+    with _loading:  # so that concurrent documents load the model once
         identifier = _load_identifier()
     language, certainty = identifier.classify(sample)
     return language if certainty >= _CERTAIN else None

@@ -28,7 +28,7 @@ LARGEST_ANSWER = 4 * 1024 * 1024
 REST_SECONDS = 5.0
 """Pause for an unavailable or slow endpoint, in seconds, to slow down few searches."""
 
-# Of all workers; what has no connection waits for one as part of its time.
+# For all workers together; waiting for a connection counts as part of a request's time.
 _CONNECTIONS = 16
 _LEAST_CONNECTIONS = 2
 # Text Embeddings Inference takes no more in one request, unless it was started otherwise.
@@ -148,7 +148,7 @@ class Reranker:
         except _Failed as error:
             if error.status not in _OTHER_SHAPE:
                 raise
-            # What the first shape was refused for is what counts, if the other one is refused as well.
+            # If both shapes are refused, report the first refusal.
             try:
                 scores = await self._ask_in(query, texts, takes_documents=not takes_documents)
             except _Failed:

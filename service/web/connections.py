@@ -18,7 +18,7 @@ from service.platform.logs import logger
 from service.platform.rate_limits import network_of
 from service.platform.sharing import Figure, Share
 
-# What one address may have of all connections: an office behind one address has many, and nobody has all.
+# The share of an address: an office behind an address needs many connections, but never all.
 SHARE_OF_AN_ADDRESS = 4
 # Pressure is told of in one line, so often at the most.
 REPORT_SECONDS = 5.0
@@ -258,9 +258,9 @@ def _slow_body(receiving: dict[Closable, None]) -> Closable | None:
 
 # Between two passes of the event loop, so that a crowd at the door holds up nobody who is inside.
 ACCEPTED_AT_ONCE = 32
-# What passes when others have closed something; a listener whose socket is readable all the while must not spin.
+# The pause until other code may have closed a file; the listener's socket stays readable, and must not spin.
 PAUSE_SECONDS = 0.2
-# What another worker gets to accept a connection before this one, which has more: a wake-up takes far less.
+# The time for a worker with fewer connections to accept first; a wake-up takes far less.
 YIELD_SECONDS = 0.002
 # The connection that was to be accepted is gone; accept(2) passes its network errors on.
 _GONE = frozenset({

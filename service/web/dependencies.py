@@ -115,7 +115,7 @@ async def read_snapshot(
 
     async def read_from(source: Source) -> Found:
         if source.primary.is_distributed:
-            # No snapshot is of one moment there: a later statement has to see what has changed since an earlier one.
+            # No snapshot spans several servers, so a later statement must see changes since an earlier statement.
             opened = source.primary.transaction(caller.organization_id, read_only=True)
         else:
             opened = source.snapshot(caller.organization_id, read_only=True)

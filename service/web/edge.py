@@ -169,7 +169,7 @@ class Exchange:
         if len(self._scope["raw_path"]) + len(self._scope["query_string"]) > MOST_URL_BYTES:
             return ServiceError("The request's address is too long.", code="address_too_long", status=414)
         if len(self._headers.getlist("authorization")) > 1:
-            # Servers in between may look at one of them, and the service at the other.
+            # A proxy may check one header, and the service the other.
             return BadRequest("There are several Authorization headers. Send only one.", code="authorization_repeated")
         return None
 

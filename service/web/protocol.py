@@ -146,7 +146,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Refuse malformed HTTP, in the shape of every error, and disconnect."""
         if self.transport.is_closing():
             return
-        # In a context of its own: the request id is this answer's, and nobody else's.
+        # In a separate context, because the request id belongs only to this answer.
         answer = copy_context().run(_refuse_malformed, TLS_SPOKEN if self.speaks_tls else msg)
         fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]
         self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))

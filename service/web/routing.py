@@ -305,7 +305,7 @@ def _holds_too_much(content: bytes) -> bool:
     # Most bodies are told from their bytes alone; in a larger one the marks inside of strings don't count.
     if sum(content.count(mark) for mark in (b",", b"[", b"{")) <= MOST_VALUES:
         return False
-    # After the last mark it matches twice more: the rest, and the nothing behind that.
+    # After the last mark, the pattern matches twice more: the rest, and the empty end.
     return next(islice(TO_NEXT_VALUE.finditer(content), MOST_VALUES + 2, None), None) is not None
 
 

@@ -148,7 +148,7 @@ def sign_in(
     `OAuthClient.exchange`."""
     address = authorization_address(base_url)
     folder = _folder()
-    # Of several notebooks that begin at once, one asks, and the others find its tokens.
+    # If several notebooks begin at once, only the first asks, and the rest find its tokens.
     with _take_turn(folder, timeout):
         application = _choose_application(address, base_url, client_id, client_secret)
         store, key = FileTokenStore(folder / "tokens"), application.session_at(address)

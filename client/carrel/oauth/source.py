@@ -12,7 +12,7 @@ from carrel.errors import APIConnectionError, APIError, CarrelError, InvalidGran
 from carrel.oauth.stores import TokenStore
 from carrel.oauth.tokens import Tokens
 
-# Renewed so long before it ends that a request begun with it is still answered.
+# A token is renewed so early that a request with the old token is still answered.
 MARGIN = timedelta(seconds=60)
 NO_TIME = timedelta(0)
 POLL_SECONDS = 0.02

@@ -11,7 +11,7 @@ LEFTOVERS = (
     # Windows, macOS, Linux, and network drives.
     *("thumbs.db", "thumbs.db:*", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini"),
     *(".ds_store", "._*", "icon\r", "icon\uf00d", ".localized", ".directory", ".nfs*", ".fuse_hidden*"),
-    # Their folders, with everything in them.
+    # Folders of programs, with all contents.
     *("__macosx/*", "$recycle.bin/*", "system volume information/*", "lost+found/*", "@eadir/*", ".trash-*/*"),
     *(".appledouble/*", ".spotlight-v100/*", ".trashes/*", ".fseventsd/*", ".temporaryitems/*", "recycler/*"),
 )

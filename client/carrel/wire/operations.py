@@ -34,10 +34,10 @@ ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
 SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
 MEMBER = Requirement(None, None)
 ANYBODY = Requirement(None, None, any_token=True)
-# They make the service open connections, which no service account's token is for, whatever its scopes.
+# Syncs make the service open connections, so no scope of a service account's token allows them.
 DOCSTORE_WRITE = Requirement(None, ApiScope.CATALOG_WRITE)
 DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)
-# Nor does a program share what it owns.
+# Programs can't share their resources either.
 SHARING, SHARES_READ = DOCSTORE_WRITE, DOCSTORE_READ
 
 

@@ -241,7 +241,7 @@ class DatabaseStore(Store):
 
     def unlock(self) -> None:
         if self._lock is not None:
-            self._lock.invalidate()  # ends the session, and with it the lock, whatever state it is in
+            self._lock.invalidate()  # ends the session, and so the lock, in any state
             self._lock.close()
             self._lock = None
 

@@ -166,7 +166,7 @@ class _Asking(_Frames):
         for future in (self.answered, *self._waiting.values()):
             if not future.done():
                 future.set_exception(ConnectionResetError("the embedding process has ended"))
-                future.exception()  # that nobody waits for it any more is no mistake
+                future.exception()  # an abandoned future is no error
 
     async def ask(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         number = next(self._numbers)
@@ -231,7 +231,7 @@ class DistantArithmetic:
             try:
                 await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=called)
             except BaseException:
-                connection.connection_lost(None)  # nobody else would say so to those who wait for it
+                connection.connection_lost(None)  # otherwise no waiting caller would learn of it
                 called.close()
                 raise
         try:

@@ -74,7 +74,7 @@ class RemoteEmbedder:
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
         """Return a unit row per text, up to 254 word pieces. Raises Unavailable for a failed or wrong answer."""
-        del in_background  # how many they are says it here
+        del in_background  # here the number of texts decides
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         cut = await asyncio.to_thread(lambda: [self.tokenizer.cut(text, MAX_PIECES) for text in texts])

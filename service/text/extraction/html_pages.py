@@ -35,7 +35,7 @@ def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
     if sum(len(block.text) for block in builder.blocks) < _LEAST:
         builder.blocks.clear()
         _Page(builder, strict=False).write(root)
-    # Drawings and what is in them have titles, too.
+    # Drawings and their parts have titles, too.
     title = next((each for each in root.iter("title") if next(each.iterancestors("svg"), None) is None), None)
     return one_line(title.text or "") if title is not None else None
 

@@ -52,7 +52,7 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
         text = "\n".join(heads[at : at + _HEADER_LINES])
         is_headed = _RULE["headers"].match(text) or _RULE["original"].match(text)
         if is_mail or (is_headed and (answers or (subject and subject.casefold() in text.casefold()))):
-            # Where answers are said to stand in the quoted text, nothing tells them from it.
+            # If a mail says that its answers are inside the quoted text, they can't be told from quotes.
             quoted[at:] = [_RULE["inside"].search("\n".join(lines[:at])) is None] * (len(lines) - at)
             break
         follows &= not lines[at].strip()

@@ -34,7 +34,7 @@ def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the blocks of a Markdown text; return the front matter's title."""
     front, body = split_front_matter(read_text(data, builder).replace("\x00", " "))
     title, tokens = front.get("title"), _tokens(body)
-    # Site generators show it above a page that has no main heading of its own.
+    # Site generators show the title above a page without a main heading.
     if title and not (tokens and is_placeholder(title)) and not any(token.tag == "h1" for token in tokens):
         builder.heading(title, 1)
     builder.paragraph(". ".join(front[name] for name in ("subtitle", "description", "summary") if name in front))

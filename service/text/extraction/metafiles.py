@@ -15,7 +15,7 @@ _PACKED = b"\x1f\x8b"
 _EMF_MARK = b" EMF"
 # A drawing of one page has some thousands of texts at most; a drawing with more has no readable text.
 _MOST_TEXTS = 20_000
-# Each text stands on one line. Those of one record may all name the same bytes.
+# Each text is on a line. All texts of a record may refer to the same bytes.
 _LONGEST_TEXT = 1_000
 _MOST_RECORDS, _MOST_OBJECTS = 1_000_000, 1_000
 _MOST_BYTES = 64 << 20

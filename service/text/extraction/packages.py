@@ -124,7 +124,7 @@ _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _PLAIN_NAME = rb"http://schemas.openxmlformats.org/\1/2006/"
 _MAIN = {"word/": b"wordprocessingml.document", "ppt/": b"presentationml.presentation"}
 _MAIN_TYPE = b"application/vnd.openxmlformats-officedocument.%b.main+xml"
-# In place of these two when they are missing.
+# Replaces these two files if they are missing.
 _WITHOUT_RELATIONS = (
     b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
     b'<Relationship Id="r1" Type="%b" Target="%b"/></Relationships>'
@@ -194,7 +194,7 @@ def note_entry(
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
-    # The same bytes say nothing new.
+    # Equal bytes contain no new text.
     if name in builder.entries_read:
         return
     builder.entries_read.add(name)

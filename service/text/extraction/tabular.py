@@ -107,7 +107,7 @@ def _looks_like_header(values: Sequence[str]) -> bool:
         len(filled) >= 2
         and len(filled) * 2 >= len(values)
         and len(set(filled)) == len(filled)
-        # What ends with a colon names the value next to it, not those below.
+        # A cell that ends with a colon names the value beside it, not the values below.
         and not any(len(value) > _LONGEST_HEADER or value.endswith(":") or _NUMBER.fullmatch(value) for value in filled)
     )
 

@@ -14,7 +14,7 @@ STYLE = Path(__file__).parent / "pages.css"
 SCRIPT = Path(__file__).parent / "passkeys.js"
 STYLE_PATH, SCRIPT_PATH = f"/pages/{STYLE.name}", f"/pages/{SCRIPT.name}"
 
-# What a browser may keep for ever, because its address changes with its contents.
+# A browser may cache such a file for ever, because its address changes with its contents.
 IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 _environment = Environment(
