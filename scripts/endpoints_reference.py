@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
 
 from carrel.wire.operations import SHARED, Requirement
 from carrel.wire.scopes import ApiScope
 from scripts.openapi_description import ADMIN_ROLE, role_of
-from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
+from service.main import DOMAINS
 from service.web.routing import CheckedRoute
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
@@ -31,19 +30,20 @@ may then reach, whatever the credential.
 
 def reference() -> str:
     """Return the page: a list for each requirement, with the operations in the order of declaration."""
-    parts = (("", DOMAINS, _needs), ("On v0 alone: ", V0_DOMAINS, _role), ("On v1 alone: ", V1_DOMAINS, _api_scope))
-    return OPENING + "".join(_lists(version, _routes(domains), needs) for version, domains, needs in parts)
+    parts = (("", None, _needs), ("On v0 alone: ", "v0", _role), ("On v1 alone: ", "v1", _api_scope))
+    return OPENING + "".join(_lists(opening, _routes(version), needs) for opening, version, needs in parts)
 
 
-def _lists(version: str, routes: Iterable[CheckedRoute], needs: Callable[[Requirement], str]) -> str:
+def _lists(opening: str, routes: Iterable[CheckedRoute], needs: Callable[[Requirement], str]) -> str:
     rows: dict[str, list[str]] = {}
     for route in routes:
         rows.setdefault(needs(route.operation.requires), []).append(_row(route))
-    return "".join(f"\n## {version}{needed}\n\n{''.join(found)}" for needed, found in rows.items())
+    return "".join(f"\n## {opening}{needed}\n\n{''.join(found)}" for needed, found in rows.items())
 
 
-def _routes(domains: Iterable[ModuleType]) -> list[CheckedRoute]:
-    return [route for domain in domains for route in domain.router.routes if isinstance(route, CheckedRoute)]
+def _routes(version: str | None) -> list[CheckedRoute]:
+    routes = [route for domain in DOMAINS for route in domain.router.routes if isinstance(route, CheckedRoute)]
+    return [route for route in routes if route.operation.version == version]
 
 
 def _row(route: CheckedRoute) -> str:

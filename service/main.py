@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
-from types import ModuleType
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -15,13 +14,11 @@ from service.alerting.sending.task import ALERTS, DELIVER, WORKERS, enqueue_over
 from service.alerting.telling import Telling
 from service.domains.access import endpoints as permissions
 from service.domains.agents import endpoints as agents
+from service.domains.agents.conversations import endpoints as conversations
 from service.domains.agents.conversations import jobs
-from service.domains.agents.conversations import v0_endpoints as conversations_v0
-from service.domains.agents.conversations import v1_endpoints as conversations_v1
 from service.domains.agents.conversations.jobs import ANSWER_TURN
 from service.domains.documents import endpoints as documents
 from service.domains.documents.catalog import endpoints as catalog
-from service.domains.documents.catalog import v0_endpoints as catalog_v0
 from service.domains.documents.catalog.trash import service as trash
 from service.domains.documents.catalog.unpacking import UNPACK
 from service.domains.documents.docstore.running.task import DOCSTORE, RUN_SYNC, begin_stuck
@@ -62,10 +59,21 @@ from service.web.idempotency import queries as idempotency
 from service.web.metrics import Metrics
 from service.web.multipart import remove_leftovers
 
-# One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
-DOMAINS = (people, scim, permissions, catalog, documents, search, identity_server.endpoints, agents, oversight)
-V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
-V1_DOMAINS = (me, conversations_v1)
+# One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens. A few operations are
+# declared for one version alone.
+DOMAINS = (
+    people,
+    me,
+    scim,
+    permissions,
+    catalog,
+    documents,
+    search,
+    identity_server.endpoints,
+    agents,
+    conversations,
+    oversight,
+)
 # What FastAPI would tell of a request by itself has its query, and the address of who sent it (`platform/traces.py`).
 NO_TELEMETRY = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 # What jobs of the agents' queue run.
@@ -97,9 +105,9 @@ def routes() -> Sequence[BaseRoute]:
     router = APIRouter()
     router.include_router(operations.router)
     router.include_router(openapi.router)
-    for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
-        for domain in domains:
-            router.include_router(domain.router, prefix=prefix, responses=ERRORS)
+    for version, prefix in (("v0", V0_PREFIX), ("v1", V1_PREFIX)):
+        for domain in DOMAINS:
+            router.include_router(domain.router.of_version(version), prefix=prefix, responses=ERRORS)
     for module in (*identity_server.PAGES, pages):
         router.include_router(module.router)
     router.include_router(scim.scim_router)

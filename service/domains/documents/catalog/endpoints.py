@@ -25,10 +25,12 @@ from service.runtime import Runtime
 from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep, is_stopping
 from service.web.guidance import refuse_members
 from service.web.idempotency import REPLAYED, idempotency_key
-from service.web.multipart import Received, receive, uploads_folder
+from service.web.multipart import Received, receive, uploads_folder, write_bytes
 from service.web.routing import Router
 
 router = Router()
+# Text in a file of this kind is read as it is, unless it begins as another kind of file does (%PDF-).
+FILE_NAME = "contents.txt"
 
 
 @router.operation(uploads.UPLOAD_FILE)
@@ -78,6 +80,19 @@ async def upload_document(
     if uploaded.status is uploads.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"
     return uploads.UploadDocumentFileResponse(**dict(uploaded))
+
+
+@router.operation(uploads.UPLOAD_DOCUMENT_CONTENTS)
+async def upload_contents(
+    request: uploads.UploadDocumentContentsRequest, http: Request, runtime: RuntimeDep, caller: CallerDep
+) -> uploads.UploadFileResponse:
+    """Create or update the document of an external id from JSON text. Superseded by uploadFile."""
+    folder, limit = uploads_folder(runtime.settings), runtime.settings.max_upload_bytes
+    text = request.document_contents
+    async with write_bytes(text.encode(), folder=folder, name=FILE_NAME, max_bytes=limit) as file:
+        form = await use_stored_name(runtime, caller, request)
+        saved = await save_upload(runtime, caller, form=form, file=file, gives_up=partial(is_stopping, http))
+    return await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
 
 
 @router.operation(uploads.PLAN_UPLOAD)
