@@ -98,6 +98,8 @@ def test_it_answers_about_a_name_or_a_code_from_documents_that_have_it(library: 
     library.put("Pump", "Error E-33 means that the voltage of the pump is low.")
     assert "18,400.00" in quotes(library.ask("How much was invoiced to Bergström?"))[0]
     assert quotes(library.ask("What does error E33 of the pump mean?"))[0].startswith("Error E-33")
+    library.put("Files", "The setting limit_bytes is 4,096 bytes. Restart the pump.")
+    assert "> **The setting limit_bytes is 4,096 bytes.** Restart" in library.ask("What is limit_bytes?").text
     for message in ("How much was invoiced to Müller & Söhne?", "What does error E-35 of the pump mean?"):
         assert library.ask(message).text.startswith(PHRASES["en"].closest)
 

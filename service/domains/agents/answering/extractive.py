@@ -21,14 +21,14 @@ from service.text.embedding import MINILM, Embedders
 from service.text.sentences import cut_sentences
 
 LONGEST_NAME = 120
-_ITEM, _MARKUP = re.compile(r"\A(?:[-*•]|\d{1,3}[.)]) +"), re.compile(r"[*_`\[\]<>]")
+_ITEM, _MARKUP = re.compile(r"\A(?:[-*•]|\d{1,3}[.)]) +"), re.compile(r"[*`\[\]<>]|(?<!\w)_|_(?!\w)")
 _BRACKETS = str.maketrans("[]<>", "()()")
 # At the beginning of a message, with a noun phrase on each side and nothing behind them.
 _NOUN = r"(?!(?:and|or|but|with|to|und|oder|mit|that|which|when|if|they|them|we|us|i|me|you)\b)[\w'\u2019/&-]++"
 _NOUNS = rf"({_NOUN}(?: {_NOUN}){{0,7}})"
 _COMPARES = re.compile(
     r"\s*(?:(?:please |bitte )?(?:compare|vergleiche?)|(?:(?:what(?: is| are|['\u2019]s)|was ist|worin besteht) )?"
-    r"(?:the |der )?(?:diff?er[ea]n[cs]es? between|unterschied zwischen)) "
+    r"(?:the |der )?(?:diff?e?r[ea]n[cs]es? between|unterschied zwischen)) "
     rf"{_NOUNS} (?:and|with|to|und|mit) {_NOUNS}[\s?.!]*",
     re.IGNORECASE,
 )
@@ -84,9 +84,8 @@ async def _write(
         list({(one.number, one.quote): one for some, each in chosen if each == fit for one in some}.values())
         for fit in ("answers", "close", "far")
     )
-    pairs = ((answer, other) for answer in answers for other in answers if len(answer.quote) < len(other.quote))
-    repeated = [one for one, other in pairs if is_alike(one, other)]
-    quotes = [one for one in answers if one not in repeated]
+    longer = ((one, [other for other in answers if len(one.quote) < len(other.quote)]) for one in answers)
+    quotes = [one for one, others in longer if not any(is_alike(one, other) for other in others)]
     marked = {one.text for some, fit in chosen if fit == "answers" for one in some}
     told = [_reply(quotes, phrases, marked)] if quotes else []
     if close := [one for one in close if not any(is_alike(one, other) for other in quotes)]:

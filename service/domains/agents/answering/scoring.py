@@ -35,24 +35,20 @@ FEWEST_TELLING_WORDS = 8
 TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
 """The gain of the first sentence below a fitting heading; the common shares of question and heading words to fit."""
 
-NEAR_THE_BEST, NEAR_ELSEWHERE = 0.75, 0.85
-"""The lowest shares of the best score for sentences quoted beside the best: of the same document, and of others."""
+NEAR_THE_BEST, NEARLY = 0.85, 0.75
+"""The lowest shares of the best score for sentences beside the best; the second for all on a subject, or no answer."""
 
-MEANING = 0.62
-"""A sentence this near in meaning is an answer, regardless of wording."""
-
-NEAREST = 0.2
-"""Where no sentence is an answer, those with at least this score are shown as the nearest."""
+MEANING, NEAREST = 0.62, 0.2
+"""A sentence this near in meaning is an answer, regardless of wording. Without an answer, sentences with at least the
+second score are shown as the nearest."""
 
 CLOSE, CLOSE_IN_MEANING, CLEARLY = 0.42, 0.5, 0.1
 CLOSE_TITLED, MOST_OF_IT = 0.35, 0.5
 """Where no sentence is an answer, the best is close with this score and nearness and this lead over other documents, or
 with the last score below names and headings with the share MOST_OF_IT of the question's words."""
 
-MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 3, 1800
-"""The most quotes, the most nearest sentences shown, and the characters after which no quote is added."""
-MOST_GATHERED = 6
-"""The most quotes for a question about everything on a subject."""
+MOST_QUOTES, MOST_GATHERED, MOST_NEAREST, LONG_QUOTES = 3, 6, 3, 1800
+"""The most quotes, also of everything on a subject, the most nearest sentences, and characters that end the quotes."""
 
 _GATHERS = re.compile(r"\b(?:all|every|list|alle|liste|tou(?:s|tes)|tod[ao]s|tutt[ie])\b", re.IGNORECASE)
 COMPOUNDING = frozenset({"danish", "dutch", "german", "norwegian", "swedish"})
@@ -174,7 +170,7 @@ def _choose_for(
     order = scores + TITLED * np.array(_begin_titled(asked, quotable, stemmings))
     order += ON_PAGE * np.array([each.document in pages for each in quotable])
     gathers = _GATHERS.search(question) is not None
-    most, share = (MOST_GATHERED, NEAR_THE_BEST) if gathers else (MOST_QUOTES, NEAR_ELSEWHERE)
+    most, share = (MOST_GATHERED, NEARLY) if gathers else (MOST_QUOTES, NEAR_THE_BEST)
     language = language_of(question)
     has_names = _have_names(question, quotable, nouns=language == _CAPITAL_NOUNS)
     if scores.max(where=has_names, initial=0.0) >= BOUND:
@@ -190,7 +186,7 @@ def _choose_for(
     # Sentences in another language are never near: the search may know better.
     if order.max() < NEAREST and stemming_of(language, default=ENGLISH) not in stemmings:
         order = prior - prior.max() + 1
-    return _choose(quotable, order.tolist(), bound=NEAREST, most=MOST_NEAREST, share=NEAR_THE_BEST), "far"
+    return _choose(quotable, order.tolist(), bound=NEAREST, most=MOST_NEAREST, share=NEARLY), "far"
 
 
 def _have_names(question: str, quotable: Sequence[Quotable], *, nouns: bool) -> NDArray[np.bool_]:
@@ -287,14 +283,12 @@ def _choose(
     quotable: Sequence[Quotable], scores: Sequence[float], *, bound: float, most: int, share: float
 ) -> list[Quotable]:
     best_first = sorted(range(len(quotable)), key=lambda place: (-scores[place], place))
-    best, length = best_first[0], 0
+    least, length = max(bound, share * scores[best_first[0]]), 0
     chosen: list[int] = []
     for place in best_first:
         if len(chosen) == most or length > LONG_QUOTES:
             break
-        least = NEAR_THE_BEST if quotable[place].document == quotable[best].document else share
-        is_near = scores[place] >= max(bound, least * scores[best])
-        if is_near and not any(is_alike(quotable[place], quotable[other]) for other in chosen):
+        if scores[place] >= least and not any(is_alike(quotable[place], quotable[other]) for other in chosen):
             chosen.append(place)
             length += len(quotable[place].quote)
     documents = [quotable[place].document for place in chosen]
