@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from service.domains.agents.answering.phrases import PHRASES, phrases_of
-from service.index.forms import read_number
+from service.index.forms import find_forms, read_number
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.terms import count_terms, term_of
@@ -109,15 +109,20 @@ def find_unsupported(
     stemming = stemming_of(written_in, default=ENGLISH)
     terms = {number: frozenset(count_terms(f"{text}\n{known}", stemming)) for number, text in passages.items()}
     values = {
-        number: frozenset[str]().union(*_values(text, phrases.numbers).values()) for number, text in passages.items()
+        number: frozenset(form.text for form in find_forms(text)).union(*_values(text, phrases.numbers).values())
+        for number, text in passages.items()
     }
     found: dict[int, list[str]] = {}
     for said, numbers in _sentences(reply):
+        text = said
         cited = [number for number in numbers if number in passages] or list(passages)
         near = frozenset[int]().union(*(terms[number] for number in cited))
         stand = frozenset[str]().union(*(values[number] for number in cited))
-        lacking = [text for text, read in _values(said, phrases.numbers).items() if read.isdisjoint(stand)]
-        names = _names(said, near, stemming, nouns=language in _CAPITAL_NOUNS) if language == written_in else []
+        for form in find_forms(said):
+            if form.share == 1 and form.text in stand:  # the same date or number in another spelling
+                text = f"{text[: form.start]}{' ' * (form.end - form.start)}{text[form.end :]}"
+        lacking = [figure for figure, read in _values(text, phrases.numbers).items() if read.isdisjoint(stand)]
+        names = [*_names(text, near, stemming, nouns=language in _CAPITAL_NOUNS)] if language == written_in else []
         found.setdefault(cited[0], []).extend([*lacking, *names])
     every = frozenset[int]().union(*terms.values())
     lost = [word for text in uncited for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
@@ -154,11 +159,9 @@ def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _names(said: str, terms: frozenset[int], stemming: str, *, nouns: bool) -> list[str]:
-    """Return a sentence's names missing from the passages. Where all `nouns` have capitals, a name needs two words."""
-    lacking: list[str] = []
+def _names(said: str, terms: frozenset[int], stemming: str, *, nouns: bool) -> Iterator[str]:
+    """Yield a sentence's names missing from the passages. Where all `nouns` have capitals, a name needs two words."""
     for match in _CAPITALIZED.finditer(said):
         missing = [_lacks(word, terms, stemming) for word in WORD.findall(match[0])]
         if (len(missing) > 1 and all(missing)) if nouns else any(missing):
-            lacking.append(match[0])
-    return lacking
+            yield match[0]

@@ -100,9 +100,8 @@ class LinkFilter:
         return instead
 
     def _address(self, match: re.Match[str]) -> str:
-        whole = match[0]
-        address = whole.rstrip(_TRAILING)
-        if whole in self.known or address in self.known:
-            return whole
+        address = match[0].rstrip(_TRAILING)
+        if not self.known.isdisjoint({match[0], address}):
+            return match[0]
         self.warnings.add(LINK_REMOVED)
-        return whole[len(address) :]
+        return match[0][len(address) :]

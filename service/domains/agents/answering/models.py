@@ -63,8 +63,7 @@ class Passage:
     def find(self, quote: str) -> Part:
         """Return the chunk where a quote begins."""
         start = max(self.text.find(quote), 0)
-        before = [part for part in self.parts if part.start <= start]
-        return before[-1] if before else Part(0, self.chunk_no, self.place)
+        return next((part for part in reversed(self.parts) if part.start <= start), Part(0, self.chunk_no, self.place))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ CUT_SHORT = {
     "length": "The reply was cut short: the model reached its longest length.",
     "content_filter": "The reply was cut short: the model's endpoint refused to go on.",
 }
-
 _SAYS = re.compile(r"[^\W_]|[\u2600-\u27bf\U0001f000-\U0001faff]")  # at least an emoji
 _MOST_NAMED = 12
 
