@@ -437,12 +437,13 @@ def offer_sample() -> None:
             _ask_for_loading()
         if st.button("Remove sample …", key="sample.remove", icon=":material/delete:"):
             _ask_for_removal()
-    gone, of = st.session_state.pop(_OUTCOME, ([], 0))
+    gone, of, stays = st.session_state.pop(_OUTCOME, ([], 0, ()))
     if not of:
         return
     if len(gone) < of:
         show_warning(f"Interrupted. {of - len(gone):,} of {of:,} items were not removed.", "Remove the sample again.")
     show_text(f"Removed: {count_items(gone)}.")
+    _show_left(stays)
     show_table([(item.kind.capitalize(), item.name) for item in gone if item.kind != "document"])
 
 
@@ -468,8 +469,7 @@ def _ask_for_loading() -> None:
 def _ask_for_removal() -> None:
     with st.spinner("Looking for items of the sample …"):
         state = show_errors(lambda: find_sample(api.client()))
-    if state.stays:
-        show_warning("These items stay:", *state.stays[:_NAMED], _more(state.stays))
+    _show_left(state.stays)
     if not state.items:
         show_text("There are no sample items to remove.")
         return
@@ -500,9 +500,14 @@ def _remove() -> None:
     with st.spinner("Looking for items of the sample …"):
         state = show_errors(lambda: find_sample(api.client()))
     gone = list[SampleItem]()
-    st.session_state[_OUTCOME] = (gone, len(state.items))
+    st.session_state[_OUTCOME] = (gone, len(state.items), state.stays)
     show_errors(lambda: gone.extend(show_progress(remove_sample(state), of=len(state.items), doing="Removing")))
     api.collections.clear()
+
+
+def _show_left(stays: Sequence[str]) -> None:
+    if stays:
+        show_warning("These items stay:", *stays[:_NAMED], _more(stays))
 
 
 def _more(sentences: Sequence[str]) -> str:
