@@ -15,27 +15,9 @@ from tests.harness.cases import cases
 from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
-CONDITIONS = {
-    "classes_of",
-    "is_deployed",
-    "is_readable",
-    "is_visible_collection",
-    "readable_by_parameters",
-    "readable_classes",
-}
+CONDITIONS = set(cases("conditions_of_readers"))
 SELECTING = {"select", "exists"}
-PROTECTED = {
-    "INDEX_TABLES",
-    "agents",
-    "caller_chunks",
-    "collections",
-    "document_contents",
-    "document_versions",
-    "documents",
-    "resources",
-    "space_documents",
-    "turn_passages",
-}
+PROTECTED = set(cases("tables_of_readers"))
 
 # Functions that need the condition more than once: of what is listed, and of what is counted or named within it.
 SEVERAL = cases("queries_with_several_conditions")
