@@ -81,7 +81,7 @@ def _is_mail(rule: AlertRule | None) -> bool:
 
 @dialogs.dialog("Alert rule", NEW, width="medium")
 def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled: bool) -> None:
-    rule = keep_opened(NEW, next((one for one in rules if dialogs.is_open(NEW, str(one.alert_rule_id))), None))
+    rule = keep_opened(NEW, next((item for item in rules if dialogs.is_open(NEW, str(item.alert_rule_id))), None))
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
     every = "All sources, syncs and schedules"
@@ -116,8 +116,8 @@ def save_rule(rule: AlertRule | None) -> None:
     if rule is not None:
         people = [recipient for recipient in rule.recipients if recipient.email in (emails or ())]
         new = sorted({*(emails or ())} - {person.email for person in people})
-        people += [UserPrincipal(email=one, id="", name=one) for one in new]
-        kinds = [one for one in AlertKind if one in kinds]
+        people += [UserPrincipal(email=item, id="", name=item) for item in new]
+        kinds = [kind for kind in AlertKind if kind in kinds]
         written = {"kinds": kinds, "names": sorted(names), "webhook_url": url, "recipients": people}
         send_changes(NEW, rule, written, partial(_update, rule.alert_rule_id))
     elif secret := rules.create(kinds, names=names, webhook_url=url, emails=emails).webhook_secret:
@@ -147,7 +147,7 @@ def show_alerts() -> None:
         _show_rule(rule)
     if listed.alert_rules:
         _show_deliveries()
-    _show_rule_fields(listed.alert_rules, sorted({one.name for one in found}), mail_enabled=listed.mail_enabled)
+    _show_rule_fields(listed.alert_rules, sorted({alert.name for alert in found}), mail_enabled=listed.mail_enabled)
 
 
 def _show_open(found: list[Alert]) -> None:
@@ -155,14 +155,14 @@ def _show_open(found: list[Alert]) -> None:
         show_text("No open alerts.")
         return
     show_table(map(_alert_row, found), heads=("Alert", "Source", "Reason", "Since"))
-    by_id = {str(one.alert_id): one for one in found}
+    by_id = {str(alert.alert_id): alert for alert in found}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
             "Choose an alert",
             list(by_id),
             index=None,
             key="alert.end",
-            format_func=lambda one: f"{KINDS[by_id[one].kind]} · {one_line(about(by_id[one]))}",
+            format_func=lambda item: f"{KINDS[by_id[item].kind]} · {one_line(about(by_id[item]))}",
         )
         days = {f"Snooze for {count_text(number, 'day')}": number for number in (1, 7)}
         until = {label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()}
@@ -209,13 +209,13 @@ def _show_deliveries() -> None:
         show_note("No messages yet.")
         return
     show_table(map(_delivery_row, found), heads=("Sent", "Message", "To", "Outcome"))
-    by_id = {str(one.delivery_id): one for one in found}
+    by_id = {str(delivery.delivery_id): delivery for delivery in found}
     chosen = st.selectbox(
         "Show message",
         list(by_id),
         index=None,
         key="delivery",
-        format_func=lambda one: " · ".join(_delivery_row(by_id[one])),
+        format_func=lambda item: " · ".join(_delivery_row(by_id[item])),
     )
     if chosen is None:
         return

@@ -64,7 +64,7 @@ def collections() -> list[DocumentCollection]:
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def agent_names() -> dict[str, str]:
     """Return the names of the organization's agents by id, at most 1,000."""
-    return {str(one.agent_id): one.name for one in next(client().admin.agents.list(page_size=1000).pages()).agents}
+    return {str(item.agent_id): item.name for item in next(client().admin.agents.list(page_size=1000).pages()).agents}
 
 
 def collection_names() -> dict[str, str]:

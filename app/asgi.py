@@ -51,7 +51,7 @@ PAGE = (
 )
 """The HTML of every page; Streamlit's scripts draw the content."""
 BESIDE_PAGES = frozenset(
-    {"", "help", "oauth", "media", "component", "_stcore", *(one.name for one in _STATIC.iterdir())}
+    {"", "help", "oauth", "media", "component", "_stcore", *(path.name for path in _STATIC.iterdir())}
 )
 """First parts of non-page addresses: the start page itself, routes, and Streamlit's files."""
 HEADERS = {

@@ -87,7 +87,7 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
                 found.add((kind, value))
         for member in ("before", "after", "added", "removed"):
             if isinstance(value := entry.details.get(member), dict | list):
-                found |= {(HOLDER, one) for one in cast("Iterable[str]", value)}
+                found |= {(HOLDER, item) for item in cast("Iterable[str]", value)}
     return found
 
 
@@ -112,7 +112,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     lost: dict[str, list[str]] = {}
     # Everybody comes last: "Crew and everybody".
     named = {holder: names.get(holder, "someone") for holder in before.keys() | after.keys()}
-    for holder in sorted(named, key=lambda one: (named[one] == EVERYBODY, named[one].lower(), one)):
+    for holder in sorted(named, key=lambda item: (named[item] == EVERYBODY, named[item].lower(), item)):
         had, has = before.get(holder), after.get(holder)
         if had != has:
             table, role = (lost, had) if has is None else (gained, has)
@@ -127,7 +127,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
 
 def _members(entry: AuditEntry, names: KnownNames) -> str | None:
     parts = [
-        f"{verb} {_list([names.get(one, 'someone') for one in ids])} {preposition}"
+        f"{verb} {_list([names.get(item, 'someone') for item in ids])} {preposition}"
         for verb, preposition, key in (("added", "to", "added"), ("removed", "from", "removed"))
         if (ids := cast("list[str]", entry.details.get(key) or []))
     ]
@@ -297,7 +297,7 @@ class Names:
         missing = frozenset(wanted) - self._asked
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             answers = list(pool.map(partial(_answer, client), _questions(missing)))
-        self._known |= {str(one.id): one for found in answers for one in found}
+        self._known |= {str(call.id): call for found in answers for call in found}
         self._asked |= missing
         return _disambiguate(self._known)
 
@@ -327,7 +327,7 @@ def _answer(client: Carrel, question: tuple[Ask, list[str]]) -> list[_Called]:
 
 
 def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
-    shared = Counter((one.kind, one.name) for one in known.values())
+    shared = Counter((call.kind, call.name) for call in known.values())
     return {
         identity: f"{one.name} ({one.facts})" if one.facts and shared[one.kind, one.name] > 1 else one.name
         for identity, one in known.items()
@@ -346,21 +346,21 @@ def _asking(
     return lambda client, ids: map(called, lists(client)(**{by: ids}, page_size=_A_CALL))
 
 
-_people = _asking(lambda client: client.admin.users.list, lambda one: _Called(PERSON, one.id, one.name, one.email))
+_people = _asking(lambda client: client.admin.users.list, lambda item: _Called(PERSON, item.id, item.name, item.email))
 _groups = _asking(
-    lambda client: client.admin.groups.list, lambda one: _Called(GROUP, one.id, one.name, f"…{str(one.id)[-6:]}")
+    lambda client: client.admin.groups.list, lambda item: _Called(GROUP, item.id, item.name, f"…{str(item.id)[-6:]}")
 )
 _accounts = _asking(
     lambda client: client.admin.service_accounts.list,
-    lambda one: _Called(SERVICE_ACCOUNT, one.service_account_id, one.display_name, one.email),
+    lambda item: _Called(SERVICE_ACCOUNT, item.service_account_id, item.display_name, item.email),
 )
 _applications = _asking(
     lambda client: client.admin.oauth_clients.list,
-    lambda one: _Called(APPLICATION, one.client_id, one.name, f"…{str(one.client_id)[-6:]}"),
+    lambda item: _Called(APPLICATION, item.client_id, item.name, f"…{str(item.client_id)[-6:]}"),
 )
 _resources = _asking(
     lambda client: client.admin.access.list_resources,
-    lambda one: _Called(DOCUMENT, one.object_id, one.name or ""),
+    lambda item: _Called(DOCUMENT, item.object_id, item.name or ""),
     by="object_ids",
 )
 _ASKED: Mapping[str, tuple[Ask, ...]] = {

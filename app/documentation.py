@@ -135,7 +135,7 @@ def page_html(page: DocumentationPage | None) -> str:
     title = page.title if page else "Help"
     body = page.body if page else _contents_html()
     inside = [heading for heading in page.headings if heading.level == 2] if page else []
-    parts = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.text)}</a></li>' for one in inside)
+    parts = "".join(f'<li><a href="#{item.anchor}">{html.escape(item.text)}</a></li>' for item in inside)
     aside = f'<nav aria-label="On this page"><p>On this page</p><ul>{parts}</ul></nav>' if parts else ""
     return _PAGE.format(title=html.escape(title), body=body, aside=aside, help=HELP)
 

@@ -90,7 +90,7 @@ def _held_deletions() -> Answer:
     """Return deletions that wait for a person: syncs, and the newest whole upload of each source in the last week."""
     page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
     held = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _HELD]
-    links = [LinkedText(one.config.sync_name, f"syncs?sync={one.docstore_credential_id}") for one in held]
+    links = [LinkedText(item.config.sync_name, f"syncs?sync={item.docstore_credential_id}") for item in held]
     uploads = _runs_of_late(runs.UPLOAD, days=7, states=("COMPLETED",))
     newest: dict[str, RunStatus] = {}
     for run in uploads.runs:
@@ -110,8 +110,8 @@ def _find_unanswered() -> Answer:
     log, where = api.client().admin.question_log, "agents?show=questions"
     outcomes = (Outcome.UNANSWERED, Outcome.FAILED)
     pages = [next(log.query(outcome=outcome, from_=_days_ago(7), page_size=_MOST).pages()) for outcome in outcomes]
-    newest = sorted((question for page in pages for question in page.questions), key=lambda one: one.at, reverse=True)
-    names = [LinkedText(one.message or ERASED, f"{where}&question={one.message_id}") for one in newest]
+    newest = sorted((question for page in pages for question in page.questions), key=lambda item: item.at, reverse=True)
+    names = [LinkedText(item.message or ERASED, f"{where}&question={item.message_id}") for item in newest]
     action = LinkedText("Open questions", f"{where}&over=week{'&list=unanswered' if pages[0].questions else ''}")
     return Answer(len(names), names, action, any(page.next_page_token is not None for page in pages))
 
@@ -122,7 +122,7 @@ def _find_expiring() -> Answer:
     listed = [
         *((token, f"service_accounts?account={token.service_account_id}&token={token.token_id}") for token in tokens),
         *((key, f"api_keys?key={key.api_key_id}") for key in keys),
-        *((one, f"provisioning?token={one.token_id}") for one in provisioning),
+        *((item, f"provisioning?token={item.token_id}") for item in provisioning),
     ]
     names = [LinkedText(f"{one.name}, {ends(one.expires_at)}", where) for one, where in listed]
     return Answer(len(names), names, LinkedText("Open the first credential", names[0].address if names else "api_keys"))
@@ -144,12 +144,12 @@ def _access() -> Answer:
     """Return the last week's changes with more access for a person, group or service account."""
     log = api.client().admin.audit_log
     since = _days_ago(7)
-    pages = [next(log.query(action=one, from_=since, page_size=_LOOKED_THROUGH).pages()) for one in _WIDENING]
+    pages = [next(log.query(action=item, from_=since, page_size=_LOOKED_THROUGH).pages()) for item in _WIDENING]
     listed = sorted((entry for page in pages for entry in page.entries if _widens(entry)), key=lambda one: one.at)[::-1]
     names = audit.Names().of(api.client(), audit.ids_in(listed[:_SHOWN]))
     links = [
-        LinkedText(f"{audit.sentence(one, names)}, {ago(one.at)}", f"audit_log?entry={one.audit_log_id}")
-        for one in listed[:_SHOWN]
+        LinkedText(f"{audit.sentence(item, names)}, {ago(item.at)}", f"audit_log?entry={item.audit_log_id}")
+        for item in listed[:_SHOWN]
     ]
     is_more = any(page.next_page_token is not None for page in pages)
     where = f"audit_log?from={since.astimezone(browser_zone()):%Y-%m-%d}"

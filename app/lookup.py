@@ -111,9 +111,9 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
         return list(map(principal_from, islice(lists[kind](query=text, page_size=MOST + 1), MOST + 1)))
 
     with ThreadPoolExecutor(len(lists)) as pool:
-        found = [one for some in pool.map(ask, [kind for kind in lists if kind in wanted]) for one in some]
+        found = [principal for some in pool.map(ask, [kind for kind in lists if kind in wanted]) for principal in some]
     beginning = text.lower()
-    return sorted(found, key=lambda one: (not one.name.lower().startswith(beginning), one.name.lower()))[: MOST + 1]
+    return sorted(found, key=lambda item: (not item.name.lower().startswith(beginning), item.name.lower()))[: MOST + 1]
 
 
 def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
@@ -139,18 +139,18 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
         return None
     types = [common.ResourceType(name)]
     listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=types, page_size=1)
-    return next((Resource.of(one) for one in listed), None)
+    return next((Resource.of(resource) for resource in listed), None)
 
 
-def principal_from(one: User | Group | ServiceAccount) -> Principal:
-    match one:
+def principal_from(item: User | Group | ServiceAccount) -> Principal:
+    match item:
         case Group():
-            return Principal(GROUP, str(one.id), one.name, count_text(one.member_count, "member"))
+            return Principal(GROUP, str(item.id), item.name, count_text(item.member_count, "member"))
         case ServiceAccount():
-            return Principal(SERVICE_ACCOUNT, str(one.service_account_id), one.display_name, one.email)
+            return Principal(SERVICE_ACCOUNT, str(item.service_account_id), item.display_name, item.email)
         case User():
-            note = one.email if one.active else f"{one.email} · not active"
-            return Principal(PERSON, one.email, one.name, note)
+            note = item.email if item.active else f"{item.email} · not active"
+            return Principal(PERSON, item.email, item.name, note)
 
 
 def is_id(text: str) -> bool:
@@ -176,8 +176,8 @@ def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
 
 def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
     """Return a unique label for each item by key. Labels that read alike get the end of the id."""
-    once = {one.key: one for one in found}
-    counts = Counter(one.label for one in once.values())
+    once = {item.key: item for item in found}
+    counts = Counter(item.label for item in once.values())
     return {
         key: (one.label if counts[one.label] == 1 else f"{one.label} · {one_line(one.id)}", one)
         for key, one in once.items()
@@ -192,9 +192,9 @@ def _at_address(client: Carrel, wanted: str) -> Principal | None:
     if not (text := _fetch(wanted)):
         return None
     for kind in (PERSON, SERVICE_ACCOUNT):
-        for one in map(principal_from, _lists(client)[kind](query=text, page_size=MOST + 1)):
-            if wanted == (one.id if kind == PERSON else one.note):
-                return one
+        for principal in map(principal_from, _lists(client)[kind](query=text, page_size=MOST + 1)):
+            if wanted == (principal.id if kind == PERSON else principal.note):
+                return principal
     return None
 
 

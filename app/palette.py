@@ -44,8 +44,8 @@ def show_palette(*, is_admin: bool, is_editor: bool) -> None:
     known = {one.name: one for one, has in entries_for(is_admin=is_admin, is_editor=is_editor) if has}
     if chosen := st.session_state.pop(_CHOSEN, None):
         _go(chosen, known)
-    items = [_item(one.title, one.purpose, one.icon, one.name) for one in known.values()]
-    data: dict[str, Any] = {"items": items + [one for one in _ACTIONS if one["address"].partition("?")[0] in known]}
+    items = [_item(entry.title, entry.purpose, entry.icon, entry.name) for entry in known.values()]
+    data: dict[str, Any] = {"items": items + [row for row in _ACTIONS if row["address"].partition("?")[0] in known]}
     if asked := st.session_state.pop(_ASKED, None):
         data["found"] = {"query": asked, **_find(asked, known)}
     callbacks = {f"on_{name}_change": partial(_keep, name, key) for name, key in (("query", _ASKED), ("go", _CHOSEN))}
@@ -60,7 +60,7 @@ def _go(chosen: Mapping[str, str], known: Mapping[str, Entry]) -> None:
     page, _, query = str(chosen.get("address")).partition("?")
     if page not in known:
         return
-    if chosen.get("dialog") in {one["dialog"] for one in _ACTIONS if one["dialog"]}:
+    if chosen.get("dialog") in {row["dialog"] for row in _ACTIONS if row["dialog"]}:
         leave_others(page)
         open_dialog(chosen["dialog"])
     st.switch_page(f"views/{page}.py", query_params=parse_qsl(query))

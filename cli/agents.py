@@ -36,11 +36,11 @@ Named = Annotated[
 ]
 
 COLUMNS: Columns[AgentDefinition] = {
-    "name": lambda one: one.name,
-    "open to programs": lambda one: one.api_access_enabled,
-    "collections": lambda one: len(one.collection_ids),
-    "model": lambda one: one.model or "default",
-    "id": lambda one: one.agent_id,
+    "name": lambda agent: agent.name,
+    "open to programs": lambda agent: agent.api_access_enabled,
+    "collections": lambda agent: len(agent.collection_ids),
+    "model": lambda agent: agent.model or "default",
+    "id": lambda agent: agent.agent_id,
 }
 
 
@@ -61,10 +61,10 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
         resource = {"resource_id": str(found.agent_id), "resource_type": "AGENT"}
         pages = list(client.admin.grants.list(resource, page_size=1000).pages())
         known = client.document_collections.list_document_collections(page_size=1000)
-        names = {one.document_collection_id: one.collection_name for one in known}
+        names = {collection.document_collection_id: collection.collection_name for collection in known}
     grants = [grant for page in pages for grant in page.grants]
     everybody = any(page.organization_wide for page in pages)
-    used_by = ["everyone in the organization"] * everybody + [one.principal.name for one in grants]
+    used_by = ["everyone in the organization"] * everybody + [item.principal.name for item in grants]
     show_one(
         screen,
         found,
@@ -74,14 +74,14 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
             ("about", found.description or "no description"),
             ("model", found.model or "default of the service"),
             ("programs", "can ask it" if found.api_access_enabled else "cannot ask it: API access is off"),
-            ("from", [names.get(one, str(one)) for one in found.collection_ids] or "none, so it finds nothing"),
+            ("from", [names.get(item, str(item)) for item in found.collection_ids] or "none, so it finds nothing"),
             ("retrieval", _describe_retrieval(found.retrieval)),
             ("starters", found.starter_questions or "no starter questions"),
             ("searches", "answered on the Search page" if found.answers_searches else "not answered"),
             ("used by", used_by or "nobody"),
         ],
         organizationWide=everybody,
-        grants=[to_json(one) for one in grants],
+        grants=[to_json(item) for item in grants],
     )
 
 
@@ -109,12 +109,12 @@ def copy(
 
 
 QUESTIONS: Columns[LoggedQuestion] = {
-    "at": lambda one: one.at,
-    "question": lambda one: "(erased)" if one.message is None else one.message,
-    "outcome": lambda one: one.outcome.value.lower(),
-    "thumbs": lambda one: one.feedback and one.feedback.value.lower(),
-    "agent": lambda one: one.agent_name,
-    "who": lambda one: one.actor.name,
+    "at": lambda question: question.at,
+    "question": lambda question: "(erased)" if question.message is None else question.message,
+    "outcome": lambda question: question.outcome.value.lower(),
+    "thumbs": lambda question: question.feedback and question.feedback.value.lower(),
+    "agent": lambda question: question.agent_name,
+    "who": lambda question: question.actor.name,
 }
 
 
@@ -212,7 +212,7 @@ def _read_floor(text: str) -> tuple[str, float]:
 
 def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
     listed = client.admin.evaluation_sets.list(page_size=1000)
-    known = [one for one in listed if one.agent_id and name in {one.name, str(one.evaluation_set_id)}]
+    known = [item for item in listed if item.agent_id and name in {item.name, str(item.evaluation_set_id)}]
     one = require_one(known, kind="evaluation set of an agent", name=name, hint="the page of an agent lists its sets")
     if not one.case_count:
         message = f"The evaluation set {one.name} has no questions. Add questions on the Agents page of the workbench"
@@ -312,7 +312,7 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
 
 def agent_of(name: str, client: "Carrel") -> AgentDefinition:
     """Return the agent with a name or id; raises InvalidArgumentError for none or several."""
-    found = [one for one in client.admin.agents.list(page_size=1000) if name in {one.name, str(one.agent_id)}]
+    found = [agent for agent in client.admin.agents.list(page_size=1000) if name in {agent.name, str(agent.agent_id)}]
     return require_one(found, kind="agent", name=name, hint="carrel agents list shows all agents")
 
 

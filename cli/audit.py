@@ -12,12 +12,12 @@ from cli.outcome import connect
 app = typer.Typer(no_args_is_help=True)
 
 COLUMNS: Columns[AuditEntry] = {
-    "at": lambda one: one.at,
-    "action": lambda one: one.action if one.attempts is None else f"{one.action} ({one.attempts})",
-    "who": lambda one: one.who,
-    "resource": lambda one: one.target and (one.target.name or one.target.id),
-    "device": lambda one: one.device,
-    "address": lambda one: one.address,
+    "at": lambda entry: entry.at,
+    "action": lambda entry: entry.action if entry.attempts is None else f"{entry.action} ({entry.attempts})",
+    "who": lambda entry: entry.who,
+    "resource": lambda entry: entry.target and (entry.target.name or entry.target.id),
+    "device": lambda entry: entry.device,
+    "address": lambda entry: entry.address,
 }
 
 

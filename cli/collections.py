@@ -23,11 +23,11 @@ Named = Annotated[
 ]
 
 COLUMNS: Columns[DocumentCollection] = {
-    "name": lambda one: one.collection_name,
-    "documents": lambda one: one.document_count,
-    "role": lambda one: one.role,
-    "embeddings": lambda one: one.embeddings_model,
-    "id": lambda one: one.document_collection_id,
+    "name": lambda collection: collection.collection_name,
+    "documents": lambda collection: collection.document_count,
+    "role": lambda collection: collection.role,
+    "embeddings": lambda collection: collection.embeddings_model,
+    "id": lambda collection: collection.document_collection_id,
 }
 
 _CHOSEN = "Documents in the catalog: a quoted catalog://GLOB?field=value, or a source of external ids:"

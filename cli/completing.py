@@ -24,7 +24,7 @@ def _completer(
             with carrel.Carrel(timeout=SECONDS, max_retries=0) as client:
                 # No more than a page: islice ends before the list asks for the next one.
                 listed = islice(lists(client)(**{query: incomplete.strip() or None}, page_size=MOST), MOST)
-                found = [str(getattr(one, named_by)) for one in listed]
+                found = [str(getattr(item, named_by)) for item in listed]
         except Exception:  # noqa: BLE001 - whatever it is
             return []
         return [incomplete + _escape(name.removeprefix(incomplete)) for name in found if name.startswith(incomplete)]

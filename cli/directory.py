@@ -128,7 +128,7 @@ def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
     screen.show(table)
     _lines([_user_line(change) for change in sorted(plan.users, key=_weight)], "users", screen=screen)
     _lines([_group_line(change) for change in plan.groups], "groups", screen=screen)
-    memberships = sorted(plan.memberships, key=lambda one: one.action is MembershipAction.ADD)
+    memberships = sorted(plan.memberships, key=lambda item: item.action is MembershipAction.ADD)
     lines = [f"{_SIGNS[membership.action]} {membership.group}: {membership.member}" for membership in memberships]
     _lines(lines, "memberships", screen=screen)
     for note in plan.notes:

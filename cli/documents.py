@@ -30,37 +30,37 @@ def _name_state(document: catalog.Document) -> str | None:
 
 
 COLUMNS: Columns[catalog.Document] = {
-    "name": lambda one: one.document_name,
-    "external id": lambda one: one.document_external_id,
-    "owner": lambda one: one.owner.name,
-    "bytes": lambda one: one.file_size,
-    "updated": lambda one: one.updated_at,
-    "files": lambda one: one.file_count,
+    "name": lambda document: document.document_name,
+    "external id": lambda document: document.document_external_id,
+    "owner": lambda document: document.owner.name,
+    "bytes": lambda document: document.file_size,
+    "updated": lambda document: document.updated_at,
+    "files": lambda document: document.file_count,
     "index": _name_state,
-    "id": lambda one: one.document_id,
+    "id": lambda document: document.document_id,
 }
 
 
 LEFT_OUT: Columns[catalog.LeftOutFile] = {
-    "file": lambda one: one.path or f"file {one.number:,}",
-    "code": lambda one: one.code,
-    "reason": lambda one: one.message,
+    "file": lambda file: file.path or f"file {file.number:,}",
+    "code": lambda file: file.code,
+    "reason": lambda file: file.message,
 }
 
 
 TRASH: Columns[TrashedDocument] = {
-    "name": lambda one: one.document_name,
-    "external id": lambda one: one.document_external_id,
-    "deleted": lambda one: one.deleted_at,
-    "deleted by": lambda one: one.deleted_by.name,
-    "kept until": lambda one: one.kept_until,
-    "id": lambda one: one.trashed_document_id,
+    "name": lambda document: document.document_name,
+    "external id": lambda document: document.document_external_id,
+    "deleted": lambda document: document.deleted_at,
+    "deleted by": lambda document: document.deleted_by.name,
+    "kept until": lambda document: document.kept_until,
+    "id": lambda document: document.trashed_document_id,
 }
 FOLDERS: Columns[catalog.DocumentFolder] = {
-    "folder": lambda one: one.folder,
-    "documents": lambda one: one.document_count,
+    "folder": lambda folder: folder.folder,
+    "documents": lambda folder: folder.document_count,
 }
-Kind = StrEnum("Kind", list(dict.fromkeys(one.kind for one in FORMATS)))
+Kind = StrEnum("Kind", list(dict.fromkeys(kind.kind for kind in FORMATS)))
 
 
 @app.command("list")
@@ -107,7 +107,7 @@ def list_documents(
             "readable_by": {"type": "user", "email": reader} if reader else None,
             "document_collection_id": collection and collection_of(collection, client).document_collection_id,
             "folder": folder,
-            "media_types": kind and [one.media_type for one in FORMATS if one.kind == kind],
+            "media_types": kind and [item.media_type for item in FORMATS if item.kind == kind],
             "updated_from": since,
             "updated_to": until,
             "indexing": indexing,
@@ -139,7 +139,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     files = found.contained_files or f"{found.files_done or 0:,} of {found.file_count or 0:,} so far"
-    languages = [(one, one.language) for one in found.indexed_in if one.language]
+    languages = [(indexing, indexing.language) for indexing in found.indexed_in if indexing.language]
     show_one(
         screen,
         found,
@@ -154,9 +154,9 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *([("in", found.parent_document_id)] if found.parent_document_id else []),
             *([("files", files)] if found.file_count else []),
             *((field, value) for field, value in found.custom_metadata.items()),
-            *(("text recognition", one) for one in (found.text_recognition,) if one),
-            *(("not read", one) for one in found.list_left_out()),
-            *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
+            *(("text recognition", recognition) for recognition in (found.text_recognition,) if recognition),
+            *(("not read", failure) for failure in found.list_left_out()),
+            *(("index", f"{_place(indexing)}: {_progress(indexing)}") for indexing in found.indexed_in),
             *(("language", f"{_place(one)}: {name_language(language)}") for one, language in languages),
         ],
     )
@@ -185,13 +185,13 @@ def state(document: Named, *, as_json: AsJson = False) -> None:
     Exit code 1: indexing failed somewhere."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
-    failed = any(one.status is catalog.IndexingStatus.FAILED for one in found.indexed_in)
+    failed = any(indexing.status is catalog.IndexingStatus.FAILED for indexing in found.indexed_in)
     code = ExitCode.PROBLEMS if failed else ExitCode.DONE
     if as_json:
-        rows = [to_json(one) for one in found.indexed_in]
+        rows = [to_json(indexing) for indexing in found.indexed_in]
         print_json(screen, "found", code=code, documentId=str(found.document_id), indexedIn=rows)
-    for one in found.indexed_in:
-        screen.line(f"{_place(one)}: {_progress(one)}", style="red" if one.error else "")
+    for indexing in found.indexed_in:
+        screen.line(f"{_place(indexing)}: {_progress(indexing)}", style="red" if indexing.error else "")
     if not found.indexed_in:
         screen.say("The document is in no index.")
     raise typer.Exit(code)
@@ -286,20 +286,20 @@ def document_of(name: str, client: "carrel.Carrel") -> catalog.GetDocumentRespon
         return client.catalog.get_document(name)
     if not (found := list(client.catalog.list_documents(document_external_ids=[name]))):
         named = client.catalog.list_documents(document_name=name, page_size=1000)
-        found = [one for one in named if name in {one.document_name, one.file_name}]
+        found = [document for document in named if name in {document.document_name, document.file_name}]
     one = require_one(found, kind="document", name=name, hint="find its id with carrel documents list --query")
     return client.catalog.get_document(one.document_id)
 
 
-def _place(one: catalog.DocumentIndexing) -> str:
-    return one.collection_name or "catalog"
+def _place(indexing: catalog.DocumentIndexing) -> str:
+    return indexing.collection_name or "catalog"
 
 
-def _progress(one: catalog.DocumentIndexing) -> str:
-    if one.error:
-        return f"failed: {one.error}"
-    if one.status is catalog.IndexingStatus.RUNNING and one.chunks_expected:
-        return f"running, {one.chunks_embedded or 0:,} of {one.chunks_expected:,} chunks"
-    if one.status is catalog.IndexingStatus.DONE and not one.chunk_count:
+def _progress(indexing: catalog.DocumentIndexing) -> str:
+    if indexing.error:
+        return f"failed: {indexing.error}"
+    if indexing.status is catalog.IndexingStatus.RUNNING and indexing.chunks_expected:
+        return f"running, {indexing.chunks_embedded or 0:,} of {indexing.chunks_expected:,} chunks"
+    if indexing.status is catalog.IndexingStatus.DONE and not indexing.chunk_count:
         return "done, no text"
-    return f"{one.status.lower()}, {one.chunk_count:,} {'chunk' if one.chunk_count == 1 else 'chunks'}"
+    return f"{indexing.status.lower()}, {indexing.chunk_count:,} {'chunk' if indexing.chunk_count == 1 else 'chunks'}"

@@ -29,9 +29,9 @@ Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
 
 
 GRANTS: Columns[GrantInfo] = {
-    "who": lambda one: name_of(one.principal),
-    "role": lambda one: one.role,
-    "id": lambda one: one.principal.id,
+    "who": lambda grant: name_of(grant.principal),
+    "role": lambda grant: grant.role,
+    "id": lambda grant: grant.principal.id,
 }
 
 
@@ -105,7 +105,7 @@ def take(
         _check_named(who, screen=screen, everybody=everybody)
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
-        gone = {str(granted.roles[one].principal.id) for one in chosen.values() if one in granted.roles}
+        gone = {str(granted.roles[item].principal.id) for item in chosen.values() if item in granted.roles}
         changes = ["It is no longer open to everyone in the organization."] * (everybody and granted.everybody)
         for name, one in chosen.items():
             if one not in granted.roles:
@@ -137,10 +137,10 @@ def _read_grants(on: common.ResourceReference, client: "carrel.Carrel") -> Grant
     return Granted(grants, roles, any(page.organization_wide for page in pages), pages[0].version)
 
 
-def _reference(one: NamedPrincipal) -> common.PrincipalReference:
-    if one.type == "user":
-        return common.UserReference(email=one.email)
-    return common.GroupReference(id=one.id) if one.type == "group" else common.ServiceAccountReference(id=one.id)
+def _reference(item: NamedPrincipal) -> common.PrincipalReference:
+    if item.type == "user":
+        return common.UserReference(email=item.email)
+    return common.GroupReference(id=item.id) if item.type == "group" else common.ServiceAccountReference(id=item.id)
 
 
 def _grants_of_others(granted: Granted, holders: Iterable[common.PrincipalReference]) -> list[Grant]:

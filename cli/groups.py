@@ -25,10 +25,10 @@ Named = Annotated[
 Members = Annotated[list[str], typer.Argument(metavar="WHO", help=f"{WHO} Repeatable.")]
 
 COLUMNS: Columns[Group] = {
-    "name": lambda one: one.name,
-    "members": lambda one: one.member_count,
-    "external id": lambda one: one.external_id,
-    "id": lambda one: one.id,
+    "name": lambda group: group.name,
+    "members": lambda group: group.member_count,
+    "external id": lambda group: group.external_id,
+    "id": lambda group: group.id,
 }
 
 
@@ -49,7 +49,7 @@ def show(group: Named, *, as_json: AsJson = False) -> None:
         members = list(client.admin.groups.list_members(found.id, page_size=1000))
         reach = client.admin.access.count_resources(readable_by=GroupReference(id=found.id))
     facts = [("id", found.id), ("external", found.external_id or "none"), ("can read", f"{reach.total:,} resources")]
-    facts += [("member", name_of(one)) for one in members] or [("members", "none")]
+    facts += [("member", name_of(principal)) for principal in members] or [("members", "none")]
     counts = [to_json(count) for count in reach.counts]
     rows = [to_json(member) for member in members]
     show_one(screen, found, title=found.name, facts=facts, members=rows, canRead=counts)
@@ -64,9 +64,9 @@ def create(
 ) -> None:
     """Create a group without members; an existing group is refused, and not changed."""
     with connect(as_json=as_json) as (screen, client):
-        for one in client.admin.groups.list(page_size=1000):
-            if one.name == name or (external_id is not None and one.external_id == external_id):
-                raise InvalidArgumentError(f"A group {one.name} already exists: {one.id}")
+        for group in client.admin.groups.list(page_size=1000):
+            if group.name == name or (external_id is not None and group.external_id == external_id):
+                raise InvalidArgumentError(f"A group {group.name} already exists: {group.id}")
         [made] = client.admin.groups.upsert([{"name": name, "external_id": external_id}]).groups
     say_done(screen, "created", f"Created {name}: {made.id}", **to_json(made))
 
@@ -98,13 +98,13 @@ def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_js
     say_done(screen, "deleted", f"Deleted {found.name}.", groupId=str(found.id), losses=to_json(losses))
 
 
-def name_of(one: NamedPrincipal) -> str:
-    return f"group {one.name}" if one.type == "group" else f"{one.name} <{one.email}>"
+def name_of(principal: NamedPrincipal) -> str:
+    return f"group {principal.name}" if principal.type == "group" else f"{principal.name} <{principal.email}>"
 
 
 def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool, plan_only: bool = False) -> None:
     with connect(as_json=as_json) as (screen, client):
-        found, members = group_of(group, client), [principal_of(one, client) for one in who]
+        found, members = group_of(group, client), [principal_of(item, client) for item in who]
         if plan_only:
             losses = client.admin.groups.preview_losses(found.id, members)
             _show_losses(losses, screen=screen)

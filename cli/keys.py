@@ -16,14 +16,14 @@ _Key = Annotated[str, typer.Argument(metavar="KEY", help="Name or id of the key.
 Expires = Annotated[str | None, typer.Option("--expires", metavar="TIME", help="Expiry, such as 2027-01-31T00:00:00Z.")]
 
 COLUMNS: Columns[ApiKey] = {
-    "name": lambda one: one.name,
-    "owner": lambda one: one.owner_email,
-    "status": lambda one: one.status,
-    "acts for users": lambda one: one.may_act_for_users,
-    "expires": lambda one: one.expires_at or "never",
-    "last used": lambda one: one.last_used_at or "never",
-    "ends in": lambda one: one.hint,
-    "id": lambda one: one.api_key_id,
+    "name": lambda key: key.name,
+    "owner": lambda key: key.owner_email,
+    "status": lambda key: key.status,
+    "acts for users": lambda key: key.may_act_for_users,
+    "expires": lambda key: key.expires_at or "never",
+    "last used": lambda key: key.last_used_at or "never",
+    "ends in": lambda key: key.hint,
+    "id": lambda key: key.api_key_id,
 }
 
 

@@ -97,6 +97,6 @@ def table_of(found: Sequence[T], columns: Columns[T]) -> Table:
         value = take(found[0]) if found else None
         counts = isinstance(value, int) and not isinstance(value, bool)
         table.add_column(head, justify="right" if counts else "left")
-    for one in found:
-        table.add_row(*(Text(printable(words_of(take(one)))) for take in columns.values()))
+    for item in found:
+        table.add_row(*(Text(printable(words_of(take(item)))) for take in columns.values()))
     return table

@@ -78,7 +78,7 @@ def check_notebook(
             notebooks = {str(path): _read(path) for path in files}
         except ValueError as error:
             raise usage(screen, str(error)) from error
-    found = [one for name, notebook in notebooks.items() for one in _find_credentials(name, notebook, secrets)]
+    found = [finding for name, notebook in notebooks.items() for finding in _find_credentials(name, notebook, secrets)]
     if not credentials_only:
         with client_of(screen) as client:
             try:
@@ -86,7 +86,7 @@ def check_notebook(
             except PermissionDeniedError as error:
                 message = "The check of documents needs an admin's key. Without it, use --credentials-only."
                 raise fail(screen, "refused", message, code=ExitCode.REFUSED) from error
-        found += [one for name, notebook in notebooks.items() for one in _find_documents(name, notebook, closed)]
+        found += [item for name, notebook in notebooks.items() for item in _find_documents(name, notebook, closed)]
     _report(sorted(set(found)), len(notebooks), screen, looked_for_documents=not credentials_only)
 
 
@@ -178,11 +178,11 @@ def _closed_documents(client: "carrel.Carrel", screen: Screen) -> Mapping[str, s
         resources = client.admin.access.list_resources
         open_to_all = {resource.object_id for resource in resources(organization_wide=True, page_size=1000)}
         listed = resources(page_size=1000).with_progress(lambda done, total: bar(what, done=done, total=total))
-        for one in listed:
-            if one.resource_type in _NO_DOCUMENTS or one.object_id in open_to_all:
+        for item in listed:
+            if item.resource_type in _NO_DOCUMENTS or item.object_id in open_to_all:
                 continue
-            name = " ".join((one.name or one.resource_id).split())
-            signs = (str(one.object_id), one.resource_id, name[:_COMPARED])
+            name = " ".join((item.name or item.resource_id).split())
+            signs = (str(item.object_id), item.resource_id, name[:_COMPARED])
             closed |= {sign: name for sign in signs if len(sign) >= _SHORTEST_SIGN}
     return closed
 
@@ -190,12 +190,12 @@ def _closed_documents(client: "carrel.Carrel", screen: Screen) -> Mapping[str, s
 def _report(found: list[Finding], count: int, screen: Screen, *, looked_for_documents: bool) -> None:
     code = ExitCode.PROBLEMS if found else ExitCode.DONE
     if screen.as_json:
-        findings = [{"file": one.file, "cell": one.cell, "part": one.part, "what": one.what} for one in found]
+        findings = [{"file": item.file, "cell": item.cell, "part": item.part, "what": item.what} for item in found]
         screen.json({"outcome": "problems" if found else "clean", "exitCode": code, "findings": findings})
         raise typer.Exit(code)
-    for (file, cell, part), group in groupby(found, lambda one: (one.file, one.cell, one.part)):
+    for (file, cell, part), group in groupby(found, lambda finding: (finding.file, finding.cell, finding.part)):
         place = f"{file}, cell {cell}, {part}" if cell else f"{file}, {part}"
-        screen.line(f"{place}: {', '.join(one.what for one in group)}")
+        screen.line(f"{place}: {', '.join(finding.what for finding in group)}")
     what = "credentials or documents with restricted access" if looked_for_documents else "credentials"
     files = f"{count:,} notebook{'' if count == 1 else 's'}"
     if not found:

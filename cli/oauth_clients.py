@@ -17,21 +17,21 @@ _Client = Annotated[UUID, typer.Argument(metavar="CLIENT", help="Id from `carrel
 _Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="For example claude.ai.")]
 
 CLIENTS: Columns[OAuthClient] = {
-    "client": lambda one: one.client_id,
-    "name": lambda one: one.name,
-    "status": lambda one: one.status,
-    "calls": lambda one: one.audience,
-    "scopes": lambda one: one.scopes,
-    "described at": lambda one: one.document_url,
+    "client": lambda application: application.client_id,
+    "name": lambda application: application.name,
+    "status": lambda application: application.status,
+    "calls": lambda application: application.audience,
+    "scopes": lambda application: application.scopes,
+    "described at": lambda application: application.document_url,
 }
 CONSENTS: Columns[OAuthConsent] = {
-    "person": lambda one: one.email,
-    "name": lambda one: one.application_name,
-    "may": lambda one: one.scopes,
-    "limited to": lambda one: "" if one.collection_ids is None else one.collection_names or "deleted collections",
-    "since": lambda one: one.granted_at,
-    "last used": lambda one: one.last_used_at or "never",
-    "client": lambda one: one.client_id,
+    "person": lambda consent: consent.email,
+    "name": lambda consent: consent.application_name,
+    "may": lambda consent: consent.scopes,
+    "limited to": lambda item: "" if item.collection_ids is None else item.collection_names or "deleted collections",
+    "since": lambda consent: consent.granted_at,
+    "last used": lambda consent: consent.last_used_at or "never",
+    "client": lambda consent: consent.client_id,
 }
 
 

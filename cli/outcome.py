@@ -123,4 +123,4 @@ def _words(error: carrel.CarrelError) -> str:
 def _invalid(error: ValidationError) -> str:
     """Name the wrong setting or option, but never the value, a possible secret."""
     errors = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in errors)
+    return "; ".join(f"{'.'.join(map(str, item['loc'])) or error.title}: {item['msg']}" for item in errors)

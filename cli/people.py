@@ -45,12 +45,12 @@ def owns(email: Owner, *, as_json: AsJson = False) -> None:
         listed = client.admin.access.list_resources(owned_by=owner, page_size=1000 if as_json else SHOWN)
         shown = list(listed if as_json else islice(listed, SHOWN))
     if as_json:
-        counts, resources = ([one.model_dump(mode="json") for one in of] for of in (counted.counts, shown))
+        counts, resources = ([item.model_dump(mode="json") for item in of] for of in (counted.counts, shown))
         print_json(screen, "listed", total=counted.total, counts=counts, resources=resources)
         return
     screen.line(f"{email} owns {counts_text(counted.counts) or 'nothing'}.", style="bold")
-    for one in shown:
-        screen.line(f"{one.name or one.resource_id}  {kind_of(one.resource_type)}  {one.object_id}")
+    for resource in shown:
+        screen.line(f"{resource.name or resource.resource_id}  {kind_of(resource.resource_type)}  {resource.object_id}")
     show_more(screen, counted.total - len(shown))
 
 
@@ -138,7 +138,7 @@ def _end(
     if screen.as_json:
         done: dict[str, object] | None = None
         if answers:
-            left = [one.model_dump(mode="json") for one in remaining]
+            left = [counted.model_dump(mode="json") for counted in remaining]
             done = {"ended": answers[0].ended.model_dump(mode="json"), "transferredCount": moved, "remaining": left}
         print_json(screen, outcome, code=code, plan=plan.model_dump(mode="json"), done=done)
     elif answers:
@@ -197,7 +197,7 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
             ("sign-in", _last_sign_in(person)),
             ("2nd factor", factors or "none"),
             ("can read", f"{reach.total:,} resources"),
-            *(("in", _membership(one)) for one in groups),
+            *(("in", _membership(membership)) for membership in groups),
         ],
         memberships=[to_json(group) for group in groups],
         canRead=[to_json(count) for count in reach.counts],
@@ -280,7 +280,7 @@ def person_of(email: str, client: "carrel.Carrel") -> ListedUser:
 
 def _find(email: str, client: "carrel.Carrel") -> list[ListedUser]:
     wanted = email.strip().lower()
-    return [one for one in client.admin.users.list(query=wanted, page_size=1000) if one.email == wanted]
+    return [user for user in client.admin.users.list(query=wanted, page_size=1000) if user.email == wanted]
 
 
 def _facts(person: ListedUser) -> list[str]:
@@ -293,27 +293,27 @@ def _last_sign_in(person: ListedUser) -> str:
     return "never" if at is None else at.isoformat(timespec="minutes")
 
 
-def _membership(one: GroupMembership) -> str:
-    through = ", ".join(group.name for group in one.through)
-    return f"{one.name}, through {through}" if through else one.name
+def _membership(membership: GroupMembership) -> str:
+    through = ", ".join(group.name for group in membership.through)
+    return f"{membership.name}, through {through}" if through else membership.name
 
 
 PEOPLE: Columns[ListedUser] = {
-    "address": lambda one: one.email,
-    "name": lambda one: one.name,
+    "address": lambda user: user.email,
+    "name": lambda user: user.name,
     "status": _facts,
-    "groups": lambda one: one.group_count,
+    "groups": lambda user: user.group_count,
     "last sign-in": _last_sign_in,
 }
 
 
 SESSIONS: Columns[PersonSession] = {
-    "session": lambda one: one.session_id,
-    "what": lambda one: one.application_name or one.kind.lower(),
-    "since": lambda one: one.created_at,
-    "last used": lambda one: one.last_used_at,
-    "device": lambda one: one.device,
-    "address": lambda one: one.address,
+    "session": lambda session: session.session_id,
+    "what": lambda session: session.application_name or session.kind.lower(),
+    "since": lambda session: session.created_at,
+    "last used": lambda session: session.last_used_at,
+    "device": lambda session: session.device,
+    "address": lambda session: session.address,
 }
 
 

@@ -41,14 +41,14 @@ _SignOut = Annotated[
 ]
 
 PROVIDERS: Columns[SignInProvider] = {
-    "provider": lambda one: one.provider_id,
-    "name": lambda one: one.name,
-    "issuer": lambda one: one.issuer,
-    "domains": lambda one: one.domains,
-    "not confirmed": lambda one: one.unconfirmed_domains,
-    "trusts addresses": lambda one: one.trust_addresses,
-    "groups": lambda one: one.groups_claim,
-    "creates accounts": lambda one: one.create_accounts,
+    "provider": lambda provider: provider.provider_id,
+    "name": lambda provider: provider.name,
+    "issuer": lambda provider: provider.issuer,
+    "domains": lambda provider: provider.domains,
+    "not confirmed": lambda provider: provider.unconfirmed_domains,
+    "trusts addresses": lambda provider: provider.trust_addresses,
+    "groups": lambda provider: provider.groups_claim,
+    "creates accounts": lambda provider: provider.create_accounts,
 }
 
 

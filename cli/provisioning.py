@@ -15,12 +15,12 @@ app = typer.Typer(no_args_is_help=True)
 _Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Name or id of the token.")]
 
 COLUMNS: Columns[ScimToken] = {
-    "name": lambda one: one.name,
-    "status": lambda one: one.status,
-    "expires": lambda one: one.expires_at or "never",
-    "last request": lambda one: one.last_used_at or "none yet",
-    "ends in": lambda one: one.hint,
-    "id": lambda one: one.token_id,
+    "name": lambda token: token.name,
+    "status": lambda token: token.status,
+    "expires": lambda token: token.expires_at or "never",
+    "last request": lambda token: token.last_used_at or "none yet",
+    "ends in": lambda token: token.hint,
+    "id": lambda token: token.token_id,
 }
 
 

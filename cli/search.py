@@ -103,7 +103,7 @@ def _show_applied(applied: wire.AppliedOptions, *, screen: Screen, in_collection
         )
         dropped = "These match nothing, so they are ignored" if applied.filtering.dropped else "From the query"
         screen.say(f"{dropped}: {conditions}")
-    notes = [one.note for one in (applied.extraction, applied.filtering) if one and one.note]
+    notes = [item.note for item in (applied.extraction, applied.filtering) if item and item.note]
     for note in dict.fromkeys(notes + (applied.syntax.notes if applied.syntax else [])):
         screen.say(note)
     if applied.reranking is not None:
@@ -134,7 +134,7 @@ def _show(result: wire.CatalogSearchResult | wire.CollectionSearchResult, *, scr
             lines.append(Text(printable(f"      and {len(names)} similar: {' | '.join(names)}")))
     else:
         best, place = result.chunks[0], result.chunks[0].place
-        places = ["", *(f"{found}: " if (found := describe_place(one.place)) else "" for one in result.chunks[1:])]
+        places = ["", *(f"{found}: " if (found := describe_place(item.place)) else "" for item in result.chunks[1:])]
         texts = (" ".join(chunk.text.split()) for chunk in result.chunks)
         lines = [Text(printable(f"      {at}{text}")) for at, text in zip(places, texts, strict=True)]
     where = f"  {found}" if (found := describe_place(place)) else ""

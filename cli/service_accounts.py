@@ -20,10 +20,10 @@ ACCOUNT = "Email address, name or id of a service account."
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help=ACCOUNT, autocompletion=names_of_accounts)]
 
 COLUMNS: Columns[ServiceAccount] = {
-    "name": lambda one: one.display_name,
-    "address": lambda one: one.email,
-    "created": lambda one: one.created_at,
-    "id": lambda one: one.service_account_id,
+    "name": lambda account: account.display_name,
+    "address": lambda account: account.email,
+    "created": lambda account: account.created_at,
+    "id": lambda account: account.service_account_id,
 }
 
 
@@ -45,7 +45,7 @@ def show(account: Account, *, as_json: AsJson = False) -> None:
         found = account_of(account, client)
         tokens = list(client.admin.service_account_tokens.list(found.service_account_id, page_size=1000))
         reference = ServiceAccountReference(id=found.service_account_id)
-        groups = [one for one in client.admin.groups.list_memberships(reference, page_size=1000) if not one.through]
+        groups = [item for item in client.admin.groups.list_memberships(reference, page_size=1000) if not item.through]
         reach = client.admin.access.count_resources(readable_by=reference)
     facts = [("address", found.email), ("id", found.service_account_id), ("created", found.created_at)]
     facts += [("can read", f"{reach.total:,} resources"), *(("in", group.name) for group in groups)]
@@ -55,9 +55,9 @@ def show(account: Account, *, as_json: AsJson = False) -> None:
         found,
         title=found.display_name,
         facts=facts,
-        memberships=[to_json(one) for one in groups],
+        memberships=[to_json(membership) for membership in groups],
         canRead=[to_json(count) for count in reach.counts],
-        tokens=[to_json(one) for one in tokens],
+        tokens=[to_json(item) for item in tokens],
     )
 
 
@@ -94,11 +94,11 @@ def account_of(name: str, client: "carrel.Carrel") -> ServiceAccount:
     if id_in(name) is not None:
         found = list(accounts.list(ids=[name]))
     else:
-        found = [one for one in accounts.list(query=name, page_size=1000) if name in {one.email, one.display_name}]
+        found = [item for item in accounts.list(query=name, page_size=1000) if name in {item.email, item.display_name}]
     hint = "carrel service-accounts list shows all accounts"
     return require_one(found, kind="service account", name=name, hint=hint)
 
 
-def _token(one: ServiceAccountToken) -> str:
-    ends = f", until {one.expires_at:%Y-%m-%d}" if one.status is CredentialStatus.ACTIVE else ""
-    return f"{one.name} (…{one.hint}): {one.status}{ends}"
+def _token(token: ServiceAccountToken) -> str:
+    ends = f", until {token.expires_at:%Y-%m-%d}" if token.status is CredentialStatus.ACTIVE else ""
+    return f"{token.name} (…{token.hint}): {token.status}{ends}"

@@ -58,9 +58,9 @@ def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
 
 
 def show_changes(difference: Difference | None, *, screen: Screen) -> None:
-    for one in difference.changes if difference else ():
-        is_wider = one.change == "widened"
-        others = f" and {one.people - len(one.who):,} more" * (one.people > len(one.who))
+    for change in difference.changes if difference else ():
+        is_wider = change.change == "widened"
+        others = f" and {change.people - len(change.who):,} more" * (change.people > len(change.who))
         verb = "can now read" if is_wider else "can no longer read"
-        line = f"{', '.join(one.who)}{others} {verb} {one.resources:,} (such as {', '.join(one.examples)})"
+        line = f"{', '.join(change.who)}{others} {verb} {change.resources:,} (such as {', '.join(change.examples)})"
         screen.line(line, style="yellow" if is_wider else "green")

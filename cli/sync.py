@@ -49,20 +49,20 @@ _Source = Annotated[str | None, typer.Option(metavar="NAME", help="Collection of
 
 
 SYNCS: Columns[DocstoreSync] = {
-    "name": lambda one: one.config.sync_name,
-    "status": lambda one: one.status,
-    "documents": lambda one: one.document_count,
-    "failed": lambda one: one.counts.failed,
-    "told": lambda one: (told := one.last_error or one.warning) and told.code,
-    "id": lambda one: one.docstore_credential_id,
+    "name": lambda sync: sync.config.sync_name,
+    "status": lambda sync: sync.status,
+    "documents": lambda sync: sync.document_count,
+    "failed": lambda sync: sync.counts.failed,
+    "told": lambda sync: (told := sync.last_error or sync.warning) and told.code,
+    "id": lambda sync: sync.docstore_credential_id,
 }
 
 
 RUNS: Columns[DocstoreRun] = {
-    "ended": lambda one: one.finished_at,
-    "status": lambda one: one.status,
+    "ended": lambda run: run.finished_at,
+    "status": lambda run: run.status,
     **{name: attrgetter(f"counts.{name}") for name in DocstoreCounts.model_fields},
-    "told": lambda one: (told := one.last_error or one.warning) and told.code,
+    "told": lambda run: (told := run.last_error or run.warning) and told.code,
 }
 
 
@@ -77,7 +77,7 @@ def list_syncs(
         within = None if collection is None else collection_of(collection, client).document_collection_id
         found = _all(client, within=within)
     if as_json:
-        print_json(screen, "listed", docstoreSyncs=[one.model_dump(mode="json") for one in found])
+        print_json(screen, "listed", docstoreSyncs=[sync.model_dump(mode="json") for sync in found])
     else:
         screen.show(table_of(found, SYNCS))
 
@@ -197,7 +197,7 @@ def failures(name: Named, *, as_json: AsJson = False) -> None:
         found = sync_of(name, client)
         docstore = client.document_collections.docstore
         listed = docstore.list_docstore_failures(found.docstore_credential_id, page_size=1000)
-        rows = [one.model_dump(mode="json") for one in listed]
+        rows = [failure.model_dump(mode="json") for failure in listed]
     if as_json:
         print_json(screen, "listed", failures=rows)
         return
@@ -220,13 +220,13 @@ def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> No
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found, docstore = sync_of(name, client), client.document_collections.docstore
         held = list(docstore.list_docstore_held_removals(found.docstore_credential_id, page_size=1000))
-        for one in held:
-            screen.say(f"- {one.document_name}  {one.document_external_id}")
+        for removal in held:
+            screen.say(f"- {removal.document_name}  {removal.document_external_id}")
         launched = False
         if held:
             confirm(screen, f"Remove these {len(held):,} documents, which are gone from the source?")
             for start in range(0, len(held), 10_000):  # the most that a request takes
-                part = [one.document_id for one in held[start : start + 10_000]]
+                part = [removal.document_id for removal in held[start : start + 10_000]]
                 answer = docstore.launch_docstore_sync(found.docstore_credential_id, approved_removals=part)
                 launched |= answer.sync_launched
     words = f"Approved the removal of {len(held):,} documents." if held else "No removals wait for approval."
@@ -246,7 +246,7 @@ def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
 
 def sync_of(name: str, client: "carrel.Carrel") -> DocstoreSync:
     """Return the sync with a name or id; raises InvalidArgumentError for none or several."""
-    found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
+    found = [sync for sync in _all(client) if name in {sync.config.sync_name, str(sync.docstore_credential_id)}]
     return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
 
 

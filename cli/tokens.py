@@ -32,20 +32,20 @@ def list_tokens(
     with connect(as_json=as_json) as (screen, client):
         chosen = None if account is None else account_of(account, client).service_account_id
         found = list(client.admin.service_account_tokens.list(chosen, page_size=1000))
-        emails = {one.service_account_id: one.email for one in client.admin.service_accounts.list(page_size=1000)}
+        emails = {item.service_account_id: item.email for item in client.admin.service_accounts.list(page_size=1000)}
     show_list(
         screen,
         "tokens",
         found,
         {
-            "name": lambda one: one.name,
-            "account": lambda one: emails.get(one.service_account_id),
-            "scopes": lambda one: one.scopes,
-            "status": lambda one: one.status,
-            "expires": lambda one: one.expires_at,
-            "last used": lambda one: one.last_used_at or "never",
-            "ends in": lambda one: one.hint,
-            "id": lambda one: one.token_id,
+            "name": lambda token: token.name,
+            "account": lambda token: emails.get(token.service_account_id),
+            "scopes": lambda token: token.scopes,
+            "status": lambda token: token.status,
+            "expires": lambda token: token.expires_at,
+            "last used": lambda token: token.last_used_at or "never",
+            "ends in": lambda token: token.hint,
+            "id": lambda token: token.token_id,
         },
         empty="No tokens yet. Create a token with: carrel tokens create",
     )

@@ -168,7 +168,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
             continue
         if entry.name != DEPLOYMENT:  # the person who starts that deployment gives its parameters
             wrong += _wrong_parameters(entry, (*place, "parameters"))
-        if any((one.flow.name, one.name) == (entry.flow.name, entry.name) for one in entries):
+        if any((item.flow.name, item.name) == (entry.flow.name, entry.name) for item in entries):
             wrong.append(((*place, "name"), "another entry of this flow has this name"))
         entries.append(entry)
     if wrong:
@@ -183,7 +183,7 @@ def read_served(path: Path) -> Sequence[Entry]:
     entries = read_deployments(path)
     startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
     own = read_deployments(SHIPPED) if path != SHIPPED else ()
-    return [*entries, *(one for one in own if one.name == DEPLOYMENT and one.flow.name not in startable)]
+    return [*entries, *(item for item in own if item.name == DEPLOYMENT and item.flow.name not in startable)]
 
 
 def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
@@ -197,7 +197,7 @@ def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
         model.model_validate(entry.parameters)
     except ValidationError as exc:
         hint = hints.get("options")
-        options = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, BaseModel)]
+        options = [item for item in (hint, *get_args(hint)) if isinstance(item, type) and issubclass(item, BaseModel)]
         yield from _mistakes(exc, place, known=[*fields, *(name for option in options for name in option.model_fields)])
 
 
@@ -206,16 +206,16 @@ def _names_of(model: type[BaseModel]) -> list[str]:
 
 
 def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> Iterator[Mistake]:
-    for one in error.errors(include_url=False, include_input=False):
-        message = one["msg"].removeprefix("Value error, ")
-        if one["type"] == "missing":
+    for item in error.errors(include_url=False, include_input=False):
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
             message = "required, but missing"
-        elif one["type"] == "string_pattern_mismatch":
+        elif item["type"] == "string_pattern_mismatch":
             message = "a name has at most 100 small letters, digits and hyphens, with no hyphen at an end"
-        elif one["type"] == "extra_forbidden":
-            alike = get_close_matches(str(one["loc"][-1]), known, n=1)
+        elif item["type"] == "extra_forbidden":
+            alike = get_close_matches(str(item["loc"][-1]), known, n=1)
             message = "".join(["unknown member", *(f"; did you mean `{name}`?" for name in alike)])
-        yield (*place, *one["loc"]), message
+        yield (*place, *item["loc"]), message
 
 
 def _explain(path: Path, declared: Sequence[object], lines: Mapping[Place, int], place: Place, message: str) -> str:
@@ -271,7 +271,7 @@ async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> U
 
 
 def _schedules(entry: Entry, old: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
-    active = {one.slug: one.active for one in (old.schedules if old else ())}
+    active = {item.slug: item.active for item in (old.schedules if old else ())}
     return [
         DeploymentScheduleCreate(
             schedule=CronSchedule(cron=times.cron, timezone=times.timezone),

@@ -67,7 +67,7 @@ class Label:
     @property
     def slug(self) -> str:
         """The slug with this label, readable in Prefect's pages."""
-        made, changed, key = (quote(one, safe="@+") for one in (self.made_by, self.changed_by, self.key))
+        made, changed, key = (quote(item, safe="@+") for item in (self.made_by, self.changed_by, self.key))
         return f"{self.name} [workbench; made by {made}; changed by {changed}; {key}]"
 
     @staticmethod

@@ -115,14 +115,14 @@ def list_schedules(runs: Runs) -> list[Schedule]:
     query = {"flows": {"name": {"any_": list(FLOWS)}}, "sort": "NAME_ASC", "limit": _PAGE}
     while page := runs.rows("/deployments/filter", {**query, "offset": len(found)}):
         found += page
-    every = [one for deployment in found for one in _schedules_of(runs, deployment)]
-    return sorted(every, key=lambda one: (one.name.casefold(), one.key))
+    every = [schedule for deployment in found for schedule in _schedules_of(runs, deployment)]
+    return sorted(every, key=lambda schedule: (schedule.name.casefold(), schedule.key))
 
 
 def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
     """Return the next times and the last run of each schedule, by its key. Raises RunsError."""
     own = [schedule.key for schedule in schedules if schedule.schedule_id]
-    files = [one.key for one in schedules if not one.schedule_id]
+    files = [item.key for item in schedules if not item.schedule_id]
     rows = [
         *_newest(runs, files, lambda keys: {"deployments": {"id": {"any_": keys}}}, lambda run: run["deployment_id"]),
         *_newest(runs, own, lambda keys: {"flow_runs": {"created_by": {"id_": keys}}}, _creator),
@@ -143,27 +143,27 @@ def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedul
     every: Sequence[Mapping[str, Any]] = deployment.get("schedules") or ()
     flow, paused = runs.flow_of(deployment), bool(deployment.get("paused"))
     if deployment["name"] == DEPLOYMENT:
-        for one in every:
-            if (label := Label.of(one.get("slug"))) is not None:
+        for row in every:
+            if (label := Label.of(row.get("slug"))) is not None:
                 yield Schedule(
-                    deployment_id=UUID(one["deployment_id"]),
+                    deployment_id=UUID(row["deployment_id"]),
                     name=label.name,
                     flow=flow,
-                    parameters=one.get("parameters") or {},
-                    times=[_times(one["schedule"])],
-                    paused=paused or not one["active"],
-                    schedule_id=UUID(one["id"]),
+                    parameters=row.get("parameters") or {},
+                    times=[_times(row["schedule"])],
+                    paused=paused or not row["active"],
+                    schedule_id=UUID(row["id"]),
                     label=label,
-                    revision=str(one["updated"]),
+                    revision=str(row["updated"]),
                 )
         return
-    resting = [UUID(one["id"]) for one in every if not one["active"]]
+    resting = [UUID(row["id"]) for row in every if not row["active"]]
     yield Schedule(
         deployment_id=UUID(deployment["id"]),
         name=str(deployment["name"]),
         flow=flow,
         parameters=deployment.get("parameters") or {},
-        times=[_times(one["schedule"]) for one in every],
+        times=[_times(row["schedule"]) for row in every],
         paused=paused or (bool(every) and len(resting) == len(every)),
         resting=resting,
     )
@@ -311,13 +311,13 @@ def _write(runs: Runs, schedule: Schedule, body: Mapping[str, Any]) -> None:
 
 
 def _read(runs: Runs, schedule: Schedule, *, is_stale_refused: bool = False) -> tuple[Mapping[str, Any], Label]:
-    for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
-        if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
-            if is_stale_refused and one["updated"] != schedule.revision:
+    for item in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
+        if item["id"] == str(schedule.schedule_id) and (label := Label.of(item["slug"])) is not None:
+            if is_stale_refused and item["updated"] != schedule.revision:
                 who = label.changed_by or "Someone"
                 msg = f"{who} changed this schedule, so nothing was saved. Review the current schedule, and try again."
                 raise ScheduleChangedError(msg)
-            return one, label
+            return item, label
     raise ScheduleChangedError("Someone else deleted this schedule. Reload the list.")
 
 

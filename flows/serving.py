@@ -65,13 +65,13 @@ async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]
 
 def read_due(runs: Runs) -> list[ReportedSchedule]:
     """Return each active schedule with its next time, or the start of the wait. Raises RunsError."""
-    schedules = [one for one in list_schedules(runs) if not one.paused and any(times.cron for times in one.times)]
+    schedules = [item for item in list_schedules(runs) if not item.paused and any(times.cron for times in item.times)]
     since = _waiting_since(runs) if schedules else {}
-    due = {one.key: [since[one.key]] if one.key in since else next_times(one.times, 1) for one in schedules}
+    due = {item.key: [since[item.key]] if item.key in since else next_times(item.times, 1) for item in schedules}
     return [
-        ReportedSchedule(subject=one.key, name=one.name[:_LONGEST_NAME] or one.flow, due_at=due[one.key][0])
-        for one in schedules
-        if due[one.key]
+        ReportedSchedule(subject=item.key, name=item.name[:_LONGEST_NAME] or item.flow, due_at=due[item.key][0])
+        for item in schedules
+        if due[item.key]
     ][:MOST_SCHEDULES]
 
 
@@ -112,7 +112,7 @@ async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
     wanted = _automation(silence)
     async with get_client() as client:
         known = await client.read_automations_by_name(NAME)
-    if any(_rule(one.trigger) == _rule(wanted.trigger) for one in known):
+    if any(_rule(automation.trigger) == _rule(wanted.trigger) for automation in known):
         return
     for old in known:
         await Automation(**old.model_dump()).adelete()

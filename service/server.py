@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
                     await self._leaving.wait()
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        listeners = [Listener(one, self.connections, make_protocol=self._protocol) for one in sockets or ()]
+        listeners = [Listener(item, self.connections, make_protocol=self._protocol) for item in sockets or ()]
         # uvicorn closes these, and waits for them, as it does with the event loop's own servers.
         self.servers = cast("list[asyncio.base_events.Server]", listeners)
         for listener in listeners:

@@ -51,7 +51,7 @@ def all_collections() -> dict[str, str]:
     listing = api.client().admin.access.list_resources(resource_types=types_of([COLLECTION]), page_size=_MANY)
     found = next(listing.pages()).resources
     return dict(
-        sorted(((str(one.object_id), one_line(one.name or "")) for one in found), key=lambda pair: pair[1].lower())
+        sorted(((str(item.object_id), one_line(item.name or "")) for item in found), key=lambda pair: pair[1].lower())
     )
 
 
@@ -99,7 +99,7 @@ def show_definition(agent: AgentDefinition) -> None:
             list(names),
             known,
             key=_key(agent, "collections"),
-            format_func=lambda one: names[one],
+            format_func=lambda item: names[item],
             placeholder="Choose collections" if names else "You cannot search any collection",
             max_selections=100,
         )
@@ -181,11 +181,11 @@ def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> N
         return
     looked_at = islice(who, MOST_LOOKED_AT)
     if lacking := show_errors(
-        lambda: [one for one in looked_at if not counts_of(object_ids=ids, readable_by=one).total]
+        lambda: [principal for principal in looked_at if not counts_of(object_ids=ids, readable_by=principal).total]
     ):
         show_warning(
             "These people and groups cannot search any of its collections, so the agent cannot answer them.",
-            f"Give them access to a collection: {'; '.join(one.label for one in lacking)}.",
+            f"Give them access to a collection: {'; '.join(principal.label for principal in lacking)}.",
         )
 
 
@@ -221,7 +221,7 @@ def _ask(agent: AgentDefinition, question: str) -> None:
 
 def show_versions(agent: AgentDefinition) -> None:
     kept = show_errors(lambda: list(api.client().admin.agents.list_versions(agent.agent_id)))
-    earlier = [one for one in kept if one.version != agent.version]
+    earlier = [version for version in kept if version.version != agent.version]
     if not earlier:
         show_empty("No earlier settings.", "Each save keeps the settings. The newest 50 appear here.")
         return
@@ -240,26 +240,26 @@ def show_versions(agent: AgentDefinition) -> None:
 
 def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> None:
     settings = {name: getattr(chosen, name) for name in chosen.edited}
-    settings["collection_ids"] = [one for one in chosen.collection_ids if str(one) not in gone]
+    settings["collection_ids"] = [item for item in chosen.collection_ids if str(item) not in gone]
     settings["retrieval"] = RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True))
     api.client().admin.agents.update(agent.agent_id, **settings, version=agent.version)
     reset_fields(f"agent.{agent.agent_id}")
     forget("agents")
 
 
-def _when(one: AgentVersion) -> str:
-    by = f", saved by {one_line(one.saved_by)}" if one.saved_by else ""
-    return f"{moment(one.saved_at)}{by} (number {one.number})"
+def _when(version: AgentVersion) -> str:
+    by = f", saved by {one_line(version.saved_by)}" if version.saved_by else ""
+    return f"{moment(version.saved_at)}{by} (number {version.number})"
 
 
 def _lines(earlier: AgentSettings, now: AgentSettings, names: Mapping[str, str]) -> list[str]:
     said: list[str] = []
     for name in now.edited:
         new, old = (
-            [names.get(str(each), str(each)) for each in one.collection_ids]
+            [names.get(str(each), str(each)) for each in settings.collection_ids]
             if name == "collection_ids"
-            else in_words(getattr(one, name)).splitlines()
-            for one in (now, earlier)
+            else in_words(getattr(settings, name)).splitlines()
+            for settings in (now, earlier)
         )
         if new != old:
             differing = [line for line in difflib.ndiff(new, old) if line[0] in "+-"]

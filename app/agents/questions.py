@@ -93,8 +93,8 @@ def agent_names() -> dict[str, str]:
     now = datetime.now(UTC)
     listed = next(api.client().admin.agents.list(page_size=_MOST_AGENTS).pages()).agents
     asked = api.client().admin.question_log.rank("AGENT", from_=now - timedelta(days=365), to=now).ranking
-    names = {str(one.id): f"{one_line(one.name)} (deleted)" for one in asked}
-    names |= {str(one.agent_id): one_line(one.name) for one in listed}
+    names = {str(question.id): f"{one_line(question.name)} (deleted)" for question in asked}
+    names |= {str(agent.agent_id): one_line(agent.name) for agent in listed}
     return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
 
 
@@ -161,10 +161,10 @@ def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Un
             key = (question.agent_id, " ".join(question.message.lower().split()).rstrip("?!. "))
             groups.setdefault(key, []).append(question)
     found = [
-        Unanswered(len(some), len({one.actor.id for one in some}), max(some, key=lambda one: one.at))
+        Unanswered(len(some), len({item.actor.id for item in some}), max(some, key=lambda item: item.at))
         for some in groups.values()
     ]
-    return sorted(found, key=lambda one: (-one.count, -one.people_count, -one.question.at.timestamp()))
+    return sorted(found, key=lambda item: (-item.count, -item.people_count, -item.question.at.timestamp()))
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -266,7 +266,7 @@ def _ask_for_set(agent: AgentDefinition, question: str) -> None:
     notices.show_text("You can run an evaluation set at any time and compare the replies.")
     listed = api.client().admin.evaluation_sets.list(agent_id=agent.agent_id, page_size=_MOST_SETS)
     newest = reversed(show_errors(lambda: next(listed.pages()).evaluation_sets))
-    sets = {str(one.evaluation_set_id): one_line(one.name) for one in newest}
+    sets = {str(evaluation.evaluation_set_id): one_line(evaluation.name) for evaluation in newest}
     chosen = st.selectbox("Set", [*sets, _NEW], key=_CHOSEN, format_func=lambda key: sets.get(key, "New set"))
     if chosen == _NEW:
         st.text_input("Name", f"Questions to {agent.name}"[:200], key=_NAME, max_chars=200)
@@ -342,7 +342,7 @@ def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int)
     )
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
-            "Begins": [one.from_.astimezone(browser_zone()).replace(tzinfo=None) for one in buckets],
+            "Begins": [item.from_.astimezone(browser_zone()).replace(tzinfo=None) for item in buckets],
             **dict(zip(_LINES, counts[:3], strict=True)),
         },
         x="Begins",
@@ -390,12 +390,12 @@ def _list_unanswered(wanted: Wanted) -> None:
     show_pages(
         "questions.unanswered",
         source_of(found, about=(wanted, len(found), found[0].question.message_id if found else None)),
-        row=lambda one: {
-            "Question": shorten(one_line(one.question.message or ERASED), LONGEST_SHOWN),
-            "Asked": one.count,
-            "People": one.people_count,
-            "Agent": one_line(one.question.agent_name),
-            "Last time": time_cell(one.question.at),
+        row=lambda question: {
+            "Question": shorten(one_line(question.question.message or ERASED), LONGEST_SHOWN),
+            "Asked": question.count,
+            "People": question.people_count,
+            "Agent": one_line(question.question.agent_name),
+            "Last time": time_cell(question.question.at),
         },
         empty=lambda: notices.show_empty(
             "Every question in this period was answered.",
@@ -412,21 +412,21 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
     )
     found = show_errors(partial(rank, by, wanted))
 
-    def narrow(one: question_log.RankedQuestions) -> None:
+    def narrow(question: question_log.RankedQuestions) -> None:
         st.query_params.pop("list", None)
-        notices.look_at(parameter, one.id if by is question_log.RankedBy.AGENT else f"group:{one.id}")
+        notices.look_at(parameter, question.id if by is question_log.RankedBy.AGENT else f"group:{question.id}")
 
     show_pages(
         f"questions.{chosen}",
         source_of(found, about=(wanted, chosen, tuple(found))),
-        row=lambda one: {
-            "Agent" if by is question_log.RankedBy.AGENT else "Group": one_line(one.name),
-            "Questions": one.questions,
-            OUTCOMES[question_log.Outcome.UNANSWERED]: one.unanswered,
-            "Failed": one.failed,
-            "Thumbs up": one.thumbs_up,
-            "Thumbs down": one.thumbs_down,
-            "People": one.askers,
+        row=lambda question: {
+            "Agent" if by is question_log.RankedBy.AGENT else "Group": one_line(question.name),
+            "Questions": question.questions,
+            OUTCOMES[question_log.Outcome.UNANSWERED]: question.unanswered,
+            "Failed": question.failed,
+            "Thumbs up": question.thumbs_up,
+            "Thumbs down": question.thumbs_down,
+            "People": question.askers,
         },
         empty=lambda: notices.show_empty(
             "No questions in this period."
@@ -464,7 +464,7 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
     agent = show_errors(partial(find_agent, str(question.agent_id)))
     names = show_errors(api.collection_names)
     ids = [str(collection_id) for collection_id in agent.collection_ids] if agent is not None else []
-    readable = [one for one in ids if one in names]
+    readable = [item for item in ids if item in names]
     unanswered = question.outcome is question_log.Outcome.UNANSWERED
     st.subheader("Find the missing document" if unanswered else "Next steps", anchor=False)
     with st.container(horizontal=True, gap="medium"):
@@ -472,8 +472,8 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
             notices.show_link(
                 "Search for it", "search", q=words, **({"in": readable[0]} if len(ids) == 1 and readable else {})
             )
-        for one in readable[:_MOST_LINKS]:
-            notices.show_link(f"Upload a document to {one_line(names[one])}", "ingestion", collection=one)
+        for item in readable[:_MOST_LINKS]:
+            notices.show_link(f"Upload a document to {one_line(names[item])}", "ingestion", collection=item)
         if not readable:
             notices.show_link("Upload a document", "documents")
         if email := _email_of(question):

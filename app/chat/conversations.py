@@ -58,7 +58,7 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
 def reply_markdown(text: str, sources: Sequence[ReferencedSource]) -> str:
     """Return a reply as Markdown to copy, sources below. Only addresses of sources are links; no HTML, no loading."""
     lines = re.sub(r"\r\n?", "\n", text).split("\n")
-    blocks = (one for one in _MARKDOWN.parse("\n".join(lines)) if one.type in {"fence", "code_block"})
+    blocks = (token for token in _MARKDOWN.parse("\n".join(lines)) if token.type in {"fence", "code_block"})
     code = {line for block in blocks for line in range(*block.map or ())}
     said = "\n".join(line if number in code else _LINKS.sub(r"\1\\", line) for number, line in enumerate(lines))
     listed: list[str] = []
@@ -341,7 +341,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
     show_each(
         _KEY,
         pages_of(lambda at: listed(**at), about=(words, which), size=_LISTED),
-        each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
+        each=lambda item: _show(item, is_current=str(item.conversation_id) == current, choose=choose),
         empty=lambda: show_text("No conversations contain all of these words." if words else empty),
     )
 
@@ -382,19 +382,20 @@ def forget_conversations() -> None:
     forget(_KEY)
 
 
-def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation], None]) -> None:
-    name = f"chat.conversation-{one.conversation_id}"
+def _show(conversation: Conversation, *, is_current: bool, choose: Callable[[Conversation], None]) -> None:
+    name = f"chat.conversation-{conversation.conversation_id}"
     with st.container(key=f"{name}-current" if is_current else name, gap=None):
         st.button(
-            label(one.title or "(no text)"),
+            label(conversation.title or "(no text)"),
             key=f"{name}-open",
             type="tertiary",
             width="stretch",
             on_click=choose,
-            args=(one,),
+            args=(conversation,),
         )
-        when = f'<span title="{formatting.moment(one.updated_at)}">{formatting.ago(one.updated_at)}</span>'
-        names = " · ".join(isolate(name) for name in (one.shared_by, one.agent_name) if name)
+        updated = conversation.updated_at
+        when = f'<span title="{formatting.moment(updated)}">{formatting.ago(updated)}</span>'
+        names = " · ".join(isolate(name) for name in (conversation.shared_by, conversation.agent_name) if name)
         st.html(f'<p class="carrel-facts">{names} · {when}</p>')
 
 

@@ -67,52 +67,52 @@ def ends(at: datetime | None, *, in_words: Callable[[datetime], str] = ago) -> s
     return "Never" if at is None or at.year >= NEVER.year else in_words(at)
 
 
-def _soon_over(one: Credential) -> bool:
-    at = one.expires_at
-    return one.status is CredentialStatus.ACTIVE and at is not None and at - datetime.now(UTC) < SOON
+def _soon_over(credential: Credential) -> bool:
+    at = credential.expires_at
+    return credential.status is CredentialStatus.ACTIVE and at is not None and at - datetime.now(UTC) < SOON
 
 
-def end_noted(one: Credential) -> str:
+def end_noted(credential: Credential) -> str:
     """Return the day of expiry and the time left, with a warning sign if it is very soon."""
-    at = one.expires_at
+    at = credential.expires_at
     if at is None or at.year >= NEVER.year:
         return ends(at)
     day = f"{at.astimezone(browser_zone()):%d %b %Y}"
-    if one.status is CredentialStatus.REVOKED:
+    if credential.status is CredentialStatus.REVOKED:
         return day  # nothing ends then any more
-    return f"{'⚠ ' if _soon_over(one) else ''}{day}, {ends(at)}"
+    return f"{'⚠ ' if _soon_over(credential) else ''}{day}, {ends(at)}"
 
 
 def select_ending_soon(credentials: Iterable[C]) -> list[C]:
     """Return working credentials without a successor and with less than a fortnight left, the soonest first."""
     every = list(credentials)
-    soon = [one for one in every if _soon_over(one) and find_successor(one, every) is None]
-    return sorted(soon, key=lambda one: one.expires_at or NEVER)
+    soon = [item for item in every if _soon_over(item) and find_successor(item, every) is None]
+    return sorted(soon, key=lambda item: item.expires_at or NEVER)
 
 
-def find_successor(one: C, every: Sequence[C]) -> C | None:
+def find_successor(item: C, every: Sequence[C]) -> C | None:
     """Return the newest working credential created later for the same account and name."""
     later = [
         other
         for other in every
         if other.status is CredentialStatus.ACTIVE
-        and other.created_at > one.created_at
-        and (_account_of(other), other.name) == (_account_of(one), one.name)
+        and other.created_at > item.created_at
+        and (_account_of(other), other.name) == (_account_of(item), item.name)
     ]
     return max(later, key=lambda other: other.created_at, default=None)
 
 
-def _account_of(one: Credential) -> object:
-    if isinstance(one, ScimToken):
+def _account_of(credential: Credential) -> object:
+    if isinstance(credential, ScimToken):
         return None
-    return one.owner_email if isinstance(one, ApiKey) else one.service_account_id
+    return credential.owner_email if isinstance(credential, ApiKey) else credential.service_account_id
 
 
-def expiry_like(one: Credential) -> tuple[str, int]:
+def expiry_like(credential: Credential) -> tuple[str, int]:
     """Return the choice of EXPIRIES, and the days, for a new credential with an equal lifetime."""
-    if one.expires_at is None or one.expires_at.year >= NEVER.year:
+    if credential.expires_at is None or credential.expires_at.year >= NEVER.year:
         return WITHOUT_END, 0
-    days = max(1, round((one.expires_at - one.created_at) / timedelta(days=1)))
+    days = max(1, round((credential.expires_at - credential.created_at) / timedelta(days=1)))
     return str(days) if str(days) in EXPIRIES else ON_DATE, days
 
 
@@ -183,7 +183,7 @@ def account_of(account_id: str) -> ServiceAccount | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def token_of(token_id: str, account_id: UUID) -> ServiceAccountToken | None:
-    listed = next((one for one in tokens_of(account_id) if str(one.token_id) == token_id), None)
+    listed = next((token for token in tokens_of(account_id) if str(token.token_id) == token_id), None)
     found = listed or by_id(api.client().admin.service_account_tokens.list, token_id)
     return found if found is not None and found.service_account_id == account_id else None
 
@@ -212,7 +212,7 @@ def clear_keys() -> None:
 
 
 def show_credential(
-    one: C,
+    item: C,
     *,
     every: Sequence[C],
     kind: str,
@@ -221,28 +221,28 @@ def show_credential(
     then: Callable[[], object],
 ) -> None:
     """Show a credential. `kind` is the noun of "Revoke this token?"; `every` is searched for a used successor."""
-    notices.show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
+    notices.show_heading(item.name, f"…{item.hint}", STATUSES[item.status])
     times = [
-        ("Created", moment(one.created_at)),
-        ("Last used", moment(one.last_used_at) or "Never"),
-        ("Expires", ends(one.expires_at, in_words=moment)),
+        ("Created", moment(item.created_at)),
+        ("Last used", moment(item.last_used_at) or "Never"),
+        ("Expires", ends(item.expires_at, in_words=moment)),
     ]
     notices.show_table([*facts, *times], named=True)
-    successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
+    successor = find_successor(item, every) if item.status is CredentialStatus.ACTIVE else None
     if successor is not None:
         made = f"A new {kind} with this name, …{successor.hint}, was created {ago(successor.created_at)}"
         said, todo = " and is in use.", f"The old {kind} is unused since then. Revoke it."
         if successor.last_used_at is None:
             said, todo = " and is not used yet.", "Give it to the program, and revoke the old one when it is used."
-        elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
+        elif item.last_used_at is not None and item.last_used_at > successor.last_used_at:
             said, todo = f", but the old {kind} was used after it.", "Find the program that uses it, then revoke it."
         notices.show_warning(f"{made}{said}", todo)
-    if one.status is CredentialStatus.ACTIVE and st.button("Revoke …", key="revoke", icon=":material/block:"):
-        ask_revoking(one, kind, revoke, then=then)
+    if item.status is CredentialStatus.ACTIVE and st.button("Revoke …", key="revoke", icon=":material/block:"):
+        ask_revoking(item, kind, revoke, then=then)
 
 
-def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object], *, then: Callable[[], object]) -> None:
-    said = f"“{one.name}” (…{one.hint}) stops working immediately. This can't be undone."
+def ask_revoking(item: Credential, kind: str, revoke: Callable[[], object], *, then: Callable[[], object]) -> None:
+    said = f"“{item.name}” (…{item.hint}) stops working immediately. This can't be undone."
     confirm(f"Revoke this {kind}?", said, action=revoke, then=then)
 
 
@@ -317,7 +317,7 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
         "Expires",
         list(EXPIRIES),
         default=filled,
-        format_func=lambda one: EXPIRIES[one],
+        format_func=lambda item: EXPIRIES[item],
         required=True,
         key=f"{name}.expiry",
     )
@@ -346,7 +346,7 @@ def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountT
 def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
     for warning in reach.warnings:
         notices.show_warning(warning)
-    collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
+    collections = [f"{item.collection_name} ({ROLES[item.role].lower()})" for item in reach.collections]
     closed = " (closed to programs)"
     agents = [f"{agent.agent_name}{'' if agent.api_access_enabled else closed}" for agent in reach.agents]
     rows = [

@@ -70,7 +70,7 @@ class Done:
 
 
 def find_collection(address: str) -> DocumentCollection | None:
-    return next((one for one in api.collections() if str(one.document_collection_id) == address), None)
+    return next((item for item in api.collections() if str(item.document_collection_id) == address), None)
 
 
 def embedding_models() -> list[str]:
@@ -94,7 +94,7 @@ def index_again(collection_id: UUID, documents: Iterable[NamedDocument]) -> Iter
 def find_inside(collection_id: UUID, documents: Sequence[UUID]) -> list[UUID]:
     listing = api.client().document_collections.list_documents_in_collection
     batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
-    return [one.document_id for batch in batches for one in listing(collection_id, ids=batch, page_size=_PAGE)]
+    return [item.document_id for batch in batches for item in listing(collection_id, ids=batch, page_size=_PAGE)]
 
 
 def add(
@@ -143,14 +143,14 @@ def show_outcomes() -> None:
     """Show the results of the last change, once."""
     outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
     failed = [outcome for outcome in outcomes if outcome.problem]
-    unchanged = sum(one.left for one in outcomes)
+    unchanged = sum(item.left for item in outcomes)
     if len(outcomes) < of:
         left = f"{of - len(outcomes):,} of {count_text(of, 'document')}"
         show_warning(f"Interrupted. {left} were not started. Try again.")
     if failed:
         others = "The others are done." if len(failed) < len(outcomes) else ""
         show_problem(f"{count_of(len(failed), len(outcomes), 'document')} failed.", *filter(None, [others]))
-        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Reason"))
+        show_table([(item.name, item.problem) for item in failed], heads=("Document", "Reason"))
     elif done := len(outcomes) - unchanged:
         show_text(f"Done: {count_text(done, 'document')}.")
     if unchanged:
@@ -206,11 +206,11 @@ def choose_collection(
     words: str, key: str, *, none: str, at: str = "", may_create: bool = False
 ) -> DocumentCollection | None:
     """Ask for a collection that the person may edit, at first with the id `at`; `none` and `NEW` mean None."""
-    known = {str(one.document_collection_id): one for one in api.editable_collections()}
+    known = {str(item.document_collection_id): item for item in api.editable_collections()}
     options = {"": none} | {one: collection.collection_name for one, collection in known.items()}
     options |= {NEW: "New collection …"} if may_create else {}
     start = list(options).index(at) if at in options else 0
-    return known.get(st.selectbox(words, list(options), start, key=key, format_func=lambda one: options[str(one)]))
+    return known.get(st.selectbox(words, list(options), start, key=key, format_func=lambda item: options[str(item)]))
 
 
 def read_values(collection: DocumentCollection, key: str) -> dict[str, str]:
@@ -273,7 +273,7 @@ def offer_adding(collection: DocumentCollection) -> None:
     # A second click finds nothing chosen any more.
     is_ready = metadata is not None and bool(picked)
     if st.button("Add", type="primary", key="add.go", disabled=not is_ready) and picked and metadata is not None:
-        _add(where, [(UUID(one), named[one]) for one in picked], metadata)
+        _add(where, [(UUID(item), named[item]) for item in picked], metadata)
         st.rerun()
     show_outcomes()
 
@@ -295,20 +295,20 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:
     found = show_errors(lambda: _find_matches(query)) if query else {}
     named.update(found)
     chosen: list[str] = st.session_state.get(_CHOSEN, [])
-    options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
+    options = list(dict.fromkeys([*(item for item in chosen if item in named), *found]))
     inside = show_errors(lambda: _inside(where, options))
     picked = st.multiselect(
         "Documents to add",
         options,
         key=_CHOSEN,
-        format_func=lambda one: f"{named[one]} · already in the collection" if one in inside else named[one],
+        format_func=lambda item: f"{named[item]} · already in the collection" if item in inside else named[item],
         placeholder="Select documents" if options else "Type part of a name above",
         disabled=not options,
         filter_mode=None,
     )
     if query and not found:
         show_text("No document you can read has this text in its name.")
-    if any(one in inside for one in picked):
+    if any(item in inside for item in picked):
         show_text("Documents already in the collection do not change. Edit their values under Documents.")
     return picked, named
 
@@ -320,7 +320,7 @@ def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[s
         show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
     finally:
         # Also when something else is pressed half-way.
-        done = {one.document_id for one in kept if not one.problem}
+        done = {outcome.document_id for outcome in kept if not outcome.problem}
         st.session_state[_LEFT] = [str(one) for one, _ in documents if one not in done]
         api.collections.clear()
         _inside.clear()
@@ -330,8 +330,8 @@ def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[s
 def _find_matches(query: str) -> dict[str, str]:
     page = next(api.client().catalog.list_documents(document_name=query, page_size=_FOUND).pages())
     return {
-        str(one.document_id): one_line(f"{one.document_name} · {one.document_external_id} · {one.owner.name}")
-        for one in page.documents
+        str(item.document_id): one_line(f"{item.document_name} · {item.document_external_id} · {item.owner.name}")
+        for item in page.documents
     }
 
 

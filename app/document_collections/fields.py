@@ -35,7 +35,7 @@ def show_fields(collection: DocumentCollection) -> None:
 def offer_changes(collection: DocumentCollection) -> None:
     """Show a form for a change with its plan. The form stays when the change is refused."""
     where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
-    known: dict[str, SchemaFieldInfo | None] = {"": None, text_in(_CHOSEN): None} | {one.name: one for one in fields}
+    known: dict[str, SchemaFieldInfo | None] = {"": None, text_in(_CHOSEN): None} | {item.name: item for item in fields}
     chosen = st.selectbox("Change", list(known), key=_CHOSEN, format_func=lambda name: name or "New field")
     change = _ask_for_change(known[chosen], chosen)
     show_kept_problem(_PROBLEM)
@@ -78,7 +78,7 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     """Show a plan, and return whether the change can be saved; ask whether fields without a fitting value are empty."""
     if change.get("required"):
         notices.show_warning("New documents then need a value. Syncs, and uploads without a value, are refused.")
-    was = next((one.type for one in plan.fields if one.name == change["field"]), FieldType.STRING)
+    was = next((field.type for field in plan.fields if field.name == change["field"]), FieldType.STRING)
     new = change.get("type", was)
     if not plan.effects:
         notices.show_text("The values of documents that you can read stay the same.")
@@ -88,13 +88,13 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
         notices.show_text(f"{count_text(effect.count, 'document')}: {VALUE_EFFECTS[effect.effect]} ({such}).")
         if effect.effect is not ValueEffect.KEPT:
             rows = [
-                (one.document_name, shown_value(was, one.before) or "Empty", shown_value(new, one.after) or "Empty")
-                for one in effect.examples
+                (item.document_name, shown_value(was, item.before) or "Empty", shown_value(new, item.after) or "Empty")
+                for item in effect.examples
             ]
             notices.show_table(rows, heads=("Document", "Now", "New"))
     if plan.hidden_unfit:
         notices.show_warning("Documents that you cannot read also have values that do not fit.")
-    if not plan.hidden_unfit and all(one.effect is not ValueEffect.UNFIT for one in plan.effects):
+    if not plan.hidden_unfit and all(item.effect is not ValueEffect.UNFIT for item in plan.effects):
         return True
     change["empty_unfit"] = st.checkbox("Leave the field empty where no value fits", key="fields.empty")
     return change["empty_unfit"]
@@ -110,11 +110,11 @@ def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
             api.client().document_collections.change_fields(where, [change], version=plan.version)
         except EditConflictError as error:
             current = error.meanwhile.current if error.meanwhile else {}
-            now = ", ".join(f"{one['name']} ({type_in_words(one['type'])})" for one in current.get("fields", ()))
+            now = ", ".join(f"{item['name']} ({type_in_words(item['type'])})" for item in current.get("fields", ()))
             message = "Another person changed fields or values first. Nothing is saved. Check the new preview."
             st.session_state[_PROBLEM] = Problem(message, (f"The fields are now: {now or 'none'}.",))
         else:
-            for key in [one for one in st.session_state if str(one).startswith("fields.")]:
+            for key in [item for item in st.session_state if str(item).startswith("fields.")]:
                 del st.session_state[key]
             forget(INSIDE)
         _plan.clear()

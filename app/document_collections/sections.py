@@ -258,7 +258,7 @@ def _show_stale(collection: DocumentCollection) -> None:
         notices.show_text(f"No documents are stale{beyond}.")
         return
     notices.show_text(f"{count_text(len(documents), 'stale document')} that you can read{beyond}.")
-    notices.show_table([(one.document_name, one.error or "") for one in documents[: contents.MOST_AT_ONCE]])
+    notices.show_table([(item.document_name, item.error or "") for item in documents[: contents.MOST_AT_ONCE]])
     if (more := len(documents) - contents.MOST_AT_ONCE) > 0:
         notices.show_text(f"… and {count_text(more, 'document')} more.")
         if api.me().is_admin:

@@ -39,7 +39,7 @@ class Editing:
 
 def values_shown(collection: wire.DocumentCollection, held: wire.MetadataInCollection) -> dict[str, str]:
     fields = collection.custom_metadata_schema.fields
-    return {one.name: shown_value(one.type, held.custom_metadata.get(one.name, "")) for one in fields}
+    return {item.name: shown_value(item.type, held.custom_metadata.get(item.name, "")) for item in fields}
 
 
 def parameters() -> list[str]:
@@ -55,20 +55,20 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
     counted = show_errors(lambda: _count(collection.document_collection_id))
     filters: list[dict[str, str]] = []
     with filter_line(*parameters()):
-        for one in fields:
-            parameter = f"{FIELD}{one.name}"
+        for item in fields:
+            parameter = f"{FIELD}{item.name}"
             found = {
-                each.value: f"{shown_value(one.type, each.value)} ({each.count:,})"
+                each.value: f"{shown_value(item.type, each.value)} ({each.count:,})"
                 for each in counted
-                if each.field == one.name and len(each.value) <= LONGEST
+                if each.field == item.name and len(each.value) <= LONGEST
             }
             if (said := st.query_params.get(parameter)) and len(said) <= LONGEST:
-                found.setdefault(said, shown_value(one.type, said))
-            if value := choice_filter(one.name, parameter, {"": "Any", **found}):
-                filters.append({"field": one.name, "operator": "==", "value": value})
+                found.setdefault(said, shown_value(item.type, said))
+            if value := choice_filter(item.name, parameter, {"": "Any", **found}):
+                filters.append({"field": item.name, "operator": "==", "value": value})
         orders = {"": "As added"}
-        for one in fields:
-            orders |= {f"up.{one.name}": f"{one.name}, ascending", f"down.{one.name}": f"{one.name}, descending"}
+        for item in fields:
+            orders |= {f"up.{item.name}": f"{item.name}, ascending", f"down.{item.name}": f"{item.name}, descending"}
         turn, _, name = choice_filter("Sort", SORT, orders).partition(".")
     if collection.document_count > MOST_COUNTED:
         notices.show_note(f"The counts cover {count_text(MOST_COUNTED, 'document')}.")
@@ -82,15 +82,15 @@ def _count(collection_id: UUID) -> list[wire.ValueCount]:
 
 
 def offer_values_export(collection: wire.DocumentCollection, narrowing: Mapping[str, Any]) -> None:
-    where, names = collection.document_collection_id, [one.name for one in collection.custom_metadata_schema.fields]
+    where, names = collection.document_collection_id, [item.name for item in collection.custom_metadata_schema.fields]
     listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
     rows = (map(partial(_cells, names), page.documents) for page in listed.pages())
     offer_export("collection.csv", (*HEADS, *names), rows, about=(where, repr(narrowing)))
 
 
-def _cells(names: Sequence[str], one: wire.DocumentInCollection) -> list[str]:
-    values = [one.custom_metadata.get(name, "") for name in names]
-    return [str(one.document_id), one.document_external_id, one.document_name, *values]
+def _cells(names: Sequence[str], document: wire.DocumentInCollection) -> list[str]:
+    values = [document.custom_metadata.get(name, "") for name in names]
+    return [str(document.document_id), document.document_external_id, document.document_name, *values]
 
 
 def offer_value_editor(collection: wire.DocumentCollection) -> None:
@@ -166,5 +166,5 @@ def _save(editing: Editing, edits: Edits) -> None:
     batches = (changes[start : start + MOST_AT_ONCE] for start in range(0, len(changes), MOST_AT_ONCE))
     results = [result for batch in batches for result in save(batch).results]
     editing.now = {one.document_id: one for one in results if one.status is wire.ValueChangeStatus.CHANGED_MEANWHILE}
-    if gone := sum(one.status in {"NOT_FOUND", "IN_CONTAINER"} for one in results):
+    if gone := sum(item.status in {"NOT_FOUND", "IN_CONTAINER"} for item in results):
         st.toast(f"{count_text(gone, 'document')} can no longer be changed here.")

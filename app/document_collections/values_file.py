@@ -65,7 +65,7 @@ def _show(collection: DocumentCollection, preview: Preview) -> None:
         notices.show_warning(f"{count_text(len(preview.problems), 'line')} cannot be used.")
         lines = [(f"{line:,}", message) for line, message in preview.problems[:MOST_SHOWN]]
         notices.show_table(lines, heads=("Line", "Reason"))
-    kinds = {one.name: one.type for one in collection.custom_metadata_schema.fields}
+    kinds = {item.name: item.type for item in collection.custom_metadata_schema.fields}
     changes = [
         (one.document_name, name, *(shown_value(kinds[name], text) or "Empty" for text in texts))
         for one, values in ((preview.editing.documents[place], values) for place, values in preview.edits.items())
@@ -82,7 +82,7 @@ def read_preview(collection: DocumentCollection, data: bytes) -> Preview:
     """Compare a file in UTF-8, UTF-16 or Windows-1252 with the values of the documents now."""
     where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
     preview = Preview(Editing(where, []))
-    rows = list(_read(_decode(data), {one.name for one in fields}, preview))
+    rows = list(_read(_decode(data), {item.name for item in fields}, preview))
     preview.editing.documents = _find(where, [row.get(f"\0{HEADS[0]}", "") for _, row in rows])
     known = defaultdict[tuple[str, str], list[int]](list)
     for place, one in enumerate(preview.editing.documents):
@@ -129,15 +129,15 @@ def _read(text: str, names: Collection[str], preview: Preview) -> Iterator[Line]
 def _compare(preview: Preview, fields: Sequence[SchemaFieldInfo], place: int, line: Line) -> None:
     (number, row), held = line, preview.editing.documents[place].custom_metadata
     changed, problems = dict[str, str](), list[str]()
-    for one in fields:
-        text = row.get(one.name)
-        flag = flag_of(text or "") if one.type is FieldType.BOOLEAN else None  # as spreadsheets of any language say it
-        value = str(flag).lower() if flag is not None else one.read(text) if text else text
+    for item in fields:
+        text = row.get(item.name)
+        flag = flag_of(text or "") if item.type is FieldType.BOOLEAN else None  # as spreadsheets of any language say it
+        value = str(flag).lower() if flag is not None else item.read(text) if text else text
         if text and value is None:
-            problems.append(f"{one.name}: {one.explain(text)}")
-        elif value is not None and value != held.get(one.name, ""):
-            changed[one.name] = value
-            problems += [f"{one.name}: The field is required."] if one.required and not value else []
+            problems.append(f"{item.name}: {item.explain(text)}")
+        elif value is not None and value != held.get(item.name, ""):
+            changed[item.name] = value
+            problems += [f"{item.name}: The field is required."] if item.required and not value else []
     preview.problems += [(number, problem) for problem in problems]
     if changed and not problems:
         preview.edits[place] = changed
@@ -155,11 +155,11 @@ def _decode(data: bytes) -> str:
 def _find(where: UUID, ids: Sequence[str]) -> list[DocumentInCollection]:
     """Return the documents with these ids, or without ids for some lines, all documents of the collection."""
     listed = partial(api.client().document_collections.list_documents_in_collection, where, page_size=MOST_AT_ONCE)
-    if not all(is_id(one.strip()) for one in ids):
+    if not all(is_id(item.strip()) for item in ids):
         return list(listed())
-    distinct = list(dict.fromkeys(one.strip() for one in ids))
+    distinct = list(dict.fromkeys(item.strip() for item in ids))
     batches = (distinct[start : start + MOST_AT_ONCE] for start in range(0, len(distinct), MOST_AT_ONCE))
-    return [one for batch in batches for one in listed(ids=batch)]
+    return [document for batch in batches for document in listed(ids=batch)]
 
 
 def _match(row: Mapping[str, str], known: Mapping[tuple[str, str], Sequence[int]]) -> tuple[int | None, str]:

@@ -74,7 +74,7 @@ def _show_form(change: str, opened: Opened) -> None:
     (label, _, consequence), collection, is_ready = DOCUMENT_CHANGES[change], None, True
     more = ". These are the first" if opened.number > len(opened.first) else ""
     notices.show_text(f"{label}: {count_text(opened.number, 'document')}{more}.")
-    list_documents(opened.first, "Path", lambda one: one.document_external_id)
+    list_documents(opened.first, "Path", lambda document: document.document_external_id)
     notices.show_text(f"{consequence} {tell_trash('them')}" if change == "DELETE" else consequence)
     if change == "DELETE":
         typed = st.text_input(f"To continue, type the number of documents: {opened.number}", key=f"{FORM}.count")
@@ -127,7 +127,7 @@ def show_change() -> None:
     if why := {failure.document_id: failure.message for failure in change.failures or ()}:
         notices.show_warning(f"{count_text(change.failed_count, 'document')} could not be changed.")
         listed = show_errors(lambda: list(api.client().catalog.list_documents(ids=list(why), page_size=1000)))
-        list_documents(listed, "Reason", lambda one: why[one.document_id])
+        list_documents(listed, "Reason", lambda document: why[document.document_id])
     notices.offer_action("Close", notices.drop_parameters, CHANGE, key="all.close", kind="tertiary")
 
 

@@ -36,15 +36,15 @@ def offer_actions(chosen: Sequence[Document]) -> None:
         return
     change = partial(change_each, CHOSEN, chosen)
     it, its = ("it", "its") if len(chosen) == 1 else ("them", "their")
-    many, names = count_text(len(chosen), "document"), [one.document_name for one in chosen]
+    many, names = count_text(len(chosen), "document"), [document.document_name for document in chosen]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{many} selected")
         if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
             gone = f"Nobody can find {it}, or the files in {it}, afterwards. {tell_undoing(chosen)}"
-            act = partial(change, lambda client, one: client.catalog.delete_document(one.document_id))
+            act = partial(change, lambda client, document: client.catalog.delete_document(document.document_id))
             confirm(f"Delete {many}?", gone, action=act, names=names)
         if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
-            act = partial(change, lambda client, one: client.catalog.reindex_document(one.document_id))
+            act = partial(change, lambda client, document: client.catalog.reindex_document(document.document_id))
             again = f"Carrel indexes {its} text again in the background."
             confirm(f"Re-index {many}?", again, action=act, names=names)
         notices.offer_action("Add to a collection …", open_dialog, ADD, key="chosen.add", icon="library_add")
@@ -77,8 +77,8 @@ def _show_removing(chosen: Sequence[Document]) -> None:
     if (picked := _choose_collection(REMOVE, chosen)) is None:
         return
     collection, inside = picked
-    there = [one for one in chosen if one.document_id in inside]
-    list_documents(chosen, "Collection", lambda one: "Will be removed" if one.document_id in inside else "Not in it")
+    there = [document for document in chosen if document.document_id in inside]
+    list_documents(chosen, "Collection", lambda item: "Will be removed" if item.document_id in inside else "Not in it")
     notices.show_text("Searches of this collection no longer find them or the files in them. They stay in the catalog.")
     offer_submit(REMOVE, "Remove", action=partial(_remove, there, collection), disabled=not there)
 
@@ -92,20 +92,20 @@ def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentC
         listed = st.query_params.get("collection", "") if form == REMOVE else ""
         field = f"{form}.collection"
         picked = contents.choose_collection("Collection", field, none="Choose", at=listed, may_create=form == ADD)
-        ids = [one.document_id for one in chosen]
+        ids = [document.document_id for document in chosen]
         return picked and (picked, contents.find_inside(picked.document_collection_id, ids))
 
 
 def _add(chosen: Sequence[Document], collection: DocumentCollection) -> None:
     where, values = collection.document_collection_id, contents.read_values(collection, ADD)
-    present = contents.find_inside(where, [one.document_id for one in chosen])
+    present = contents.find_inside(where, [document.document_id for document in chosen])
     changed = contents.set_values(where, present, values)
     before = set(present) - {one for one, status in changed.items() if status == "NOT_FOUND"}
 
-    def add(client: carrel.Carrel, one: Document) -> None:
-        if one.document_id not in before:
+    def add(client: carrel.Carrel, document: Document) -> None:
+        if document.document_id not in before:
             client.document_collections.add_document_to_collection(
-                document_id=one.document_id, document_collection_id=where, custom_metadata=values
+                document_id=document.document_id, document_collection_id=where, custom_metadata=values
             )
 
     change_each(CHOSEN, chosen, add, skips_gone=False)
@@ -119,13 +119,13 @@ def _create_and_add(chosen: Sequence[Document]) -> None:
     made = api.client().document_collections.create_document_collection(name).document_collection_id
     api.collections.clear()
     st.session_state[f"{ADD}.collection"] = str(made)  # after a failure below, another try finds it
-    _add(chosen, next(one for one in api.editable_collections() if one.document_collection_id == made))
+    _add(chosen, next(item for item in api.editable_collections() if item.document_collection_id == made))
 
 
 def _remove(chosen: Sequence[Document], collection: DocumentCollection) -> None:
-    def remove(client: carrel.Carrel, one: Document) -> None:
+    def remove(client: carrel.Carrel, document: Document) -> None:
         client.document_collections.remove_document_from_collection(
-            document_id=one.document_id, document_collection_id=collection.document_collection_id
+            document_id=document.document_id, document_collection_id=collection.document_collection_id
         )
 
     change_each(CHOSEN, chosen, remove, skips_gone=False)

@@ -106,19 +106,19 @@ def _show_holders(every: Collection[Grants]) -> None:
     panel.show_holders(rows, none="Only the owners have direct access to these documents.")
 
 
-def _tell(opened: Opened, planned: Mapping[UUID, object], one: Document) -> str:
-    if one.document_id not in opened.grants:
-        return "Deleted" if one.parent_document_id is None else "Inherits access from its archive or email"
-    return "Changes" if one.document_id in planned else "No change"
+def _tell(opened: Opened, planned: Mapping[UUID, object], document: Document) -> str:
+    if document.document_id not in opened.grants:
+        return "Deleted" if document.parent_document_id is None else "Inherits access from its archive or email"
+    return "Changes" if document.document_id in planned else "No change"
 
 
 def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence[Principal], *, of: int) -> list[str]:
     """Return sentences that say on how many of the `of` documents a person or group gets another role."""
     pairs, said = list(planned), list[str]()
     everyone = {key: one for _, after in pairs for key, one in after.who.items()}.values()
-    for one in picked:
-        changes = [(before.roles.get(one.key), after.roles.get(one.key)) for before, after in pairs]
-        called = re.sub("^the ", "The ", panel.name_of(one, panel.count_people(one), among=everyone))
+    for principal in picked:
+        changes = [(before.roles.get(principal.key), after.roles.get(principal.key)) for before, after in pairs]
+        called = re.sub("^the ", "The ", panel.name_of(principal, panel.count_people(principal), among=everyone))
         for had, has in dict.fromkeys(changes):
             if had != has:
                 now = f" (now {GRANTED[had].lower()})" if had and has else ""
@@ -127,10 +127,10 @@ def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence
 
 
 def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, tuple[Grants, Grants]]) -> None:
-    def save(_: carrel.Carrel, one: Document) -> None:
-        before, after = planned[one.document_id]
-        now = opened.grants[one.document_id] = panel.send(resource_of(one), before, after)
-        opened.saved[one.document_id] = opened.saved.get(one.document_id, (before, now))[0], now
+    def save(_: carrel.Carrel, document: Document) -> None:
+        before, after = planned[document.document_id]
+        now = opened.grants[document.document_id] = panel.send(resource_of(document), before, after)
+        opened.saved[document.document_id] = opened.saved.get(document.document_id, (before, now))[0], now
         st.session_state[LAST] = opened
 
     try:
@@ -141,10 +141,10 @@ def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, t
 
 
 def _undo(last: Opened) -> None:
-    def restore(_: carrel.Carrel, one: Document) -> None:
-        before, after = last.saved[one.document_id]
-        panel.send(resource_of(one), after, before)
-        del last.saved[one.document_id]
+    def restore(_: carrel.Carrel, item: Document) -> None:
+        before, after = last.saved[item.document_id]
+        panel.send(resource_of(item), after, before)
+        del last.saved[item.document_id]
 
     change_each(CHOSEN, [document for document in last.documents if document.document_id in last.saved], restore)
     st.session_state.pop(LAST, None)

@@ -114,8 +114,8 @@ def show_folders(wanted: Wanted) -> None:
             heading.html('<p class="carrel-text">Folders:</p>', width="content")
 
 
-def _show_folder(one: DocumentFolder) -> None:
-    link = _link(f"{one.name} ({one.document_count:,})", one.folder)
+def _show_folder(folder: DocumentFolder) -> None:
+    link = _link(f"{folder.name} ({folder.document_count:,})", folder.folder)
     st.html(f'<p class="carrel-text">{link}</p>', width="content")
 
 
@@ -134,8 +134,8 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
 EXPORTED = ("Name", "Path", "Id", "Owner")
 
 
-def export_row(one: Document) -> Sequence[str]:
-    return one.document_name, one.document_external_id, str(one.document_id), one.owner.name
+def export_row(document: Document) -> Sequence[str]:
+    return document.document_name, document.document_external_id, str(document.document_id), document.owner.name
 
 
 def offer_list_export(arguments: Mapping[str, Any]) -> None:
@@ -169,9 +169,9 @@ def change_each(
     for listed in (key, LIST, INSIDE, FOLDERS):
         forget(listed, unchoose=True)
     api.collections.clear()  # with their numbers of documents
-    for one in chosen:
+    for item in chosen:
         try:
-            change(client, one)
+            change(client, item)
         except (carrel.APIConnectionError, *ENDED):
             raise  # so would all others fail
         except carrel.CarrelError as error:
@@ -180,7 +180,7 @@ def change_each(
             problem = problem_of(error)
             if problem.confirm_at is not None:
                 raise
-            failed.append(f"{one.document_name}: {problem.message}")
+            failed.append(f"{item.document_name}: {problem.message}")
     if failed:
         named = [*failed[:20], *([f"And {len(failed) - 20:,} more."] if failed[20:] else [])]
         msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(named)}"
@@ -190,4 +190,4 @@ def change_each(
 def list_documents(documents: Sequence[Document], head: str, tell: Callable[[Document], str]) -> None:
     """List the documents of a dialog, with what `tell` says about each."""
     with st.container(height=240):
-        notices.show_table([(one.document_name, tell(one)) for one in documents], heads=("Document", head))
+        notices.show_table([(item.document_name, tell(item)) for item in documents], heads=("Document", head))

@@ -105,10 +105,10 @@ def show_container(document: GetDocumentResponse) -> None:
         st.progress((contained.files - contained.waiting) / contained.files, text=f"{contained}{indexing}")
     listed = catalog.list_documents(parent_document_id=document.document_id, page_size=MOST_FILES)
     page = show_errors(lambda: next(listed.pages()))
-    for one in page.documents:
-        path = one.document_external_id.rpartition("!/")[2]
-        named = one.document_name if one.document_name == path else f"{one.document_name} · {path}"
-        notices.show_link(named, "documents", document=str(one.document_id))
+    for item in page.documents:
+        path = item.document_external_id.rpartition("!/")[2]
+        named = item.document_name if item.document_name == path else f"{item.document_name} · {path}"
+        notices.show_link(named, "documents", document=str(item.document_id))
     if page.next_page_token:
         notices.show_text(f"The first {MOST_FILES} files are shown. Find the others by name in the list of documents.")
     if contained is not None and contained.left_out:

@@ -36,7 +36,7 @@ def show_trash() -> None:
     chosen = choose_rows(TRASH, listed, row=_row, empty=partial(_show_nothing, name), hint=hint)
     if not chosen:
         return
-    names, many = [one.document_name for one in chosen], count_text(len(chosen), "document")
+    names, many = [document.document_name for document in chosen], count_text(len(chosen), "document")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{many} selected")
         if st.button("Restore …", key="trash.restore", icon=":material/restore_from_trash:"):
@@ -58,13 +58,13 @@ def _show_done(done: Sequence[tuple[str, UUID | None]]) -> None:
             notices.show_link(f"Open {one_line(name)}", "documents", document=str(document))
 
 
-def _row(one: TrashedDocument) -> dict[str, object]:
+def _row(document: TrashedDocument) -> dict[str, object]:
     return {
-        "Name": one.document_name,
-        "Path": one.document_external_id,
-        "Deleted": time_cell(one.deleted_at),
-        "Deleted by": one.deleted_by.name,
-        "Days left": max(ceil((one.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
+        "Name": document.document_name,
+        "Path": document.document_external_id,
+        "Deleted": time_cell(document.deleted_at),
+        "Deleted by": document.deleted_by.name,
+        "Days left": max(ceil((document.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
     }
 
 
@@ -81,18 +81,18 @@ def _show_nothing(name: str) -> None:
 _REASONS = "They were deleted or changed, you cannot change them, or a program sent the document's chunks to them."
 
 
-def _restore(client: Carrel, one: TrashedDocument) -> None:
-    back = client.catalog.restore_document(one.trashed_document_id)
-    st.session_state.setdefault(DONE, []).append((one.document_name, back.document_id))
+def _restore(client: Carrel, document: TrashedDocument) -> None:
+    back = client.catalog.restore_document(document.trashed_document_id)
+    st.session_state.setdefault(DONE, []).append((document.document_name, back.document_id))
     lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ()), *(back.values_left_out or ())]
     if lost:
         told = st.session_state.setdefault(LEFT_OUT, [])
-        told.append(f"{one.document_name} was restored without {list_text(lost)}. {_REASONS}")
+        told.append(f"{document.document_name} was restored without {list_text(lost)}. {_REASONS}")
 
 
 def _delete(chosen: Sequence[TrashedDocument]) -> None:
     forget(TRASH, unchoose=True)
     with suppress(carrel.NotFoundError):  # an attempt before, or another person, has deleted or restored all
-        erased = api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])
+        erased = api.client().catalog.delete_trashed_documents([document.trashed_document_id for document in chosen])
         gone = set(erased.trashed_document_ids)
-        st.session_state[DONE] = [(one.document_name, None) for one in chosen if one.trashed_document_id in gone]
+        st.session_state[DONE] = [(item.document_name, None) for item in chosen if item.trashed_document_id in gone]

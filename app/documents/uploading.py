@@ -155,7 +155,7 @@ def _choose_readers() -> dict[str, Any]:
     access: dict[str, Any] = {"internal_public": chosen == EVERYBODY}
     if chosen == GROUPS:
         access["allowed_group_ids"] = st.multiselect(
-            "Groups", list(groups), list(groups)[:1], key="load.groups", format_func=lambda one: one_line(groups[one])
+            "Groups", list(groups), list(groups)[:1], key="load.groups", format_func=lambda item: one_line(groups[item])
         )
     return access
 

@@ -33,12 +33,12 @@ _PAGE = 1000
 def read_sources() -> list[Source]:
     """Return all sources: first sources with failures, then sources with ignored items."""
     found = api.client().sources.list_sources(page_size=_PAGE)
-    return sorted(found, key=lambda one: (not one.item_count, not one.ignored_count, one.source.lower()))
+    return sorted(found, key=lambda source: (not source.item_count, not source.ignored_count, source.source.lower()))
 
 
 def choose_source(found: Sequence[Source]) -> Source | None:
     """Show a choice of sources and return the source named in the address; None if no source fits."""
-    known = {str(one.source_id): one for one in found}
+    known = {str(source.source_id): source for source in found}
     asked = _find_asked(known)
     if asked and asked not in known:
         notices.show_warning("The source in the URL does not exist.", "Choose a source below.")
@@ -59,10 +59,10 @@ def choose_source(found: Sequence[Source]) -> Source | None:
 
 def label_sources(found: Sequence[Source]) -> dict[str, str]:
     """Return a unique label for each source by id. Sources with equal names also show their reporter."""
-    names = show_errors(api.collection_names) if any(one.document_collection_id for one in found) else {}
-    labels = {str(one.source_id): _label(one, names) for one in found}
-    labels = _disambiguate(labels, found, lambda one: f"reported by {one.reported_by.email}")
-    return _disambiguate(labels, found, lambda one: one.ledger)
+    names = show_errors(api.collection_names) if any(source.document_collection_id for source in found) else {}
+    labels = {str(source.source_id): _label(source, names) for source in found}
+    labels = _disambiguate(labels, found, lambda source: f"reported by {source.reported_by.email}")
+    return _disambiguate(labels, found, lambda source: source.ledger)
 
 
 def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
@@ -93,7 +93,7 @@ def _label(source: Source, names: Mapping[str, str]) -> str:
 
 def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Callable[[Source], str]) -> dict[str, str]:
     counts = Counter(labels.values())
-    details = {str(one.source_id): one_line(detail(one)) for one in found}
+    details = {str(source.source_id): one_line(detail(source)) for source in found}
     return {key: label if counts[label] == 1 else f"{label} · {details[key]}" for key, label in labels.items()}
 
 
@@ -131,7 +131,7 @@ def show_quarantine() -> None:
         notices.show_empty("Nothing has failed.", _HINT)
         notices.show_link("Load documents", "ingestion")
         return
-    everything = not any(one.item_count or one.ignored_count for one in found)
+    everything = not any(item.item_count or item.ignored_count for item in found)
     if everything:
         notices.show_empty("Everything was loaded.", _HINT)
     left, right = st.columns((3, 1), vertical_alignment="bottom")

@@ -72,7 +72,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
         st.subheader("Access changes")
         changes, heads = source_of(run.changes, about=run.flow_run_id), [name.capitalize() for name in _CHANGES]
         show_text_pages(
-            "run.changes", changes, heads=heads, row=lambda row: [str(row.get(one, "")) for one in _CHANGES]
+            "run.changes", changes, heads=heads, row=lambda row: [str(row.get(item, "")) for item in _CHANGES]
         )
     _show_names(run)
     if run.plan:
@@ -370,7 +370,7 @@ def watch(run: UUID) -> None:
 
 
 def _show_ended(run: RunStatus) -> None:
-    staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and runs.is_done(one))
+    staging.sweep(settings().uploads_dir, lambda item: item == run.flow_run_id and runs.is_done(item))
     _show_head(run)
     show_kept_problem(_PROBLEM, "The run did not start.")
     # A second click, before this is drawn again, starts no second run.

@@ -242,7 +242,7 @@ def _sync_fields(base: Job | None) -> Job | Missing | None:
 
 def _retry_fields(base: Job | None) -> Job | Missing | None:
     del base
-    sources = {one.ledger: one for one in show_errors(read_sources) if not runs.is_of_dropped_files(one.source)}
+    sources = {item.ledger: item for item in show_errors(read_sources) if not runs.is_of_dropped_files(item.source)}
     if not sources:
         notices.show_empty(
             "No folder or URL has been loaded yet.",
@@ -251,7 +251,7 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
         return None
     offered = list(islice(sources.values(), MOST))
     labels = label_sources(offered)
-    names = {one.ledger: labels[str(one.source_id)] for one in offered}
+    names = {source.ledger: labels[str(source.source_id)] for source in offered}
     chosen = sources[starting.choose_one("Source", names, starting.field("source"))]
     return Job("quarantine-retry", {"source": chosen.ledger, "loaded_from": chosen.source})
 
@@ -361,7 +361,7 @@ def _open(chosen: WithSeen) -> None:
 def read_schedules() -> list[WithSeen]:
     listed = schedules.list_schedules(runs.server())
     seen = schedules.look_at(runs.server(), listed)
-    return [(one, seen[one.key]) for one in listed]
+    return [(schedule, seen[schedule.key]) for schedule in listed]
 
 
 def _forget() -> None:

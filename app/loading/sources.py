@@ -72,7 +72,7 @@ def show_sources() -> None:
     listed = list(found.values())
     show_pages(
         LIST,
-        source_of(listed, about=tuple((one.source, len(one.runs), one.failed) for one in listed)),
+        source_of(listed, about=tuple((loaded.source, len(loaded.runs), loaded.failed) for loaded in listed)),
         row=_row,
         empty=_show_nothing,
         columns={"Source": st.column_config.TextColumn(width="large")},
@@ -86,13 +86,13 @@ def _show_nothing() -> None:
     notices.show_link("Load documents", "ingestion")
 
 
-def _row(one: _Loaded) -> Mapping[str, object]:
-    times = sorted(at for schedule, seen in one.schedules if not schedule.paused for at in seen.next_at[:1])
+def _row(loaded: _Loaded) -> Mapping[str, object]:
+    times = sorted(at for schedule, seen in loaded.schedules if not schedule.paused for at in seen.next_at[:1])
     return {
-        "Source": runs.source_in_row(one.source),
-        "Last complete": time_cell(one.complete.ended_at) if one.complete else _never(),
-        "Last run": runs.state_in_words(one.runs[0]) if one.runs else "",
-        "Failed": one.failed,
+        "Source": runs.source_in_row(loaded.source),
+        "Last complete": time_cell(loaded.complete.ended_at) if loaded.complete else _never(),
+        "Last run": runs.state_in_words(loaded.runs[0]) if loaded.runs else "",
+        "Failed": loaded.failed,
         "Next run": time_cell(times[0]) if times else "",
     }
 
@@ -103,24 +103,24 @@ def _never() -> str:
     return "never" if is_known else f"not in the last {runs.LOOKED_THROUGH:,} runs"
 
 
-def _show_one(one: _Loaded) -> None:
-    last = one.complete
+def _show_one(item: _Loaded) -> None:
+    last = item.complete
     notices.show_heading(
-        one_line(runs.source_in_words(one.source)),
+        one_line(runs.source_in_words(item.source)),
         f"last complete {ago(last.ended_at)} ({moment(last.ended_at)})" if last else f"{_never()} complete",
-        f"{count_text(one.failed, 'document')} failed" if one.failed else "",
+        f"{count_text(item.failed, 'document')} failed" if item.failed else "",
     )
     with st.container(horizontal=True):
-        if one.runs:
-            notices.show_link("Open documents", "documents", source=one.source)
-        for report in one.reports:
+        if item.runs:
+            notices.show_link("Open documents", "documents", source=item.source)
+        for report in item.reports:
             if report.item_count:
                 label = f"Retry or ignore {count_text(report.item_count, 'failed document')}"
                 notices.show_link(label, "ingestion", part="quarantine", source=str(report.source_id))
     st.subheader("Schedules", anchor=False)
-    list_found(f"{LIST}.schedules", one.schedules, empty=partial(_offer_schedule, one.runs), Source=None, Type=None)
+    list_found(f"{LIST}.schedules", item.schedules, empty=partial(_offer_schedule, item.runs), Source=None, Type=None)
     st.subheader("Runs", anchor=False)
-    show_runs_of(one.source, one.runs)
+    show_runs_of(item.source, item.runs)
 
 
 def _offer_schedule(of: Sequence[RunStatus]) -> None:

@@ -146,8 +146,8 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     return more.model_copy(
         update={
             "collection": collection or None,
-            "allowed_users": is_chosen and [one.id for one in picked if one.kind == PERSON],
-            "allowed_groups": is_chosen and [one.id for one in picked if one.kind == GROUP],
+            "allowed_users": is_chosen and [principal.id for principal in picked if principal.kind == PERSON],
+            "allowed_groups": is_chosen and [principal.id for principal in picked if principal.kind == GROUP],
             "internal_public": is_chosen and readers == EVERYBODY,
             "upload_as_user_email": owner,
             # None keeps a document's earlier setting.
@@ -160,7 +160,7 @@ def choose_owner(*, also: str | None = None) -> str | None:
     """Show an input for the documents' owner, with `also` among the choices. None: the account of the runs."""
     me = api.me().email
     owners = [MINE, THEIRS, *([also] if also and also != me else [])]
-    labels = {one: one if one in {MINE, THEIRS} else label(one) for one in owners}
+    labels = {item: item if item in {MINE, THEIRS} else label(item) for item in owners}
     owner = st.radio("Owner", owners, horizontal=True, key=field("owner"), format_func=labels.__getitem__)
     if owner == THEIRS:
         show_note("The account of the flow server's API key owns the documents.")
@@ -394,8 +394,8 @@ def fill_indexing(options: ReindexOptions, collection: str) -> None:
 def _fill_collection(named: str) -> None:
     if named == CATALOG:
         field("to", CATALOG)
-    for one in find_named(show_errors(api.collections), named):
-        field("to", str(one.document_collection_id))
+    for collection in find_named(show_errors(api.collections), named):
+        field("to", str(collection.document_collection_id))
 
 
 def _choose_collection(collections: list[DocumentCollection], *, everything: bool = False) -> str:
@@ -410,7 +410,7 @@ def choose_one(label: str, names: Mapping[str, str], key: str) -> str:
     """Show a choice of `names`, the first one in place of a kept choice that is gone."""
     if st.session_state.get(key) not in names:
         st.session_state.pop(key, None)
-    return st.selectbox(label, list(names), key=key, format_func=lambda one: names[one])
+    return st.selectbox(label, list(names), key=key, format_func=lambda item: names[item])
 
 
 def _models() -> list[str]:

@@ -40,7 +40,7 @@ def person_of(person_id: str) -> ListedUser | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def person_at(email: str) -> ListedUser | None:
-    return next((one for one in api.client().admin.users.list(query=email) if one.email == email), None)
+    return next((user for user in api.client().admin.users.list(query=email) if user.email == email), None)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -49,9 +49,9 @@ def group_of(group_id: str) -> Group | None:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def memberships_of(one: Principal) -> list[GroupMembership]:
+def memberships_of(principal: Principal) -> list[GroupMembership]:
     """Return a principal's groups, direct memberships first, at most `MOST_MEMBERSHIPS`."""
-    listed = api.client().admin.groups.list_memberships(one.reference, page_size=MOST_MEMBERSHIPS)
+    listed = api.client().admin.groups.list_memberships(principal.reference, page_size=MOST_MEMBERSHIPS)
     return sorted(islice(listed, MOST_MEMBERSHIPS), key=lambda group: (not group.direct, group.name.lower()))
 
 
@@ -95,7 +95,7 @@ SHOWN_LOSSES = 10
 def show_adding(group: Group) -> None:
     show_text(f"New members get the access of {one_line(group.name)} and of its parent groups.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
-    show_gains([(principal_from(group), one) for one in added])
+    show_gains([(principal_from(group), principal) for principal in added])
     offer_submit(ADD, "Add", action=partial(_add_chosen, group), disabled=not added)
 
 
@@ -103,7 +103,7 @@ def _add_chosen(group: Group) -> None:
     if not (added := get_principals(NEW_MEMBERS)):
         raise NotYetError("Select members to add.")
     with naming(principal_from(group), *added):
-        api.client().admin.groups.add_members(group.id, [one.reference for one in added])
+        api.client().admin.groups.add_members(group.id, [principal.reference for principal in added])
     clear_caches()
 
 
@@ -405,7 +405,7 @@ def _show_groups(who: Principal) -> None:
     for group in groups:
         with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
             notices.show_link(one_line(group.name), "groups", group=str(group.id))
-            through = ", ".join(one_line(one.name) for one in group.through)
+            through = ", ".join(one_line(item.name) for item in group.through)
             if group.direct:
                 notices.show_text("a member" + (f", and through {through}" if through else ""))
                 if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):

@@ -58,27 +58,27 @@ READER_HEADS = ("Name", "Type", "Address", "Direct access", "Through")
 
 def through_in_words(through: Sequence[AccessThrough], reader: str = "") -> str:
     """Return the ways of access in a few words: Owner, a group, Everyone. `reader` is the id of a reading group."""
-    names = list(dict.fromkeys(way_in_words(one, reader) for one in through))
+    names = list(dict.fromkeys(way_in_words(path, reader) for path in through))
     more = len(names) - NAMED_THROUGH
     return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")
 
 
-def way_in_words(one: AccessThrough, reader: str) -> str:
+def way_in_words(path: AccessThrough, reader: str) -> str:
     """Return the name of a way of access: a group, Everyone, Owner, or direct access."""
-    match one.principal_type:
+    match path.principal_type:
         case HolderType.ORGANIZATION:
             return "Everyone"
-        case HolderType.GROUP if str(one.principal_id) != reader:
-            return one_line(one.name)
+        case HolderType.GROUP if str(path.principal_id) != reader:
+            return one_line(path.name)
         case _:
-            return ROLES[one.role] if one.role is Role.OWNER else "Direct access"
+            return ROLES[path.role] if path.role is Role.OWNER else "Direct access"
 
 
-def reader_row(one: Reader, through: Sequence[AccessThrough]) -> tuple[str, ...]:
-    roles = ", ".join(dict.fromkeys(ROLES[way.role] for way in through if str(way.principal_id) == one.id))
-    address = one.email if one.type == PERSON else ""
-    kind, ways = PRINCIPAL_KINDS[one.type].capitalize(), through_in_words(through, one.id)
-    return one_line(one.name), kind, address, roles, ways
+def reader_row(principal: Reader, through: Sequence[AccessThrough]) -> tuple[str, ...]:
+    roles = ", ".join(dict.fromkeys(ROLES[way.role] for way in through if str(way.principal_id) == principal.id))
+    address = principal.email if principal.type == PERSON else ""
+    kind, ways = PRINCIPAL_KINDS[principal.type].capitalize(), through_in_words(through, principal.id)
+    return one_line(principal.name), kind, address, roles, ways
 
 
 def export_name(what: str, of: str) -> str:
@@ -162,9 +162,9 @@ def _list_resources(*, is_open: bool) -> None:
     show_pages(
         "resources",
         pages_of(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
-        row=lambda one: {"Name": one_line(one.name or one.resource_id), "Type": TYPES[one.resource_type]},
+        row=lambda item: {"Name": one_line(item.name or item.resource_id), "Type": TYPES[item.resource_type]},
         empty=lambda: show_empty("Nothing matches.", "Try fewer letters, or choose another list above."),
-        go=lambda one: look_at("resource", Resource.of(one).key),
+        go=lambda item: look_at("resource", Resource.of(item).key),
     )
     listed = (Resource.of(resource) for resource in access.list_resources(**filters, page_size=1000))
     label = "Export who can read these"
@@ -183,9 +183,9 @@ def _list_principals(part: str) -> None:
     show_pages(
         f"principals.{part}",
         pages_of(lambda at: cast("Pager[Any, Any]", find(query=query or None, **at)), about=query),
-        row=lambda one: {"Name": one_line(principal_from(one).name), column: principal_from(one).note},
+        row=lambda item: {"Name": one_line(principal_from(item).name), column: principal_from(item).note},
         empty=lambda: show_empty("Nobody matches.", "Try fewer letters, or choose another list above."),
-        go=lambda one: look_at("who", principal_from(one).key),
+        go=lambda item: look_at("who", principal_from(item).key),
     )
 
 
@@ -198,9 +198,9 @@ def _latest_grants() -> Sequence[AuditEntry]:
     """Return recent changes of grants, without agents lent for a test and taken back."""
     kept: list[AuditEntry] = []
     for entry in sorted(
-        (*_latest("grants.set"), *_latest("grants.share"), *_latest("agent.deploy")), key=lambda one: one.at
+        (*_latest("grants.set"), *_latest("grants.share"), *_latest("agent.deploy")), key=lambda item: item.at
     ):
-        lent = next((one for one in reversed(kept) if one.target == entry.target), None)
+        lent = next((item for item in reversed(kept) if item.target == entry.target), None)
         if lent and lent.action == "agent.deploy" and lent.details.get("before") == entry.details.get("after"):
             kept.remove(lent)
         else:
@@ -217,7 +217,7 @@ def _changed_resources() -> Sequence[Change]:
         return []
     access = api.client().admin.access
     listed = show_errors(lambda: list(access.list_resources(object_ids=list(latest), page_size=LATEST)))
-    there = {str(one.object_id): Resource.of(one) for one in listed}
+    there = {str(resource.object_id): Resource.of(resource) for resource in listed}
     return _changes(there, latest)
 
 
@@ -226,7 +226,7 @@ def _changed_principals() -> Sequence[Change]:
     joined = [(entry.target.id, entry) for entry in _latest("group.members") if entry.target is not None]
     groups = _principals(list({group for group, _ in joined}))
     by_group = [entry for group, entry in joined if group in groups]
-    entries = sorted((*_latest_grants(), *by_group), key=lambda one: one.at, reverse=True)
+    entries = sorted((*_latest_grants(), *by_group), key=lambda item: item.at, reverse=True)
     latest: dict[str, AuditEntry] = {}
     for entry in entries:
         for holder in _holders(entry):

@@ -54,7 +54,7 @@ class Grants:
         everybody: bool,
     ) -> "Grants":
         """Return the grants with roles given, changed or removed (None), and open to everybody or not."""
-        new = {one.key: one for one in added}
+        new = {principal.key: principal for principal in added}
         after = {**self.roles, **changed, **dict.fromkeys(new, role)}
         roles = {key: has for key, has in after.items() if has is not None}
         return replace(self, roles=roles, everybody=everybody, who={**self.who, **new})
@@ -79,7 +79,7 @@ def _shares_on(resource: Resource) -> Grants:
 
 
 def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool = False, own: bool = False) -> Grants:
-    held = [(Principal.of(one.principal), one.given_by, one.role) for one in given]
+    held = [(Principal.of(grant.principal), grant.given_by, grant.role) for grant in given]
     who = {
         one.key: one if by is None else replace(one, note=f"{one.note} · shared by {one_line(by.name)}".lstrip(" ·"))
         for one, by, _ in held
@@ -243,12 +243,12 @@ def name_principals() -> list[Principal] | None:
     """Ask an owner for exact addresses and their groups, without suggestions; return None if an address is wrong."""
     typed = st.text_input("Email addresses", key=f"{ADDED}.typed", placeholder="name@example.com, other@example.com")
     addresses = dict.fromkeys(re.split(r"[\s,;]+", typed.strip().lower()) if typed.strip() else ())
-    if wrong := [one for one in addresses if not re.fullmatch(r"[^@]+@[^@]+", one)]:
+    if wrong := [item for item in addresses if not re.fullmatch(r"[^@]+@[^@]+", item)]:
         show_warning(f"{one_line(wrong[0])} is not an email address.", "Use addresses such as name@example.com.")
     groups = {str(group.id): group.name for group in api.me().groups}
     chosen = st.multiselect("Your groups", list(groups), format_func=groups.__getitem__, key=f"{ADDED}.groups")
     people = [Principal(PERSON, address, address) for address in addresses]
-    return None if wrong else [*people, *(Principal(GROUP, one, groups[one]) for one in chosen)]
+    return None if wrong else [*people, *(Principal(GROUP, item, groups[item]) for item in chosen)]
 
 
 def _are_known(resource: Resource, after: Grants) -> bool:
@@ -304,31 +304,31 @@ def _verb(resource: Resource) -> str:
     return "use" if resource.kind == AGENT else "read"
 
 
-def count_people(one: Principal) -> int | None:
+def count_people(principal: Principal) -> int | None:
     """Return the number of people in a group, also in nested groups; None for people, and for deleted groups."""
     try:
-        return losses_of(one.id).person_count if one.kind == GROUP else None
+        return losses_of(principal.id).person_count if principal.kind == GROUP else None
     except FAILURES:  # saving says it
         return None
 
 
-def name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) -> str:
-    name = one_line(one.name)
+def name_of(principal: Principal, count: int | None, *, among: Iterable[Principal]) -> str:
+    name = one_line(principal.name)
     if sum(one_line(other.name) == name for other in among) > 1:
-        name = f"{name} ({one.facts} · {one.id})" if one.kind == GROUP else f"{name} ({one.id})"
-    if one.kind != GROUP:
+        name = f"{name} ({principal.facts} · {principal.id})" if principal.kind == GROUP else f"{name} ({principal.id})"
+    if principal.kind != GROUP:
         return name
     return f"the members of {name}" if count is None else f"{count_text(count, 'member')} of {name}"
 
 
-def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants) -> str:
+def _other_way(resource: Resource, principal: Principal, before: Grants, after: Grants) -> str:
     """Return which way, if any, keeps the access of a principal without a grant of its own."""
-    if before.own or one.kind == GROUP:
+    if before.own or principal.kind == GROUP:
         return ", unless they have access in another way"
-    if after.everybody and one.kind == PERSON:
+    if after.everybody and principal.kind == PERSON:
         return " of their own, but keeps the access of everyone in the organization"
     try:
-        paths = _paths_of(resource, one, before.version)
+        paths = _paths_of(resource, principal, before.version)
     except FAILURES:  # saving says it
         return ", unless they have access in another way"
     left = (path for path in paths if key_of_holder(path) in after.roles)
@@ -336,8 +336,8 @@ def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _paths_of(resource: Resource, one: Principal, version: str | None) -> Sequence[Path]:  # noqa: ARG001 - a part of the key
-    return explanation(resource, one).paths
+def _paths_of(resource: Resource, principal: Principal, version: str | None) -> Sequence[Path]:  # noqa: ARG001 - a part of the key
+    return explanation(resource, principal).paths
 
 
 def show_changes(said: Sequence[str], resources: Iterable[Resource]) -> None:
@@ -385,8 +385,8 @@ def offer_access(resource: Resource, who: Principal) -> None:
             show_link("Open person", "people", person=str(found.id) if found else "")
             return
     grants = show_errors(partial(grants_on, api.client(), resource))
-    others = [one for one in grants.who.values() if one.kind == GROUP and one.key != who.key]
-    groups = sorted(others, key=lambda one: one.name)
+    others = [principal for principal in grants.who.values() if principal.kind == GROUP and principal.key != who.key]
+    groups = sorted(others, key=lambda principal: principal.name)
     show_text(groups_in_words(groups, who))
     is_contained = _show_container(resource)
     with st.container(horizontal=True):

@@ -109,11 +109,11 @@ def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, Ev
     return by_id[before], by_id[after]
 
 
-def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
+def show_results(item: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     """Show a run's measurements for each question, and the changes since another run, the worst change first."""
     st.subheader("Changes" if len(runs) > 1 else "Results", anchor=False)
     before, after = choose_runs(runs)
-    found = show_errors(partial(_changes, one.evaluation_set_id, before, after))
+    found = show_errors(partial(_changes, item.evaluation_set_id, before, after))
     for run in (before, after):
         if run is not None and (run.failed_count or not is_whole(run)):
             show_warning(_describe_missing(run))
@@ -130,8 +130,8 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         source_of(found, about=about),
         row=partial(_row_of_change, compared=before is not None),
         empty=lambda: show_empty("The questions of this run were removed from the set."),
-        go=lambda each: go_to_case(one, each[0].question),
-        hint="Select a question to read the replies." if one.agent_id else "Select a question to see its results.",
+        go=lambda each: go_to_case(item, each[0].question),
+        hint="Select a question to read the replies." if item.agent_id else "Select a question to see its results.",
     )
     if found:
         offer_export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about=about)
@@ -162,17 +162,17 @@ def read_results(set_id: UUID, run_id: UUID) -> list[KeptResult]:
 _CHANGE_HEADS = ("Question", "Before", "After", "First found before", "First found after")
 
 
-def _row_of_change(one: _Change, *, compared: bool) -> dict[str, object]:
-    question, before, after, _, found = _line(one)
+def _row_of_change(item: _Change, *, compared: bool) -> dict[str, object]:
+    question, before, after, _, found = _line(item)
     if not compared:
         return {"Question": question, "Result": after, "First found": found}
-    _, change = one
+    _, change = item
     said = "" if change is None else f"{change.change:+.3f}" if change.change else "0"
     return {"Question": question, "Before": before, "After": after, "Change": said}
 
 
-def _line(one: _Change) -> list[str]:
-    after, change = one
+def _line(item: _Change) -> list[str]:
+    after, change = item
     results = (change and change.before, after)
     return [
         one_line(after.question),
@@ -232,7 +232,7 @@ class Running:
     @property
     def progress_in_words(self) -> str:
         said = f"{self.done:,} of {count_text(len(self.cases), 'question')}"
-        failed = sum(any(one.error is not None for one in of_case) for of_case in self.results)
+        failed = sum(any(result.error is not None for result in of_case) for of_case in self.results)
         answered = sum(bool(of_case[0].answered) for of_case in self.results)
         said += "" if self.agent_id is None else f", {answered:,} answered"
         return f"{said}, {failed:,} failed" if failed else said
@@ -242,37 +242,37 @@ class Running:
             keeper.keep()
 
 
-def show_runs(one: EvaluationSet) -> None:
+def show_runs(evaluation: EvaluationSet) -> None:
     running: Running | None = st.session_state.get(_RUN)
-    if running is not None and running.set_id == one.evaluation_set_id:
+    if running is not None and running.set_id == evaluation.evaluation_set_id:
         _continue(running)
     else:
-        _offer_run(one)
-    if not (runs := show_errors(partial(read_runs, one.evaluation_set_id))):
+        _offer_run(evaluation)
+    if not (runs := show_errors(partial(read_runs, evaluation.evaluation_set_id))):
         show_empty("No runs yet.", "Run the set now and again after a change to compare the scores.")
         return
     _draw_chart(runs)
-    _list_runs(one, runs)
-    if len(runs) > 1 or one.agent_id is not None:
-        show_results(one, runs)
+    _list_runs(evaluation, runs)
+    if len(runs) > 1 or evaluation.agent_id is not None:
+        show_results(evaluation, runs)
 
 
 def read_runs(set_id: UUID) -> list[EvaluationRun]:
     return list(next(api.client().admin.evaluation_sets.list_runs(set_id, page_size=MOST_SHOWN).pages()).runs)
 
 
-def _offer_run(one: EvaluationSet) -> None:
-    if not one.case_count:
+def _offer_run(evaluation: EvaluationSet) -> None:
+    if not evaluation.case_count:
         return
     with st.form("sets.measure", border=False):
-        modes, agent_id = list(MODES), one.agent_id
+        modes, agent_id = list(MODES), evaluation.agent_id
         left, middle, right = st.columns([4, 4, 2], vertical_alignment="bottom")
-        if one.agent_id is None:
+        if evaluation.agent_id is None:
             modes = left.multiselect(
                 "Match by", modes, modes, key="sets.modes", format_func=lambda mode: MODES[mode], placeholder="Select"
             )
         else:
-            names = {str(agent_id): one.target_name or "A deleted agent"} | show_errors(api.agent_names)
+            names = {str(agent_id): evaluation.target_name or "A deleted agent"} | show_errors(api.agent_names)
             asked = left.selectbox(
                 "Ask",
                 list(names),
@@ -286,16 +286,16 @@ def _offer_run(one: EvaluationSet) -> None:
         person = ""
         if key_client() is not None:
             person = st.text_input("Ask as another person", key="sets.person", placeholder="Empty: as you").strip()
-        again = "Run again" if one.run_count else "Run"
-        if right.form_submit_button(again if one.agent_id else "Run", type="primary", width="stretch"):
-            _begin(one, modes, agent_id, note.strip(), person or None)
+        again = "Run again" if evaluation.run_count else "Run"
+        if right.form_submit_button(again if evaluation.agent_id else "Run", type="primary", width="stretch"):
+            _begin(evaluation, modes, agent_id, note.strip(), person or None)
     asked = "The run asks the agent each question as you, in a new conversation"
-    whose = asked if one.agent_id else "The run searches for each question as you"
+    whose = asked if evaluation.agent_id else "The run searches for each question as you"
     show_note(f"{whose}. Documents that you cannot read count as not found. The log lists these requests as yours.")
 
 
 def _begin(
-    one: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str, person: str | None
+    evaluation: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str, person: str | None
 ) -> None:
     if not modes:
         show_warning("Choose at least one search mode.")
@@ -306,16 +306,16 @@ def _begin(
     if agent_id is not None and person and not show_errors(lambda: may_ask(api.client(), agent_id, person)):
         show_warning(f"{one_line(person)} cannot use this agent.", "Give this person access first, or ask as yourself.")
         return
-    ways = modes if one.agent_id is None else modes[:1]
+    ways = modes if evaluation.agent_id is None else modes[:1]
     # An agent is asked as the person: the workbench's own key is not who it is deployed to.
-    asking = api.client() if one.agent_id is None or person else person_client()
-    measurers = [Measurer(asking, one, mode=mode, agent_id=agent_id, user_email=person) for mode in ways]
-    every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id)))
+    asking = api.client() if evaluation.agent_id is None or person else person_client()
+    measurers = [Measurer(asking, evaluation, mode=mode, agent_id=agent_id, user_email=person) for mode in ways]
+    every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(evaluation.evaluation_set_id)))
     cases = [case for case in every if measurers[0].can_measure(case)]
     if not cases:
         show_warning("No question of this set has a relevant document.", "Judge some results first.")
         return
-    set_id, planned = one.evaluation_set_id, len(cases)
+    set_id, planned = evaluation.evaluation_set_id, len(cases)
     keepers = [RunKeeper(api.client(), set_id, each, planned_count=planned, note=note or None) for each in measurers]
     st.session_state[_RUN] = Running(set_id, keepers, cases, len(every) - planned, agent_id)
     st.rerun()
@@ -421,9 +421,9 @@ def main_score(run: EvaluationRun) -> float | None:
     return run.ndcg if run.mode is not None else run.recall if run.recall is not None else run.answered
 
 
-def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
+def _list_runs(evaluation: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     st.subheader("Runs", anchor=False)
-    searches, about = one.agent_id is None, (one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))
+    searches, about = evaluation.agent_id is None, (evaluation.evaluation_set_id, runs[0].evaluation_run_id, len(runs))
     chosen = show_pages(
         "sets.runs",
         source_of(runs, about=about),
@@ -446,8 +446,8 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
             ),
             then=forget_sets,
         )
-    if one.run_count > len(runs):
-        show_text(f"The newest {len(runs)} of {one.run_count:,} runs are shown.")
+    if evaluation.run_count > len(runs):
+        show_text(f"The newest {len(runs)} of {evaluation.run_count:,} runs are shown.")
     offer_export("runs.csv", _heads(searches), [[_cells(run, searches, exact=True) for run in runs]], about=about)
 
 

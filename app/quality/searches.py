@@ -69,7 +69,7 @@ def names_of(documents: Iterable[str]) -> dict[str, str]:
     if not (asked := sorted({document for document in documents if document})):
         return {}
     listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
-    return {str(one.object_id): one.name for one in listed if one.name}
+    return {str(resource.object_id): resource.name for resource in listed if resource.name}
 
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
@@ -120,7 +120,7 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
     show_pages(
         f"searches.{key}",
         pages_of(ask, about=key),
-        row=lambda one: _row(one, names),
+        row=lambda item: _row(item, names),
         empty=empty,
         columns={unsaid: None},
         go=lambda chosen: notices.look_at("search", chosen.search_id),
@@ -276,17 +276,17 @@ def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
             key = (" ".join(search.query.lower().split()), search.document_collection_id)
             groups.setdefault(key, {})[search.search_id] = search
     found = [_bad_query(list(group.values())) for group in groups.values()]
-    return sorted(found, key=lambda one: (-one.badness, -one.search.at.timestamp(), one.search.query))
+    return sorted(found, key=lambda query: (-query.badness, -query.search.at.timestamp(), query.search.query))
 
 
 def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
     counts = {
         "Thumbs down": sum(search.thumbs_down or search.feedback is SearchFeedback.THUMBS_DOWN for search in searches),
-        "Without results": sum(one.result_count == 0 for one in searches),
-        "Words not found": sum(one.has_words is False and one.result_count > 0 for one in searches),
-        "People": len({one.actor.id for one in searches}),
+        "Without results": sum(item.result_count == 0 for item in searches),
+        "Words not found": sum(item.has_words is False and item.result_count > 0 for item in searches),
+        "People": len({item.actor.id for item in searches}),
     }
-    return BadQuery(max(searches, key=lambda one: one.at), counts)
+    return BadQuery(max(searches, key=lambda item: item.at), counts)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -309,8 +309,8 @@ def list_worst() -> None:
         )
     show_pages(
         "worst",
-        source_of(found, about=tuple((one.search.search_id, one.badness) for one in found)),
-        row=lambda one: _row_of_query(one, names),
+        source_of(found, about=tuple((query.search.search_id, query.badness) for query in found)),
+        row=lambda query: _row_of_query(query, names),
         empty=lambda: notices.show_empty(
             "No problem searches in the last seven days.",
             "Searches with thumbs down, without results, or with words not found appear here, worst first.",
@@ -320,15 +320,15 @@ def list_worst() -> None:
         hint="Select a query to judge its results, repeat the search, and see what is missing.",
     )
     if found:
-        about = tuple(one.search.search_id for one in found)
-        rows = [{**_row_of_query(one, names), "Query": one.search.query} for one in found]
+        about = tuple(query.search.search_id for query in found)
+        rows = [{**_row_of_query(query, names), "Query": query.search.query} for query in found]
         offer_export("worst-queries.csv", list(rows[0]), [map(_export_row, rows)], about=about)
 
 
-def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:
+def _row_of_query(query: BadQuery, names: dict[str, str]) -> dict[str, object]:
     return {
-        "Query": one_line(one.search.query or ""),
-        "Search in": names.get(_where(one.search), UNSEEN),
-        **one.counts,
-        "Last time": time_cell(one.search.at),
+        "Query": one_line(query.search.query or ""),
+        "Search in": names.get(_where(query.search), UNSEEN),
+        **query.counts,
+        "Last time": time_cell(query.search.at),
     }

@@ -24,7 +24,7 @@ from carrel.wire.question_log import LoggedQuestion
 from flows.operations.formatting import count_text
 
 
-def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
+def _offer_expectations(evaluation: EvaluationSet, case: EvaluationCase) -> None:
     key = partial(key_of, f"case.{case.case_id}")
     case = keep_opened(key("form"), case, field=key("note"))
     with st.form("case.form", border=False):
@@ -33,13 +33,13 @@ def _offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
         st.text_area("Note", case.note or "", key=key("note"), max_chars=1000, help="For people. Not scored.")
         show_conflict(key("form"))
         if st.form_submit_button("Save"):
-            _save(one, case, key)
+            _save(evaluation, case, key)
 
 
-def _save(one: EvaluationSet, case: EvaluationCase, key: Callable[[str], str]) -> None:
+def _save(evaluation: EvaluationSet, case: EvaluationCase, key: Callable[[str], str]) -> None:
     def send(**changed: object) -> None:
         question = {"question": case.question, **changed}
-        api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [question])
+        api.client().admin.evaluation_sets.put_judgements(evaluation.evaluation_set_id, [question])
 
     try:
         kept = {
@@ -83,22 +83,22 @@ def show_set(address: str) -> None:
     sets.list_cases(one)
 
 
-def _show_question(one: EvaluationSet, question: str) -> None:
+def _show_question(item: EvaluationSet, question: str) -> None:
     offer_way_back("All questions of the set", sets.CASE)
-    find = partial(sets.find_case, one.evaluation_set_id, question)
+    find = partial(sets.find_case, item.evaluation_set_id, question)
     case = require_found(find, "This question is not in the set.", "It was removed, or the URL is wrong.")
-    show_heading(shorten(one_line(case.question), _LONGEST), one_line(one.name), sets.describe_target(one))
+    show_heading(shorten(one_line(case.question), _LONGEST), one_line(item.name), sets.describe_target(item))
     if st.button("Remove from set", key="case.remove", icon=":material/delete:"):
         confirm(
             "Remove this question?",
             "This also removes its judgements and its results in all runs.",
-            action=lambda: api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id),
+            action=lambda: api.client().admin.evaluation_sets.remove_judgements(item.evaluation_set_id, case.case_id),
             then=sets.forget_sets,
             leaving=(sets.CASE,),
         )
-    if runs := show_errors(partial(read_runs, one.evaluation_set_id)):
+    if runs := show_errors(partial(read_runs, item.evaluation_set_id)):
         shown = [run for run in choose_runs(runs) if run is not None]
-        read = [show_errors(partial(read_results, one.evaluation_set_id, run.evaluation_run_id)) for run in shown]
+        read = [show_errors(partial(read_results, item.evaluation_set_id, run.evaluation_run_id)) for run in shown]
         results = [next((each for each in found if each.case_id == case.case_id), None) for found in read]
         ids = [result.message_id for result in results if result is not None and result.message_id is not None]
         log = api.client().admin.question_log
@@ -108,12 +108,12 @@ def _show_question(one: EvaluationSet, question: str) -> None:
                 _show_reply(case, run, result, logged)
     else:
         show_empty("No reply yet.", "Run the set to see the reply here.")
-    _offer_expectations(one, case)
+    _offer_expectations(item, case)
     st.subheader("Documents that the reply should cite", anchor=False)
     if case.nothing_answers:
         show_text(f"None: “{sets.NOTHING_ANSWERS}” is selected above. Clear it and save to judge documents.")
     else:
-        sets.show_case(one, case.question)
+        sets.show_case(item, case.question)
 
 
 def _show_reply(

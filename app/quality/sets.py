@@ -44,16 +44,16 @@ def forget_sets() -> None:
         forget(key)
 
 
-def _target_of(one: EvaluationSet) -> str:
-    return f"{_AGENT}{one.agent_id}" if one.agent_id is not None else str(one.document_collection_id or CATALOG)
+def _target_of(item: EvaluationSet) -> str:
+    return f"{_AGENT}{item.agent_id}" if item.agent_id is not None else str(item.document_collection_id or CATALOG)
 
 
-def describe_target(one: EvaluationSet) -> str:
-    if one.agent_id is not None:
-        return f"agent {one_line(one.target_name)}" if one.target_name else "a deleted agent"
-    if one.document_collection_id is None:
+def describe_target(evaluation_set: EvaluationSet) -> str:
+    if evaluation_set.agent_id is not None:
+        return f"agent {one_line(evaluation_set.target_name)}" if evaluation_set.target_name else "a deleted agent"
+    if evaluation_set.document_collection_id is None:
         return "the whole catalog"
-    return one_line(one.target_name) if one.target_name else "a deleted collection"
+    return one_line(evaluation_set.target_name) if evaluation_set.target_name else "a deleted collection"
 
 
 def list_sets(agent_id: UUID | None = None) -> None:
@@ -61,12 +61,12 @@ def list_sets(agent_id: UUID | None = None) -> None:
     show_pages(
         SETS,
         pages_of(lambda at: api.client().admin.evaluation_sets.list(agent_id=agent_id, **at), about=agent_id),
-        row=lambda one: {
-            "Name": one_line(one.name),
-            "Target": describe_target(one),
-            "Questions": one.case_count,
-            "Runs": one.run_count,
-            "Last run": time_cell(one.last_run_at),
+        row=lambda evaluation_set: {
+            "Name": one_line(evaluation_set.name),
+            "Target": describe_target(evaluation_set),
+            "Questions": evaluation_set.case_count,
+            "Runs": evaluation_set.run_count,
+            "Last run": time_cell(evaluation_set.last_run_at),
         },
         columns={"Target": None} if agent_id is not None else None,
         empty=lambda: show_empty(
@@ -109,39 +109,39 @@ def _create() -> None:
     st.query_params[SET] = str(made.evaluation_set_id)
 
 
-def offer_changes(one: EvaluationSet) -> None:
+def offer_changes(item: EvaluationSet) -> None:
     with st.container(horizontal=True, gap="small"):
-        offer_action("Add a question", open_dialog, _ADD, str(one.evaluation_set_id), key="sets.add.open", icon="add")
-        offer_action("Rename", open_dialog, _RENAME, str(one.evaluation_set_id), key="sets.rename", icon="edit")
+        offer_action("Add a question", open_dialog, _ADD, str(item.evaluation_set_id), key="sets.add.open", icon="add")
+        offer_action("Rename", open_dialog, _RENAME, str(item.evaluation_set_id), key="sets.rename", icon="edit")
         if st.button("Delete …", key="sets.delete", icon=":material/delete:"):
             confirm(
                 "Delete this set?",
-                f"This deletes “{one_line(one.name)}”, {one.case_count:,} questions and {one.run_count:,} runs.",
-                action=lambda: api.client().admin.evaluation_sets.delete(one.evaluation_set_id),
+                f"This deletes “{one_line(item.name)}”, {item.case_count:,} questions and {item.run_count:,} runs.",
+                action=lambda: api.client().admin.evaluation_sets.delete(item.evaluation_set_id),
                 then=forget_sets,
                 leaving=(SET,),
             )
         with st.popover("Import", icon=":material/upload:"):
-            _offer_import(one)
-    _ask_for_question(one)
-    _show_rename(one)
+            _offer_import(item)
+    _ask_for_question(item)
+    _show_rename(item)
     if (count := st.session_state.pop(_IMPORTED, None)) is not None:
         show_note(f"{count:,} questions were imported.")
 
 
 @dialog("Add a question", _ADD, of="evaluation_set_id")
-def _ask_for_question(one: EvaluationSet) -> None:
+def _ask_for_question(evaluation_set: EvaluationSet) -> None:
     st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
-    if one.agent_id is not None:
+    if evaluation_set.agent_id is not None:
         ask_for_statements("sets.statements")
         if not st.checkbox(NOTHING_ANSWERS, key="sets.nothing", help=NOTHING_ANSWERS_HELP):
             show_text("Next, choose the documents that the reply should cite.")
     else:
         show_text("Next, judge how well each result answers the question.")
-    offer_submit(_ADD, "Add", action=partial(_add, one))
+    offer_submit(_ADD, "Add", action=partial(_add, evaluation_set))
 
 
-def _add(one: EvaluationSet) -> None:
+def _add(item: EvaluationSet) -> None:
     """Add the dialog's question to a set and open the question. Expectations of an existing question stay."""
     question = text_in("sets.question", missing="Enter a question.")
     written = {
@@ -149,11 +149,11 @@ def _add(one: EvaluationSet) -> None:
         "nothing_answers": st.session_state.get("sets.nothing"),
     }
     expected = {name: value for name, value in written.items() if value}
-    if expected and find_case(one.evaluation_set_id, question) is not None:
+    if expected and find_case(item.evaluation_set_id, question) is not None:
         raise NotYetError("This question is already in the set. Open it there to change the expected reply.")
-    api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [{"question": question, **expected}])
+    api.client().admin.evaluation_sets.put_judgements(item.evaluation_set_id, [{"question": question, **expected}])
     forget_sets()
-    lead_to_case(one, question)
+    lead_to_case(item, question)
 
 
 def ask_for_statements(key: str, statements: Iterable[str] = ()) -> None:
@@ -177,20 +177,20 @@ def read_statements(key: str) -> list[str]:
 
 
 @dialog("Rename", _RENAME, of="evaluation_set_id")
-def _show_rename(one: EvaluationSet) -> None:
-    one = keep_opened(_RENAME, one)
-    st.text_input("Name", one.name, key="sets.new_name", max_chars=200)
-    offer_submit(_RENAME, "Rename", action=partial(_rename, one))
+def _show_rename(evaluation_set: EvaluationSet) -> None:
+    evaluation_set = keep_opened(_RENAME, evaluation_set)
+    st.text_input("Name", evaluation_set.name, key="sets.new_name", max_chars=200)
+    offer_submit(_RENAME, "Rename", action=partial(_rename, evaluation_set))
 
 
-def _rename(one: EvaluationSet) -> None:
+def _rename(evaluation_set: EvaluationSet) -> None:
     written = {"name": text_in("sets.new_name", missing="Enter a name for the set.")}
     update = api.client().admin.evaluation_sets.update
-    send_changes(_RENAME, one, written, partial(update, one.evaluation_set_id))
+    send_changes(_RENAME, evaluation_set, written, partial(update, evaluation_set.evaluation_set_id))
     forget_sets()
 
 
-def _offer_import(one: EvaluationSet) -> None:
+def _offer_import(evaluation_set: EvaluationSet) -> None:
     show_text(
         "A CSV file with a query, an external id and an optional grade per line, or an exported set. Its "
         "questions are added to the set."
@@ -200,18 +200,18 @@ def _offer_import(one: EvaluationSet) -> None:
         if file is None:
             show_warning("Choose a file.")
         else:
-            _import(one, file.getvalue())
+            _import(evaluation_set, file.getvalue())
     show_kept_problem(_IMPORT_PROBLEM)
 
 
-def _import(one: EvaluationSet, data: bytes) -> None:
+def _import(evaluation_set: EvaluationSet, data: bytes) -> None:
     """Add the judgements of a file. A click stops the import between two requests; the import can be repeated."""
     with keep_problem(_IMPORT_PROBLEM, JudgementsError):
         cases = read_cases(data)
         bar = st.progress(0.0, text="Adding the first questions …")
         evaluation.add_cases(
             api.client(),
-            one.evaluation_set_id,
+            evaluation_set.evaluation_set_id,
             cases,
             on_progress=lambda done, of: bar.progress(done / of, text=f"{done:,} of {of:,} questions"),
         )
@@ -220,29 +220,30 @@ def _import(one: EvaluationSet, data: bytes) -> None:
         st.rerun()
 
 
-def list_cases(one: EvaluationSet) -> None:
+def list_cases(evaluation_set: EvaluationSet) -> None:
     st.subheader("Questions", anchor=False)
+    aim = "judge its results" if evaluation_set.agent_id is None else "set its expected reply"
     show_pages(
         CASES,
         pages_of(
-            lambda at: api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, **at),
-            about=one.evaluation_set_id,
+            lambda at: api.client().admin.evaluation_sets.list_cases(evaluation_set.evaluation_set_id, **at),
+            about=evaluation_set.evaluation_set_id,
         ),
-        row=partial(_row_of_case, one),
-        empty=partial(_show_no_cases, one),
-        go=lambda case: go_to_case(one, case.question),
-        hint=f"Select a question to {'judge its results' if one.agent_id is None else 'set its expected reply'}.",
+        row=partial(_row_of_case, evaluation_set),
+        empty=partial(_show_no_cases, evaluation_set),
+        go=lambda case: go_to_case(evaluation_set, case.question),
+        hint=f"Select a question to {aim}.",
     )
-    if one.case_count:
-        about = (one.evaluation_set_id, one.case_count)
+    if evaluation_set.case_count:
+        about = (evaluation_set.evaluation_set_id, evaluation_set.case_count)
         most = MOST_CASES * MOST_JUDGEMENTS
-        pages = api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages()
+        pages = api.client().admin.evaluation_sets.list_cases(evaluation_set.evaluation_set_id, page_size=100).pages()
         lines = (case_rows(page.cases) for page in pages)
         offer_export("evaluation-set.csv", CASE_HEADS, lines, about=about, most=most)
 
 
-def _show_no_cases(one: EvaluationSet) -> None:
-    if one.agent_id is None:
+def _show_no_cases(evaluation_set: EvaluationSet) -> None:
+    if evaluation_set.agent_id is None:
         show_empty("No judged questions yet.", "Judge results, or import a file.")
         return
     show_empty(
@@ -250,13 +251,13 @@ def _show_no_cases(one: EvaluationSet) -> None:
         "Add a question, with the documents that a correct reply cites and the statements that it contains. "
         "You can also import a file above.",
     )
-    write = partial(open_dialog, _ADD, str(one.evaluation_set_id))
+    write = partial(open_dialog, _ADD, str(evaluation_set.evaluation_set_id))
     offer_action("Add the first question", write, key="sets.add.first", icon="add", kind="primary")
-    show_link("Choose a question that people asked", "agents", show="questions", of=str(one.agent_id))
+    show_link("Choose a question that people asked", "agents", show="questions", of=str(evaluation_set.agent_id))
 
 
-def _row_of_case(one: EvaluationSet, case: EvaluationCase) -> dict[str, object]:
-    if one.agent_id is not None:
+def _row_of_case(evaluation_set: EvaluationSet, case: EvaluationCase) -> dict[str, object]:
+    if evaluation_set.agent_id is not None:
         return {"Question": one_line(case.question), "Expected reply": describe_expected(case)}
     grades = list(case.grades.values())
     return {
@@ -276,18 +277,18 @@ def describe_expected(case: EvaluationCase) -> str:
     return ", ".join(count_text(number, what) for number, what in counts if number) or "Any answer"
 
 
-def go_to_case(one: EvaluationSet, question: str) -> None:
+def go_to_case(evaluation_set: EvaluationSet, question: str) -> None:
     """Open a question of a set: an agent's question with its replies, a search in the part Judge."""
-    lead_to_case(one, question)
+    lead_to_case(evaluation_set, question)
     st.rerun()
 
 
-def lead_to_case(one: EvaluationSet, question: str) -> None:
+def lead_to_case(evaluation_set: EvaluationSet, question: str) -> None:
     """Replace the page's address with a question of a set; the next run draws the question."""
-    if one.agent_id is not None:
+    if evaluation_set.agent_id is not None:
         st.query_params[CASE] = question
     else:
-        st.query_params.from_dict({"part": "judge", CASE: question, SET: str(one.evaluation_set_id)})
+        st.query_params.from_dict({"part": "judge", CASE: question, SET: str(evaluation_set.evaluation_set_id)})
 
 
 GRADES: Mapping[int, str] = {2: "Relevant", 1: "Partly", 0: "Not relevant"}
@@ -299,7 +300,7 @@ _MOST_NAMED = 200
 def show_judging() -> None:
     # Of sets that ask an agent, only the set in the address: its judgements are of citations.
     named = st.query_params.get("set")
-    sets = [one for one in show_errors(all_sets) if one.agent_id is None or str(one.evaluation_set_id) == named]
+    sets = [item for item in show_errors(all_sets) if item.agent_id is None or str(item.evaluation_set_id) == named]
     if not sets:
         show_empty(
             "No evaluation sets for searches yet.", "Create a set. Each click on a result then saves a judgement."
@@ -316,7 +317,7 @@ def show_judging() -> None:
 def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
     """Show the choice of a set. The default is the newest set with the target in the address."""
     where = st.query_params.get("in", CATALOG)
-    by_id = {str(one.evaluation_set_id): one for one in reversed(sets)}
+    by_id = {str(evaluation_set.evaluation_set_id): evaluation_set for evaluation_set in reversed(sets)}
     default = next((key for key, one in by_id.items() if _target_of(one) == where), next(iter(by_id)))
     names = {key: f"{one_line(one.name)} · {describe_target(one)}" for key, one in by_id.items()}
     left, right = st.columns([4, 1], vertical_alignment="bottom")
@@ -342,12 +343,12 @@ def _ask_question() -> str:
     return said
 
 
-def show_case(one: EvaluationSet, question: str) -> None:
+def show_case(evaluation_set: EvaluationSet, question: str) -> None:
     """Show the results of a question and further judged documents, with a button for each grade."""
     show_kept_problem(_PROBLEM)
-    case = show_errors(partial(find_case, one.evaluation_set_id, question))
+    case = show_errors(partial(find_case, evaluation_set.evaluation_set_id, question))
     grades = case.grades if case is not None else {}
-    where = CATALOG if one.agent_id is not None else _target_of(one)
+    where = CATALOG if evaluation_set.agent_id is not None else _target_of(evaluation_set)
     hits = _pool(question, where)
     show_note(
         f"Results of all three search modes for you, without documents that you cannot read. {len(grades)} of "
@@ -358,11 +359,11 @@ def show_case(one: EvaluationSet, question: str) -> None:
     for hit in hits:
         with st.container(border=True):
             show_hit(hit)
-            offer_grades(one, question, hit.document_external_id, grades.get(hit.document_external_id))
+            offer_grades(evaluation_set, question, hit.document_external_id, grades.get(hit.document_external_id))
     found = {hit.document_external_id for hit in hits}
-    _show_others(one, question, {name: grade for name, grade in grades.items() if name not in found})
-    if one.agent_id is None:
-        show_link("Open and run the set", "quality", part="sets", set=str(one.evaluation_set_id))
+    _show_others(evaluation_set, question, {name: grade for name, grade in grades.items() if name not in found})
+    if evaluation_set.agent_id is None:
+        show_link("Open and run the set", "quality", part="sets", set=str(evaluation_set.evaluation_set_id))
 
 
 def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
@@ -377,46 +378,46 @@ def _pool(question: str, where: str) -> list[Hit]:
     return list({hit.document_id: hit for hit in turns}.values())
 
 
-def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int | None) -> None:
+def offer_grades(evaluation_set: EvaluationSet, question: str, external_id: str, grade: int | None) -> None:
     """Show a button for each grade. The stored grade is marked; another click removes it."""
     with st.container(horizontal=True, gap="small"):
         for value, label in GRADES.items():
             is_kept = grade == value
-            judge = partial(_judge, one, question, external_id, value, is_kept)
-            key = f"judge.{one.evaluation_set_id}.{question}.{external_id}.{value}"
+            judge = partial(_judge, evaluation_set, question, external_id, value, is_kept)
+            key = f"judge.{evaluation_set.evaluation_set_id}.{question}.{external_id}.{value}"
             kind = "primary" if is_kept else "secondary"
             offer_action(label, judge, key=key, icon="check" if is_kept else "", kind=kind)
         if grade is not None and grade not in GRADES:
             show_text(f"Grade {grade}")
 
 
-def _judge(one: EvaluationSet, question: str, external_id: str, grade: int, take_back: bool) -> None:
+def _judge(evaluation_set: EvaluationSet, question: str, external_id: str, grade: int, take_back: bool) -> None:
     """Store or remove a judgement, in a callback, so that a second click can't interrupt."""
     sets = api.client().admin.evaluation_sets
     judgement = {"document_external_id": external_id, "grade": grade}
     with keep_problem(_PROBLEM):
         if not take_back:
-            sets.put_judgements(one.evaluation_set_id, [{"question": question, "judgements": [judgement]}])
-        elif (case := find_case(one.evaluation_set_id, question)) is not None:
-            sets.remove_judgements(one.evaluation_set_id, case.case_id, document_external_ids=[external_id])
+            sets.put_judgements(evaluation_set.evaluation_set_id, [{"question": question, "judgements": [judgement]}])
+        elif (case := find_case(evaluation_set.evaluation_set_id, question)) is not None:
+            sets.remove_judgements(evaluation_set.evaluation_set_id, case.case_id, document_external_ids=[external_id])
     forget_sets()
 
 
-def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -> None:
+def _show_others(evaluation_set: EvaluationSet, question: str, others: Mapping[str, int]) -> None:
     if others:
         st.subheader("Judged documents that are not in these results", anchor=False)
     for external_id, grade in list(others.items())[:_MOST_NAMED]:
         with st.container(border=True):
             show_text(external_id)
-            offer_grades(one, question, external_id, grade)
+            offer_grades(evaluation_set, question, external_id, grade)
     with st.form("judge.other", border=False):
         left, right = st.columns([4, 1], vertical_alignment="bottom")
         label = "Expected document"
         left.text_input(label, key="judge.name", placeholder="External id", max_chars=1024)
-        right.form_submit_button("Relevant", on_click=_judge_other, args=(one, question), width="stretch")
+        right.form_submit_button("Relevant", on_click=_judge_other, args=(evaluation_set, question), width="stretch")
 
 
-def _judge_other(one: EvaluationSet, question: str) -> None:
+def _judge_other(evaluation_set: EvaluationSet, question: str) -> None:
     if name := text_in("judge.name"):
-        _judge(one, question, name, max(GRADES), False)
+        _judge(evaluation_set, question, name, max(GRADES), False)
         st.session_state["judge.name"] = ""

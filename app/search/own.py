@@ -29,19 +29,19 @@ _WITHOUT_READING = "Filters that you set are saved. Reading filters and question
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def _read_saved() -> Saved:
-    return {query_of(one): one.saved_search_id for one in person_client().search.list_saved_searches().searches}
+    return {query_of(item): item.saved_search_id for item in person_client().search.list_saved_searches().searches}
 
 
-def query_of(one: RecentSearch | SavedSearch) -> SearchQuery:
+def query_of(search: RecentSearch | SavedSearch) -> SearchQuery:
     """Return a past search as a new query. The log of recent searches has no filters."""
-    only = tuple(map(condition_of, one.metadata_filters)) if isinstance(one, SavedSearch) else ()
-    return SearchQuery(one.search_query, str(one.document_collection_id or CATALOG), one.mode, only)
+    only = tuple(map(condition_of, search.metadata_filters)) if isinstance(search, SavedSearch) else ()
+    return SearchQuery(search.search_query, str(search.document_collection_id or CATALOG), search.mode, only)
 
 
 def show_own_searches(places: Mapping[str, str], go: Go) -> None:
-    saved = [one for one in show_errors(_read_saved) if _can_be_done(one, places)]
+    saved = [item for item in show_errors(_read_saved) if _can_be_done(item, places)]
     listed = show_errors(partial(person_client().search.list_recent_searches, max_searches=_MOST_RECENT)).searches
-    recent = [(query, one) for one in listed if _can_be_done(query := query_of(one), places)]
+    recent = [(query, search) for search in listed if _can_be_done(query := query_of(search), places)]
     left, right = st.columns(2, gap="large")
     with left:
         st.header("Saved searches", anchor=False)
@@ -92,7 +92,7 @@ def offer_saving(query: SearchQuery) -> None:
 
 
 def _save(query: SearchQuery) -> None:
-    filters = [{"field": one.field, "operator": one.operator, "value": one.value} for one in query.only]
+    filters = [{"field": item.field, "operator": item.operator, "value": item.value} for item in query.only]
     collection = None if query.where == CATALOG else query.where
     with keep_problem(_PROBLEM):
         person_client().search.save_search(

@@ -87,7 +87,7 @@ def passage_html(
     body = rows or highlight(chunk[begin:end], moved)
     before = f"… {before[-_AROUND:]}" if len(before) > _AROUND else before
     around = [
-        f'<div class="carrel-around">{paragraph(escape(one))}</div>' if one else ""
-        for one in (before, shorten(after, _AROUND))
+        f'<div class="carrel-around">{paragraph(escape(item))}</div>' if item else ""
+        for item in (before, shorten(after, _AROUND))
     ]
     return f"{place_html(where.place)}{around[0]}{body}{around[1]}"

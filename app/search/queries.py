@@ -264,9 +264,9 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
     if extracted and extracted.questions != [question.text]:
         st.html(f'<p class="carrel-facts">Searched for: {escape(" · ".join(extracted.questions))}</p>')
     if drawn and drawn.filters and drawn.dropped:
-        told = " · ".join(condition_of(one).in_words(kinds) for one in drawn.filters)
+        told = " · ".join(condition_of(item).in_words(kinds) for item in drawn.filters)
         show_warning("The filters in the question match nothing.", f"The search ignored them: {told}.")
-    elif conditions := [condition_of(one) for one in drawn.filters] if drawn else list(question.drawn):
+    elif conditions := [condition_of(item) for item in drawn.filters] if drawn else list(question.drawn):
         chips = {condition: condition.in_words(kinds) for condition in conditions}
         show_chips(
             "From the question",
@@ -274,7 +274,7 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
             _DRAWN,
             lambda kept: go(replace(question, drawn=tuple(kept), draws_filters=False)),
         )
-    for note in {one.note for one in (extracted, drawn) if one and one.note}:
+    for note in {applied.note for applied in (extracted, drawn) if applied and applied.note}:
         show_note(note)
 
 
@@ -287,7 +287,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         "Condition",
         OFFERED[kind] if has_schema else tuple(IN_WORDS),
         key=f"only.operator.{kind if has_schema else ''}",
-        format_func=lambda one: words[one],
+        format_func=lambda item: words[item],
     )
     known, is_all = list[str](), True
     if asks_values and collection_id and kind is FieldType.STRING and operator is not wire.FilterOperator.CONTAINS:
@@ -325,7 +325,7 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:
-            return st.selectbox("Value", list(_VALUES), key=key, format_func=lambda one: _VALUES[one])
+            return st.selectbox("Value", list(_VALUES), key=key, format_func=lambda item: _VALUES[item])
         case FieldType.INT | FieldType.DOUBLE:  # browsers drop a comma in a field for numbers: 99,5 becomes 995
             if (value := read_value(kind, written := st.text_input("Value", key=key))) is None and written:
                 show_warning(expectation(kind, written))

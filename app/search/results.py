@@ -25,7 +25,7 @@ Result = search.CatalogSearchResult | search.CollectionSearchResult
 def relevance_of(result: Result) -> float:
     """Return the relevance of a result or its best chunk; from an older service, which reports none, the score."""
     found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
-    return max((one.score if one.relevance is None else one.relevance for one in found), default=0.0)
+    return max((item.score if item.relevance is None else item.relevance for item in found), default=0.0)
 
 
 def matched_in(result: Result) -> search.MatchedBy:

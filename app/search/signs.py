@@ -84,7 +84,7 @@ def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go
 
     for facet in facets:
         values = [value for value in facet.values if '"' not in value.value]
-        signs = {_sign_of(facet.field, one.value): f"{label(one.label)} {one.count:,}" for one in values}
+        signs = {_sign_of(facet.field, item.value): f"{label(item.label)} {item.count:,}" for item in values}
         st.session_state[key := f"facet.{facet.field}"] = None
         name, again = _FACETS.get(facet.field, facet.field), partial(add, key)
         st.pills(name, list(signs), key=key, format_func=signs.__getitem__, on_change=again, wrap=True)

@@ -18,7 +18,7 @@ MOST = 500
 
 def targets() -> dict[str, str]:
     """Return the names of the collections editable by the person, by id."""
-    return {str(one.document_collection_id): one.collection_name for one in api.editable_collections()}
+    return {str(item.document_collection_id): item.collection_name for item in api.editable_collections()}
 
 
 def find_sync(name: str) -> DocstoreSync | None:
@@ -28,7 +28,7 @@ def find_sync(name: str) -> DocstoreSync | None:
 def sync_names() -> dict[str, str]:
     """Return the names of the syncs visible to the person by id, at most the first `MOST`."""
     found = islice(api.client().document_collections.docstore.list_docstore_syncs(), MOST)
-    names = {str(one.docstore_credential_id): one.config.sync_name for one in found}
+    names = {str(sync.docstore_credential_id): sync.config.sync_name for sync in found}
     return dict(sorted(names.items(), key=lambda item: item[1].casefold()))
 
 

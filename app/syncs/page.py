@@ -109,7 +109,7 @@ def _show_preview(into: str, saved: UUID | None, address: str, config: Mapping[s
     if not (fields["body"] and fields["sourceName"]):
         notices.show_text("To see the first documents, enter the fields of the text and the title, and test again.")
         return
-    rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
+    rows = [(item.name or json.dumps(item.source_id), item.problem or item.text or "") for item in found.documents]
     notices.show_table(
         [(one_line(name), one_line(in_words_of_the_form(text))) for name, text in rows],
         heads=("Title", "Text or problem"),
@@ -172,7 +172,7 @@ def _ask_for_readers(known: list[Principal], *, everybody: bool) -> dict[str, An
     if readers != CHOSEN:
         return {"internalPublic": readers == EVERYBODY or None}
     picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP))
-    users, groups = ([one.id for one in picked if one.kind == kind] for kind in (PERSON, GROUP))
+    users, groups = ([principal.id for principal in picked if principal.kind == kind] for kind in (PERSON, GROUP))
     return {"allowedUsersEmailAddresses": users, "allowedGroupIds": groups} if picked else None
 
 
@@ -236,7 +236,7 @@ def _offer_removal(sync: DocstoreSync) -> None:
     if not count or not st.button(f"Remove {these} once …", key=f"held.{sync_id}"):
         return
     listed = show_errors(lambda: list(islice(held(sync_id, page_size=1000), _MOST_HELD)))
-    approved = [one.document_id for one in listed]
+    approved = [removal.document_id for removal in listed]
 
     more = f" The list shows the first {len(listed):,}, and only they are removed." if len(listed) < count else ""
     confirm(
@@ -245,7 +245,7 @@ def _offer_removal(sync: DocstoreSync) -> None:
         doing="Remove them once",
         action=partial(docstore.launch_docstore_sync, sync_id, approved_removals=approved),
         then=partial(forget, LIST),
-        names=sorted(one.document_name for one in listed),
+        names=sorted(removal.document_name for removal in listed),
     )
 
 
@@ -284,10 +284,10 @@ def _show_failures(sync: DocstoreSync) -> None:
     st.caption("Every run retries these documents.")
 
 
-def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
-    shown = one.source_id if isinstance(one.source_id, str) else json.dumps(one.source_id, ensure_ascii=False)
-    reason = one_line(labels.in_words_of_the_form(one.message))
-    return one_line(shown), reason, f"{ago(one.failed_at)} ({moment(one.failed_at)})"
+def _failure(item: DocstoreFailure) -> tuple[str, str, str]:
+    shown = item.source_id if isinstance(item.source_id, str) else json.dumps(item.source_id, ensure_ascii=False)
+    reason = one_line(labels.in_words_of_the_form(item.message))
+    return one_line(shown), reason, f"{ago(item.failed_at)} ({moment(item.failed_at)})"
 
 
 LIST = "syncs"
@@ -360,7 +360,7 @@ def _show_config(sync: DocstoreSync) -> None:
             ("Text, title", f"{fields.body}, {fields.source_name}"),
             ("Time of the last change", fields.source_system_updated or "None: every run reads everything"),
             ("Link", fields.source_url or "None"),
-            ("Who can read the documents", ", ".join(one.name for one in readers_of(sync)) or others),
+            ("Who can read the documents", ", ".join(principal.name for principal in readers_of(sync)) or others),
             ("Deleted in the source", deleted),
             ("URL", "Encrypted, and never shown"),
         ],

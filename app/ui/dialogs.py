@@ -61,7 +61,7 @@ def confirm(
         show_text(consequence)
         if names:
             with st.container(height=240):
-                show_table([one] for one in names)
+                show_table([item] for item in names)
         if name is not None:
             show_text(f"To continue, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None
@@ -155,10 +155,10 @@ def naming(*asked: Principal) -> Generator[None]:
         yield
     except APIError as error:
         said = " ".join((error.message, *(detail.message for detail in error.details)))
-        gone = [one for one in asked if one.id in said] if error.code in _GONE else []
+        gone = [principal for principal in asked if principal.id in said] if error.code in _GONE else []
         if not gone:
             raise
-        names = ", ".join(f"the {PRINCIPALS[one.kind]} “{one_line(one.name)}”" for one in gone)
+        names = ", ".join(f"the {PRINCIPALS[principal.kind]} “{one_line(principal.name)}”" for principal in gone)
         msg = f"Deleted by someone else: {names}. Choose others, or cancel and reload the list."
         raise NotYetError(msg) from error
 

@@ -85,9 +85,9 @@ def show_link(text: str, page: str, /, **parameters: str) -> None:
     st.html(f'<p class="carrel-text">{LinkedText(text, address(page, **parameters)).body}</p>')
 
 
-def look_at(parameter: str, one: object) -> None:
+def look_at(parameter: str, item: object) -> None:
     """Open a row of a list. The list's filters stay in the address, for the way back."""
-    st.query_params[parameter] = str(one)
+    st.query_params[parameter] = str(item)
     st.rerun()
 
 
@@ -194,6 +194,6 @@ def _show(kind: str, role: str, message: str, notes: Iterable[str], help_at: str
 
 
 def _cells(row: Sequence[Cell], *, named: bool) -> str:
-    bodies = [escape(one) if isinstance(one, str) else one.body for one in row]
+    bodies = [escape(item) if isinstance(item, str) else item.body for item in row]
     head = f"<th scope='row'>{bodies.pop(0)}</th>" if named else ""
     return head + "".join(f"<td>{body}</td>" for body in bodies)

@@ -38,10 +38,10 @@ def pick_principals(
 ) -> list[Principal]:
     """Return several principals found, at most `most`. A single match counts after `TELLING` letters. Not in a form."""
     if f"{key}.kept" not in st.session_state:
-        st.session_state[key] = {one.key: one for one in chosen}
+        st.session_state[key] = {principal.key: principal for principal in chosen}
     kept: dict[str, Principal] = st.session_state[key]
     found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)))
-    match = _offer_matches(key, {one.key: one for one in found if one.key not in kept}, most=most)
+    match = _offer_matches(key, {item.key: item for item in found if item.key not in kept}, most=most)
     picked = _latest([*kept.values(), *([match] if match else [])], most)
     options = disambiguate(picked)
     st.session_state[f"{key}.kept"] = list(options)
@@ -50,7 +50,7 @@ def pick_principals(
         "Chosen",
         list(options),
         key=f"{key}.kept",
-        format_func=lambda one: options[one][0] if one in options else one,
+        format_func=lambda item: options[item][0] if item in options else item,
         placeholder="Type part of a name above",
         disabled=not options,
         on_change=_keep,
@@ -97,7 +97,7 @@ def _choose_match(
         list(options),
         index=None,
         key=f"{key}.match",
-        format_func=lambda one: options[one][0] if one in options else one,
+        format_func=lambda item: options[item][0] if item in options else item,
         placeholder="Select",
         filter_mode=None,
         on_change=on_change,
@@ -110,9 +110,9 @@ def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) ->
     st.session_state[f"{key}.match"] = None
 
 
-def _add(key: str, one: Principal, *, most: int | None) -> None:
+def _add(key: str, principal: Principal, *, most: int | None) -> None:
     kept: dict[str, Principal] = st.session_state[key]
-    st.session_state[key] = {one.key: one for one in _latest([*kept.values(), one], most)}
+    st.session_state[key] = {item.key: item for item in _latest([*kept.values(), principal], most)}
     st.session_state[f"{key}.typed"] = ""
 
 

@@ -119,7 +119,7 @@ def in_words(value: object, names: Mapping[str, str] = CODES) -> str:
         case bool(flag):
             return "yes" if flag else "no"
         case [*several]:
-            return ", ".join(in_words(one, names) for one in several)
+            return ", ".join(in_words(item, names) for item in several)
         case {"email": str(email)}:
             return email
         case {**fields}:

@@ -109,7 +109,7 @@ def _show_transcript(
         more = len(transcript.messages) - hidden + SHOWN
         notices.offer_action("Show earlier messages", lambda: st.session_state.update({MORE: more}))
     is_own = transcript.conversation.shared_by is None
-    running = next((one for one in transcript.messages if is_own and one.status is MessageStatus.RUNNING), None)
+    running = next((item for item in transcript.messages if is_own and item.status is MessageStatus.RUNNING), None)
     ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
         if message is running:

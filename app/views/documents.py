@@ -73,7 +73,7 @@ def _show_list() -> None:
         _show_loaded(count)
         return
     wanted = listing.read_wanted()
-    if any(one and "@" not in one for one in (wanted.owner, wanted.reader)):
+    if any(item and "@" not in item for item in (wanted.owner, wanted.reader)):
         notices.show_warning("Enter a complete email address.", "For example: name@example.com")
         return
     listing.show_folders(wanted)

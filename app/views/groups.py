@@ -37,7 +37,7 @@ def _show_new() -> None:
 def _create() -> None:
     name = text_in("group.new_name", missing="Enter a name for the group.")
     groups = api.client().admin.groups
-    if any(one.name == name for one in groups.list(query=name)):
+    if any(group.name == name for group in groups.list(query=name)):
         raise NotYetError("A group with this name already exists. Enter another name.")
     [made] = groups.upsert([{"name": name}]).groups
     directory.clear_caches()
@@ -60,7 +60,7 @@ def _show_group(group_id: str) -> None:
     _show_members(group)
     who = principal_from(group)
     if around := show_errors(partial(directory.memberships_of, who)):
-        notices.show_text(f"Parent groups: {', '.join(one_line(one.name) for one in around)}.")
+        notices.show_text(f"Parent groups: {', '.join(one_line(membership.name) for membership in around)}.")
     st.subheader("What members can read", anchor=False)
     counts = show_errors(partial(directory.counts_of, readable_by=who)).counts
     with_others = ", including the access of parent groups" if around else ""

@@ -24,7 +24,7 @@ def watch() -> None:
     if isinstance(status, Finding):
         found = [status]
     else:
-        found = [*findings_of(status), *(one for one in (of_credentials(),) if one), *of_work()]
+        found = [*findings_of(status), *(item for item in (of_credentials(),) if item), *of_work()]
         counts = (status.document_count, status.collection_count, status.chunk_count)
         numbers = dict(zip(("Documents", "Collections", "Passages"), counts, strict=True))
     found.append(of_flows())

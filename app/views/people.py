@@ -72,7 +72,7 @@ def create() -> None:
     """Add the person, and open their page. For an existing person, say so and change nothing."""
     email, name = text_in("new.email", missing="Enter the email address that they sign in with."), text_in("new.name")
     users = api.client().admin.users
-    if any(one.email == normal_email(email) for one in users.list(query=normal_email(email))):
+    if any(user.email == normal_email(email) for user in users.list(query=normal_email(email))):
         raise NotYetError("A person with this email address already exists.")
     given = {"email": email, "name": name, "is_admin": st.session_state["new.admin"]}
     [made] = users.upsert([{field: value for field, value in given.items() if value}]).users

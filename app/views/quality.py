@@ -45,7 +45,7 @@ def _show_overview() -> None:
             "the words or matches the filters. A search by meaning always finds something, so use thumbs "
             "down to judge it. A search counts its newest thumb, also on a result."
         )
-        _show_charts([one.from_ for one in buckets], counts)
+        _show_charts([item.from_ for item in buckets], counts)
     else:
         show_empty("No searches in this period.", "Choose a longer period.")
         searches.show_link_to_replies()

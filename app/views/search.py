@@ -290,12 +290,12 @@ def _show_results(found: Found) -> UUID | None:
     results, mode = found.answer.results, found.question.mode
     matched = [matched_in(result) for result in results]
     if found.question.order is ResultOrder.RELEVANCE:
-        has_words = [bool(one.words) for one in matched]
+        has_words = [bool(item.words) for item in matched]
         strong = count_strong([relevance_of(result) for result in results], has_words, mode)
         wants_words = bool(found.answer.applied.missing_words) and mode is SearchMode.HYBRID
         is_shown = [number < strong and (words or not wants_words) for number, words in enumerate(has_words)]
     else:
-        is_shown = [bool(one.describe()) for one in matched]
+        is_shown = [bool(item.describe()) for item in matched]
     for result in compress(results, is_shown):
         _show(found, result)
     first = next((result.document_id for result in compress(results, is_shown)), None)

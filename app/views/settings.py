@@ -34,7 +34,7 @@ def _show_sharing() -> None:
 def page() -> None:
     require_admin()
     show_title("Settings", "People, access, programs and oversight of your organization.")
-    found = {one.url_path: one for one in pages(is_admin=True)}
+    found = {item.url_path: item for item in pages(is_admin=True)}
     for number, (group, entries) in enumerate(GROUPS.items()):
         st.header(group, anchor=False)
         with st.container(key=f"settings-{number}"):

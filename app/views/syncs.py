@@ -57,7 +57,7 @@ def _show_new() -> None:
     if not (collections := show_errors(targets)):
         show_empty("You cannot edit any collection.", "Create a collection on the Collections page first.")
         return
-    into = st.selectbox("Collection", list(collections), key="into", format_func=lambda one: collections[one])
+    into = st.selectbox("Collection", list(collections), key="into", format_func=lambda item: collections[item])
     ask({}, doing="Create and start", known=[], save=partial(make, into, made), into=into)
 
 

@@ -109,7 +109,7 @@ def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
 
 def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     found = show_errors(lambda: counts(who, without))
-    counted = {one.resource_type: one.count for one in found.counts if one.count}
+    counted = {item.resource_type: item.count for item in found.counts if item.count}
     kinds = {"": "Everything"} | {kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in counted.items()}
     with filter_line("type"):
         query = text_filter("Name", "q", placeholder="Part of the name").replace("\0", "")
@@ -145,7 +145,7 @@ def _show_reach(who: Principal) -> None:
     show_pages(
         REACH,
         pages_of(partial(question.ask, order=order), about=(question.about, order)),
-        row=lambda one: dict(zip(HEADS[:3], _row_of(one), strict=False)),
+        row=lambda resource: dict(zip(HEADS[:3], _row_of(resource), strict=False)),
         empty=partial(_say_nothing, question),
         go=lambda chosen: notices.look_at("resource", Resource.of(chosen).key),
     )

@@ -30,7 +30,7 @@ def _read_page(resource: Resource, token: str | None) -> ItemsPage[tuple[Reader,
     ask = api.client().permissions.list_authorized_principals_for_resource
     page = next(ask(resource.reference, with_through=True, page_size=PAGE_ROWS, page_token=token).pages())
     through = page.through or {}
-    return ItemsPage([(one, through.get(one.id, ())) for one in page.principals], page.next_page_token)
+    return ItemsPage([(item, through.get(item.id, ())) for item in page.principals], page.next_page_token)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -51,7 +51,7 @@ def _show_resource(resource: Resource) -> None:
     show_pages(
         READERS,
         Source(partial(_read_page, resource), about=resource.key),
-        row=lambda one: dict(zip(READER_HEADS, reader_row(*one), strict=True)),
+        row=lambda item: dict(zip(READER_HEADS, reader_row(*item), strict=True)),
         empty=lambda: show_empty("Nobody can read this.", "Choose “Manage access”, and add people or groups."),
         go=lambda chosen: look_at("who", f"{chosen[0].type}:{getattr(chosen[0], 'email', chosen[0].id)}"),
     )

@@ -146,7 +146,7 @@ class APIError(CarrelError):
     def __str__(self) -> str:
         # The service's message says a single detail by itself: in the same words, or after the member's name.
         told = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]
-        wrong = "".join(f"; {one}" for one in told if one not in self.message)
+        wrong = "".join(f"; {item}" for item in told if item not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""
         return f"{self.message}{wrong} ({self.status} {self.code}{request})"
 

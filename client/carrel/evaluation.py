@@ -90,7 +90,7 @@ def rank(
         mode=mode,
         user_email=user_email,
     )
-    return [one.document_external_id for one in inside.results][:CUTOFF]
+    return [item.document_external_id for item in inside.results][:CUTOFF]
 
 
 class Measurer:
@@ -170,8 +170,8 @@ class Measurer:
             return []
         ids = list(dict.fromkeys(document_ids))
         listed = self._client.catalog.list_documents(ids=ids, user_email=self.user_email)
-        found = {one.document_id: one.document_external_id for one in listed}
-        return list(dict.fromkeys(found[one] for one in ids if one in found))
+        found = {document.document_id: document.document_external_id for document in listed}
+        return list(dict.fromkeys(found[item] for item in ids if item in found))
 
 
 class RunKeeper:
@@ -302,8 +302,8 @@ def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[D
     """Return the differences between two runs, on questions measured by both, worst change first. Searches are compared
     by nDCG, replies to unanswerable questions by refusal, and other replies by the mean of citation recall and
     statements said, as far as both runs have these scores, or by whether they cite."""
-    earlier = {one.case_id: one for one in before if one.error is None}
-    pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier and one.error is None)
+    earlier = {result.case_id: result for result in before if result.error is None}
+    pairs = ((earlier[item.case_id], item) for item in after if item.case_id in earlier and item.error is None)
     scored = [(old, new, *_scores(old, new)) for old, new in pairs]
     ordered = sorted(scored, key=lambda each: (each[3] - each[2], each[3], each[1].question))
     return [Difference(new.question, old, new, later - former) for old, new, former, later in ordered]
@@ -363,14 +363,14 @@ def ndcg(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUT
     """Return the normalised discounted cumulative gain of the first `cutoff` results, as trec_eval and BEIR define it:
     judgements over the logarithm of their ranks, divided by the sum of the best possible ranking."""
     judged = _relevant(relevant)
-    won = _discount([judged.get(one, 0) for one in _first(found, cutoff)])
+    won = _discount([judged.get(item, 0) for item in _first(found, cutoff)])
     return won / _discount(sorted(judged.values(), reverse=True)[:cutoff])
 
 
 def recall(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
     """Return the share of the relevant results found in the first `cutoff`."""
     judged = _relevant(relevant)
-    return sum(one in judged for one in _first(found, cutoff)) / len(judged)
+    return sum(item in judged for item in _first(found, cutoff)) / len(judged)
 
 
 def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
@@ -404,7 +404,7 @@ def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
     >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
     ['closed']"""
     said = _normalize(text)
-    return [one for one in statements if not re.search(rf"(?<!\w){re.escape(_normalize(one))}(?!\w)", said)]
+    return [item for item in statements if not re.search(rf"(?<!\w){re.escape(_normalize(item))}(?!\w)", said)]
 
 
 def _normalize(text: str) -> str:

@@ -92,7 +92,7 @@ async def skip_modified(
             for document in documents[start : start + _PAGE]
         ]
         plans = await _ask_once(client, page, upload_as=upload_as, outages=outages)
-        elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in page])
+        elsewhere = await asyncio.to_thread(ledger.found_by_others, [missing.external_id for missing in page])
         spared = [one for one, plan in plans if plan.action in _OTHERS or one.external_id in elsewhere]
         await asyncio.to_thread(ledger.mark, spared, state=State.UNCHANGED)
 
@@ -128,14 +128,14 @@ async def _mark(
     while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]
         left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
-        unsure = [one for one in left_out if not one.fingerprint]  # planned by a run that was interrupted
+        unsure = [missing for missing in left_out if not missing.fingerprint]  # planned by a run that was interrupted
         looked_for = [one for _, one in page if one not in left_out]
         documents = await asyncio.to_thread(_select_without_problem, ledger, looked_for)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [document.external_id for document in documents])
         plans = await _ask(client, [*documents, *unsure], upload_as=options.upload_as_user_email, outages=outages)
         gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
         still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE and one not in unsure]
-        left_out = [one for one in left_out if one.external_id not in gone]
+        left_out = [missing for missing in left_out if missing.external_id not in gone]
         await asyncio.to_thread(ledger.mark, left_out, state=State.IGNORED)
         others = [one for one, plan in still if plan.action in _OTHERS or one.external_id in elsewhere]
         ours = [
@@ -162,7 +162,7 @@ def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> lis
     problems: set[str] = set()
     for start in range(0, len(names), 1000):
         problems |= ledger.named_by_problems(names[start : start + 1000])
-    return [one for one in documents if not problems & lines[one.external_id]]
+    return [missing for missing in documents if not problems & lines[missing.external_id]]
 
 
 async def _ask(
@@ -185,8 +185,8 @@ async def _ask_once(
     if not documents:
         return []
     planned = [
-        PlannedUpload(document_external_id=one.external_id, fingerprint=one.fingerprint or one.intended or "-")
-        for one in documents
+        PlannedUpload(document_external_id=item.external_id, fingerprint=item.fingerprint or item.intended or "-")
+        for item in documents
     ]
     ask = partial(client.catalog.plan_upload, documents=planned, upload_as_user_email=upload_as)
     return list(zip(documents, (await outages.call(ask)).documents, strict=True))

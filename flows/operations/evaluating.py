@@ -68,7 +68,7 @@ def _run(
     try:
         with Carrel(api_key=key, base_url=settings.base_url) as client:
             listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
-            found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
+            found = [item for item in listed if item.agent_id and source in {item.name, str(item.evaluation_set_id)}]
             if not found or not found[0].case_count:
                 called = f"named {source!r} that has questions"
                 raise NameUnknownError(f"There is no evaluation set of an agent {called}. Check its name.")

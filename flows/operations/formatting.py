@@ -10,9 +10,9 @@ from carrel.wire.common import ResourceType
 from carrel.wire.docstore import DocstoreSync
 
 
-def count_text(number: int, one: str, many: str | None = None) -> str:
+def count_text(number: int, item: str, many: str | None = None) -> str:
     """Return a number with its noun: 1 document, 2,304 documents."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    return f"{number:,} {item if number == 1 else many or f'{item}s'}"
 
 
 def list_text(names: Sequence[str]) -> str:
@@ -33,8 +33,8 @@ def kind_of(resource_type: ResourceType) -> str:
 def counts_text(counts: Iterable[ResourceCount]) -> str:
     """Return counts of resources by kind: 2 collections and 1 document; without resources, an empty text."""
     totals = Counter[str]()
-    for one in counts:
-        totals[kind_of(one.resource_type)] += one.count
+    for counted in counts:
+        totals[kind_of(counted.resource_type)] += counted.count
     return list_text([count_text(count, kind) for kind, count in totals.items() if count])
 
 

@@ -185,7 +185,7 @@ async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *
     try:
         async for page in walk_pages(outages, lambda token: listed(page_token=token)):
             there = {document.document_external_id: document.custom_metadata for document in page.documents}
-            current = {one.document_external_id for one in page.documents if not one.stale}
+            current = {item.document_external_id for item in page.documents if not item.stale}
             await asyncio.to_thread(ledger.keep_as_it_is, there, current=current)
     except NotFoundError as exc:
         msg = f"You cannot add to a collection {collection}. Check its name, or create it first."

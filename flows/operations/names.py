@@ -74,12 +74,12 @@ def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
         return found
 
     async def collections() -> list[tuple[str, str]]:
-        listed = [one async for one in client.document_collections.list_document_collections(page_size=1000)]
-        named = {one.collection_name for one in listed}
+        listed = [item async for item in client.document_collections.list_document_collections(page_size=1000)]
+        named = {collection.collection_name for collection in listed}
         return [
-            (name, str(one.document_collection_id))
-            for one in listed
-            for name in (one.collection_name, *set(one.former_names or ()).difference(named))
+            (name, str(collection.document_collection_id))
+            for collection in listed
+            for name in (collection.collection_name, *set(collection.former_names or ()).difference(named))
         ]
 
     return Names(groups=lambda: outages.call(groups), collections=lambda: outages.call(collections))

@@ -110,7 +110,7 @@ async def make_plan(
             shared.extend(await asyncio.to_thread(ledger.former_fingerprints, same))
             changed = [name for name, verdict in verdicts.items() if verdict is Action.UPDATE]
             former = await asyncio.to_thread(ledger.former_fingerprints, changed)
-            again = {one.document_external_id for one in await ask(former) if one.action is PlanAction.UNCHANGED}
+            again = {plan.document_external_id for plan in await ask(former) if plan.action is PlanAction.UNCHANGED}
             verdicts |= dict.fromkeys(again, State.UNCHANGED)
             changed = [name for name in changed if name not in again]
             for name in await asyncio.to_thread(ledger.refuse_replacing, changed):

@@ -27,7 +27,7 @@ _NAMED = 5
 
 async def find_sources(client: AsyncCarrel, source: str | None, *, settings: FlowSettings) -> list[Source]:
     """Return the sources shown by the service to the caller, or the matches of `source` (`choose_sources`)."""
-    every = [one async for one in client.sources.list_sources(page_size=_PAGE)]
+    every = [item async for item in client.sources.list_sources(page_size=_PAGE)]
     return choose_sources(every, source, settings=settings)
 
 
@@ -35,11 +35,11 @@ def choose_sources(every: list[Source], source: str | None, *, settings: FlowSet
     """Return the sources matching a path, a URL, a ledger's name or an id; all for None. Raises SourceError."""
     if source is None:
         return every
-    found = [one for one in every if source in {one.ledger, str(one.source_id)}]
-    found = found or [one for one in every if one.source == source]
+    found = [item for item in every if source in {item.ledger, str(item.source_id)}]
+    found = found or [item for item in every if item.source == source]
     if not found:
         identity, target = source_identity(source), settings.base_url
-        collections = [one.document_collection_id and str(one.document_collection_id) for one in every]
+        collections = [item.document_collection_id and str(item.document_collection_id) for item in every]
         names = [ledger_name(identity, target=target, collection=collection) for collection in collections]
         found = [one for one, name in zip(every, names, strict=True) if one.ledger == name]
     if not found:
@@ -53,7 +53,7 @@ async def ignore_items(
     """Ignore items of a reported source until they change, or `undo` that; return unknown names. Raises SourceError."""
     found = await find_sources(client, source, settings=settings)
     if len(found) > 1:
-        whose = [f"{purpose_text(one.document_collection_id)}, reported by {reporter_of(one)}" for one in found]
+        whose = [f"{purpose_text(item.document_collection_id)}, reported by {reporter_of(item)}" for item in found]
         means = ", ".join(f"{one.source_id} ({words})" for one, words in zip(found, whose, strict=True))
         raise SourceError(f"{source} matches several sources. Give an id: {means}.")
     change = client.sources.restore_source_items if undo else client.sources.ignore_source_items
@@ -127,5 +127,5 @@ def write_quarantine(ledger: Ledger, path: Path) -> int:
     return number
 
 
-def _row(one: Failure) -> dict[str, str]:
-    return failure_row(one.place, one.external_id or "", one.code, one.message)
+def _row(failure: Failure) -> dict[str, str]:
+    return failure_row(failure.place, failure.external_id or "", failure.code, failure.message)

@@ -153,6 +153,6 @@ def _record(
     refused = [*problems, *(item for item in prepared if isinstance(item, Problem))]
     message = "The source contains this external id several times. The first is used."
     twice = (entry.document for entry in repeated)
-    refused += [Problem(one.place, "external_id_repeated", message, one.external_id) for one in twice]
+    refused += [Problem(document.place, "external_id_repeated", message, document.external_id) for document in twice]
     ledger.record_problems(refused)
     return len(entries) - len(repeated), len(refused)

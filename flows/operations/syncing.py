@@ -103,7 +103,7 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
     docstore = client.document_collections.docstore
 
     async def find_named() -> list[DocstoreSync]:
-        return [one async for one in docstore.list_docstore_syncs(page_size=1000) if one.config.sync_name == name]
+        return [item async for item in docstore.list_docstore_syncs(page_size=1000) if item.config.sync_name == name]
 
     try:
         sync_id = UUID(name)
@@ -118,7 +118,7 @@ async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -
         return found[0]
     if not found:
         raise NameUnknownError(f"You can see no sync {name}. `carrel sync list` lists the syncs.")
-    ids = ", ".join(str(one.docstore_credential_id) for one in found)
+    ids = ", ".join(str(response.docstore_credential_id) for response in found)
     raise NameUnknownError(f"Several syncs are named {name}. Give the id of one: {ids}.")
 
 

@@ -201,12 +201,12 @@ async def list_entries(
         statement = statement.where(container_id == str(filters.container_id))
     if filters.query is not None:
         names = (entries.c.target_name, actor_name, acting_for_name)
-        statement = statement.where(sa.or_(*(one.icontains(filters.query, autoescape=True) for one in names)))
+        statement = statement.where(sa.or_(*(element.icontains(filters.query, autoescape=True) for element in names)))
     return await sql.find_rows(connection, statement, _to_entry)
 
 
 def _to_entry(*, target_id: str | None, details: dict[str, Any], **columns: Any) -> AuditEntry:
-    kind, name, words = (columns.pop(one) for one in ("target_type", "target_name", "text"))
+    kind, name, words = (columns.pop(item) for item in ("target_type", "target_name", "text"))
     parts = ("id", "name", "email")
     actor, acting_for = (_to_person(*(columns.pop(f"{who}_{one}") for one in parts)) for who in ("actor", "acting_for"))
     target = None if target_id is None else AuditTarget(type=kind, id=target_id, name=name)
@@ -238,7 +238,7 @@ def _entries(organization_id: UUID, filters: Filters, before: Position | None) -
     )
     if before is not None:
         statement = statement.where(sa.tuple_(*order) < (before.at, before.audit_log_id))
-    return statement.order_by(*(one.desc() for one in order))
+    return statement.order_by(*(column.desc() for column in order))
 
 
 def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElement[bool]]:

@@ -63,7 +63,7 @@ def change_between(
 
 def differences(before: Versioned, after: Versioned) -> dict[str, dict[str, object]]:
     """Return the old and new value of each changed member, by wire name."""
-    old, new = (one.model_dump(mode="json", include={*after.edited}) for one in (before, after))
+    old, new = (versioned.model_dump(mode="json", include={*after.edited}) for versioned in (before, after))
     return {member: _shorten(old[member], new[member]) for member in new if old[member] != new[member]}
 
 
@@ -74,7 +74,7 @@ def to_text(changes: Mapping[str, object]) -> str:
 def _has_words(value: object) -> bool:
     # A member of an enum is a setting; values that documents have in a collection are words.
     if isinstance(value, list):
-        return any(isinstance(one, BaseModel) for one in cast("list[object]", value))
+        return any(isinstance(item, BaseModel) for item in cast("list[object]", value))
     return type(value) is str or isinstance(value, BaseModel | dict)
 
 

@@ -32,7 +32,7 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
 
 def callable_by(caller: Caller) -> list[str]:
     """List the paths of the v0 operations open to the caller, in the order of their declarations."""
-    return [one.path for one in OPERATIONS.values() if one.version != "v1" and may_call(caller, one.requires)]
+    return [item.path for item in OPERATIONS.values() if item.version != "v1" and may_call(caller, item.requires)]
 
 
 def may_call(caller: Caller, requirement: Requirement) -> bool:

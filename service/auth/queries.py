@@ -244,17 +244,17 @@ def _memberships_of(start: sa.CTE, organization_id: sa.ColumnElement[UUID]) -> s
 
 
 def _with_memberships(
-    one: sa.Select[UUID],
+    select: sa.Select[UUID],
     row: type[Grantee],
     *,
     kinds: Collection[str],
     organization_id: sa.ColumnElement[UUID] = ORGANIZATION,
 ) -> sa.Select[*tuple[Any, ...]]:
-    start = one.cte("start")
+    start = select.cte("start")
     groups = _memberships_of(start, organization_id)
     all_groups = sa.func.array(sa.select(groups.c.principal_id).scalar_subquery(), type_=sa.ARRAY(sa.Uuid))
     return (
-        sa.select(all_groups.label("memberships"), *(principals.c[one.name] for one in fields(row)[1:]))
+        sa.select(all_groups.label("memberships"), *(principals.c[item.name] for item in fields(row)[1:]))
         .join(start, start.c.principal_id == principals.c.principal_id)
         .where(principals.c.organization_id == organization_id, in_array(principals.c.kind, kinds))
     )

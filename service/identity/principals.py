@@ -123,7 +123,7 @@ def _refuse(unknown: Collection[FieldError], *, is_limited: bool = False) -> Non
         raise BadRequest(message, code="unknown_principal", details=details)
 
 
-def describe(one: PrincipalReference) -> str:
-    if isinstance(one, UserReference):
-        return f"person {one.email}"
-    return f"{'group' if isinstance(one, GroupReference) else 'service account'} {one.id}"
+def describe(reference: PrincipalReference) -> str:
+    if isinstance(reference, UserReference):
+        return f"person {reference.email}"
+    return f"{'group' if isinstance(reference, GroupReference) else 'service account'} {reference.id}"

@@ -316,7 +316,7 @@ async def in_each_organization(database: Database, work: Callable[[Connection, U
 
 def user_as(name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
     """Return the column of a user in the form of `UserPrincipal`. The name and address of an erased user are empty."""
-    texts = (sa.func.coalesce(one, "") for one in (principals.c.name, principals.c.email))
+    texts = (sa.func.coalesce(column, "") for column in (principals.c.name, principals.c.email))
     members = zip(("type", "id", "name", "email"), ("user", sa.cast(principal_id, sa.Text), *texts), strict=True)
     return sa.func.jsonb_build_object(*chain.from_iterable(members), type_=JSONB).label(name)
 
@@ -419,8 +419,8 @@ def _unnest_memberships(memberships: Collection[Membership]) -> sa.TableValuedAl
     return (
         sa.func.unnest(
             sa.literal([membership.group_id for membership in memberships], sa.ARRAY(sa.Uuid)),
-            sa.literal([one.member_id for one in memberships], sa.ARRAY(sa.Uuid)),
-            sa.literal([one.member_is_group for one in memberships], sa.ARRAY(sa.Boolean)),
+            sa.literal([item.member_id for item in memberships], sa.ARRAY(sa.Uuid)),
+            sa.literal([item.member_is_group for item in memberships], sa.ARRAY(sa.Boolean)),
         )
         .table_valued(
             sa.column("group_id", sa.Uuid), sa.column("member_id", sa.Uuid), sa.column("member_is_group", sa.Boolean)

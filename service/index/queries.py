@@ -481,8 +481,8 @@ async def remove_entries(connection: Connection, organization_id: UUID, *, entri
     for portion in _divide(entries):
         # Chunks are counted under the term of their language's stemming, where it has one.
         rows = [
-            (one.document_id, one.space_id, TERMS_OF_STEMMINGS.get(stemming_of(one.language, default=ENGLISH)))
-            for one in portion
+            (entry.document_id, entry.space_id, TERMS_OF_STEMMINGS.get(stemming_of(entry.language, default=ENGLISH)))
+            for entry in portion
         ]
         parameters = params(organization_id, **as_arrays("entries", _OF_ENTRIES, rows))
         await connection.execute(_build_removal(portion[0].dimensions), parameters)
@@ -490,7 +490,7 @@ async def remove_entries(connection: Connection, organization_id: UUID, *, entri
 
 def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
     """Divide entries into portions of equal dimensions, small enough for a statement to remove."""
-    for dimensions in sorted({one.dimensions for one in entries}):
+    for dimensions in sorted({item.dimensions for item in entries}):
         portion, chunk_count = list[IndexEntry](), 0
         for entry in entries:
             if entry.dimensions != dimensions:

@@ -71,7 +71,7 @@ async def search(call: Call, arguments: SearchArguments) -> SearchResult:
     request = wire.SearchDocumentCatalogRequest(search_query=arguments.query, search_options=options)
     found = await service.search_catalog(call.runtime, call.caller, request=request)
     relevance = [result.relevance or 0.0 for result in found.results]
-    words = [one.matched.words if one.matched else [] for one in found.results]
+    words = [item.matched.words if item.matched else [] for item in found.results]
     strong, applied = wire.count_strong(relevance, [bool(each) for each in words], options.mode), found.applied
     return SearchResult(
         results=[

@@ -110,9 +110,9 @@ def _reference(document: GetDocumentResponse) -> ResourceReference:
     return ResourceReference(resource_id=resource.resource_id, resource_type=resource.resource_type)
 
 
-def _reader(one: Principal) -> Reader:
-    email = one.email if isinstance(one, UserPrincipal) else None
-    return Reader(type=one.type, id=one.id, name=one.name, email=email)
+def _reader(principal: Principal) -> Reader:
+    email = principal.email if isinstance(principal, UserPrincipal) else None
+    return Reader(type=principal.type, id=principal.id, name=principal.name, email=email)
 
 
 def _describe(step: permissions.AuthorizationStep) -> str:

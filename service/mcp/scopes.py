@@ -29,7 +29,7 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
     """Raise Forbidden `missing_scope` with a challenge if the person could grant the missing scopes. Asking is
     pointless if the client may not request them or only an admin grants them: the message's handler refuses later."""
     operations = _operations_of(message)
-    refused = next((error for one in operations if (error := _refusal(caller, one)) is not None), None)
+    refused = next((error for item in operations if (error := _refusal(caller, item)) is not None), None)
     if refused is None or refused.code != "missing_scope":
         return
     scopes = {str(scope) for operation in operations if (scope := operation.requires.api_scope) is not None}

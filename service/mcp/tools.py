@@ -98,7 +98,7 @@ class Tool(Generic[Given]):
             given = self.arguments.model_validate(arguments or {})
         except ValidationError as error:
             # They are named as they are, whatever else an argument's name may stand for in an address.
-            named = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
+            named = [{**item, "loc": ("body", *item["loc"])} for item in error.errors()]
             raise refuse_members(named, self.arguments) from error
         return await self.run(call, given)
 

@@ -177,8 +177,8 @@ async def _change_accesses(
     """Change the access of locked resources, equal access once; return the access of each class before."""
     before = await _accesses_of(connection, organization_id, {resource.access_class for resource in resources})
     kinds = {
-        one.object_id: (one.access_class, frozenset(one.shared_in(before[one.access_class]).items()))
-        for one in resources
+        item.object_id: (item.access_class, frozenset(item.shared_in(before[item.access_class]).items()))
+        for item in resources
     }
     after = {kind: change(before[kind[0]], kind[1]) for kind in set(kinds.values())}
     digests = {kind: access.digest() for kind, access in after.items()}

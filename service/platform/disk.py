@@ -286,9 +286,9 @@ class DiskGuard:
     def refusal_of_database(self) -> InsufficientStorage | None:
         """Return the answer for a database stopped by a full disk; None if no disk is full."""
         full = (
-            one for one in self.file_systems if one.level is StorageLevel.FULL and StorageArea.DATABASE in one.areas
+            item for item in self.file_systems if item.level is StorageLevel.FULL and StorageArea.DATABASE in item.areas
         )
-        return next((_no_room(one, max(one.needed_for(0), one.full)) for one in full), None)
+        return next((_no_room(system, max(system.needed_for(0), system.full)) for system in full), None)
 
 
 def open_guard(settings: Settings, *, files_folder: Path | None, share: Share) -> DiskGuard:

@@ -59,7 +59,7 @@ class AllowedHosts:
     def names_address(self, address: Address) -> bool:
         """Return whether the setting explicitly allows an address, public or not."""
         both = {address, _embedded_ipv4(address)}
-        return any(one in network for one in both for network in self.networks if one.version == network.version)
+        return any(item in network for item in both for network in self.networks if item.version == network.version)
 
     def may_allow(self, host: str) -> bool:
         """Return whether a host in a URI can be allowed; a name is checked again by its address on connecting."""
@@ -69,7 +69,7 @@ class AllowedHosts:
             name = host.lower().rstrip(".")
             if name in self.names or not (name == "localhost" or name.endswith(".localhost")):
                 return True
-            return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
+            return any(self.allows(ipaddress.ip_address(item)) for item in ("127.0.0.1", "::1"))
         return self.allows(address)
 
     def resolve(self) -> "AllowedHosts":
@@ -186,7 +186,7 @@ class _Body(httpx.AsyncByteStream):
 
 async def _look_up(host: str, port: int) -> list[Address]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(str(one[4][0]).split("%", maxsplit=1)[0]) for one in found]
+    return [ipaddress.ip_address(str(item[4][0]).split("%", maxsplit=1)[0]) for item in found]
 
 
 def parts_of(address: str) -> SplitResult | None:
@@ -250,9 +250,9 @@ def is_mail_server(url: str) -> bool:
         return False
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(item: str, other: str) -> bool:
     """Return whether two object-store addresses (file:, s3:, gs:, az:) are equal, or either contains the other."""
-    return all(part == its for part, its in zip(_place(one), _place(other), strict=False))
+    return all(part == its for part, its in zip(_place(item), _place(other), strict=False))
 
 
 def _place(url: str) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def optional_in(column: sa.ColumnElement[UUID], ids: Collection[UUID] | None) ->
 def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> sa.TableValuedAlias:
     """Build a table of rows, passed as an array per column, so that a statement runs once for all rows."""
     arrays = (sa.literal([row[column.key] for row in rows], sa.ARRAY(column.type, dimensions=1)) for column in columns)
-    named = (sa.column(one.key, one.type) for one in columns)
+    named = (sa.column(element.key, element.type) for element in columns)
     return sa.func.unnest(*arrays).table_valued(*named).render_derived(name="given")
 
 

@@ -193,7 +193,7 @@ class Connections:
 
     def _choose(self, group: _Group) -> Closable | None:
         oldest = tuple(islice(group.waiting, LOOKED_THROUGH))
-        waiting = next((one for one in oldest if not one.has_unsent), oldest[0] if oldest else None)
+        waiting = next((closable for closable in oldest if not closable.has_unsent), oldest[0] if oldest else None)
         if waiting is not None and len(self._all.receiving) <= self.most // 2:
             return waiting
         return _slow_body(group.receiving) or waiting

@@ -179,7 +179,7 @@ def _resource(value: Any) -> Any:
 
 
 def _resources(value: Any) -> Any:
-    return [_resource(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+    return [_resource(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 IDENTIFIER = {"externalResourceId": "resourceId"}
@@ -191,14 +191,14 @@ def _identifier(resource: Json) -> Json:
 
 
 def _complete_members(answer: Json) -> Json:
-    named = [{"type": "external-resource-id", **_identifier(one["resource"])} for one in answer["documents"]]
+    named = [{"type": "external-resource-id", **_identifier(item["resource"])} for item in answer["documents"]]
     return {**answer, "resourceIdentifiers": named}
 
 
 def _complete_checks(answer: Json) -> Any:
     return [
-        {"externalResourceId": _identifier(one["resource"]), "authorized": one["authorized"]}
-        for one in answer["results"]
+        {"externalResourceId": _identifier(item["resource"]), "authorized": item["authorized"]}
+        for item in answer["results"]
     ]
 
 

@@ -38,7 +38,7 @@ def part_of(document: Json, version: str) -> Json:
     paths = {
         path: methods
         for path, methods in document["paths"].items()
-        if path.startswith(prefix) or (version == "v1" and any("oauth" in one["tags"] for one in methods.values()))
+        if path.startswith(prefix) or (version == "v1" and any("oauth" in item["tags"] for item in methods.values()))
     }
     title = f"{document['info']['title']} {version}"
     part = {**document, "info": {**document["info"], "title": title}, "paths": paths}
@@ -57,7 +57,7 @@ def without_unused(document: Json) -> Json:
             waiting += _references(document["components"][kind][name])
     operations = [method for methods in document["paths"].values() for method in methods.values()]
     schemes = {name for operation in operations for needed in operation["security"] for name in needed}
-    tags = {name for one in operations for name in one["tags"]}
+    tags = {name for item in operations for name in item["tags"]}
     components = {
         kind: {
             name: value
@@ -66,7 +66,7 @@ def without_unused(document: Json) -> Json:
         }
         for kind, members in document["components"].items()
     }
-    return {**document, "tags": [one for one in document["tags"] if one["name"] in tags], "components": components}
+    return {**document, "tags": [item for item in document["tags"] if item["name"] in tags], "components": components}
 
 
 def _references(value: Any) -> Iterator[str]:

@@ -81,7 +81,7 @@ class CheckedRoute(APIRoute):
         self.operation = OPERATIONS[path.removeprefix("/")]
         options["response_model_exclude_none"] = True
         super().__init__(path, endpoint, **options)
-        self.only_reads = any(one.call is dependencies.request_snapshot for one in self.dependant.dependencies)
+        self.only_reads = any(item.call is dependencies.request_snapshot for item in self.dependant.dependencies)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Check the caller first. Endpoints with a body get a `CheckedRequest`."""

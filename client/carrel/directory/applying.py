@@ -67,8 +67,8 @@ class Applying:
         for batch in _batches(changes, MOST_UPSERTED):
             request = admin.AdminUsersUpsertRequest(
                 users=[
-                    admin.UserUpsert(email=one.email, name=one.name, is_admin=one.is_admin, active=one.active)
-                    for one in batch
+                    admin.UserUpsert(email=item.email, name=item.name, is_admin=item.is_admin, active=item.active)
+                    for item in batch
                 ]
             )
             yield from self._send(Call(admin.ADMIN_USERS_UPSERT, request, patience=PATIENCE))
@@ -77,10 +77,10 @@ class Applying:
     def _groups(self) -> Flow[None]:
         for batch in _batches(self._plan.groups, MOST_UPSERTED):
             groups = [
-                admin.GroupUpsert(external_id=one.external_id, name=one.name)
-                if one.action is GroupAction.CREATE
-                else admin.GroupUpsert(id=one.group_id, name=one.name)
-                for one in batch
+                admin.GroupUpsert(external_id=change.external_id, name=change.name)
+                if change.action is GroupAction.CREATE
+                else admin.GroupUpsert(id=change.group_id, name=change.name)
+                for change in batch
             ]
             answer = yield from self._upsert_groups(groups)
             named = {group.external_id: group for group in answer.groups if group.external_id is not None}
@@ -122,7 +122,7 @@ class Applying:
         for members in groups:
             for batch in _batches(members, MOST_MEMBERS):
                 group_id = self._group_id(batch[0].group_id, batch[0].group)
-                sent = request(group_id=group_id, members=[self._reference(one) for one in batch])
+                sent = request(group_id=group_id, members=[self._reference(change) for change in batch])
                 yield from self._send(Call(operation, sent, patience=PATIENCE))
                 self._tell("memberships", len(batch))
 

@@ -239,11 +239,11 @@ def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[p
     for key, members in wanted.members.items():
         target = targets.by_key[key]
         current: dict[Member, None] = {}
-        for one in state.members.get(target.group_id, ()) if target.group_id else ():
-            if isinstance(one, NamedUser):
-                current["user", normal_email(one.email)] = None
-            elif isinstance(one, NamedGroup):
-                current["group", str(one.id)] = None
+        for principal in state.members.get(target.group_id, ()) if target.group_id else ():
+            if isinstance(principal, NamedUser):
+                current["user", normal_email(principal.email)] = None
+            elif isinstance(principal, NamedGroup):
+                current["group", str(principal.id)] = None
             else:
                 others += 1
         new = [member for member in members if member not in current]

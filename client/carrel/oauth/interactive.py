@@ -314,6 +314,6 @@ def _read_applications(address: str) -> list[_Application]:
 def _keep_application(address: str, application: _Application) -> None:
     """Keep an application for the next sign-in, on a line after older applications, which signing out still needs."""
     known = _read_applications(address)
-    kept = [one for one in known if one.client_id != application.client_id] + [application]
+    kept = [item for item in known if item.client_id != application.client_id] + [application]
     if kept != known:
-        replace_private_file(_application_file(address), "\n".join(one.model_dump_json() for one in kept).encode())
+        replace_private_file(_application_file(address), "\n".join(item.model_dump_json() for item in kept).encode())

@@ -15,4 +15,4 @@ _ALL = [
     for var in vars(module).values()
     if isinstance(var, ApiOperation)
 ]
-OPERATIONS: Mapping[str, ApiOperation[Any, Any]] = {one.path: one for one in _ALL}
+OPERATIONS: Mapping[str, ApiOperation[Any, Any]] = {operation.path: operation for operation in _ALL}

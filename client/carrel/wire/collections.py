@@ -244,8 +244,8 @@ class DocumentCollection(common.Versioned):
 def find_named(collections: Iterable[DocumentCollection], name: str) -> list[DocumentCollection]:
     """Return the collections with this id or name; without any, the collections with this former name."""
     known = list(collections)
-    found = [one for one in known if name in {str(one.document_collection_id), one.collection_name}]
-    return found or [one for one in known if name in (one.former_names or ())]
+    found = [item for item in known if name in {str(item.document_collection_id), item.collection_name}]
+    return found or [collection for collection in known if name in (collection.former_names or ())]
 
 
 class FieldChange(common.RequestModel):

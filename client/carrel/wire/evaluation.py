@@ -41,7 +41,7 @@ class AdminEvaluationSetsCreateRequest(common.RequestModel):
     """Id of the agent to ask; absent: the questions are searched."""
 
     _searches_or_asks = must_fit(
-        lambda one: one.document_collection_id is None or one.agent_id is None,
+        lambda item: item.document_collection_id is None or item.agent_id is None,
         "documentCollectionId and agentId exclude each other: an agent searches its own collections",
     )
 

@@ -59,7 +59,7 @@ def guest_address(email: str) -> str | None:
 def _is_url(text: str) -> bool:
     scheme, colon, rest = text.partition(":")
     known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and scheme.lower() not in _RUN_BY_BROWSERS
-    return bool(colon and rest and known) and all(not one.isspace() and one.isprintable() for one in text)
+    return bool(colon and rest and known) and all(not item.isspace() and item.isprintable() for item in text)
 
 
 Label = Annotated[str, Field(min_length=1, max_length=200), NO_NUL]
@@ -128,7 +128,7 @@ def once_each(items: str, message: str, *, key: str = "") -> Any:
 
     def has_each_once(model: Any) -> bool:
         given: Sequence[object] = getattr(model, items) or ()
-        return len({getattr(one, key) if key else one for one in given}) == len(given)
+        return len({getattr(item, key) if key else item for item in given}) == len(given)
 
     return must_fit(has_each_once, message)
 

@@ -18,7 +18,7 @@ LEFTOVERS = (
 """Patterns of names, in lower case; a pattern with a slash is of a folder."""
 
 _AT_ROOT = "recycler/*"  # on a volume of old Windows; elsewhere, people may call a folder so
-_FOLDERS = {one: "(?:[a-z]:)?" if one == _AT_ROOT else ".*" for one in LEFTOVERS}
+_FOLDERS = {item: "(?:[a-z]:)?" if item == _AT_ROOT else ".*" for item in LEFTOVERS}
 _ANY = re.compile(
     "|".join(f"(?:{_FOLDERS[one]}/)?{'' if '/' in one else '(?!.*/)'}{translate(one)}" for one in LEFTOVERS), re.DOTALL
 )

@@ -126,7 +126,7 @@ class AppliedSyntax(common.ResponseModel):
     @property
     def notes(self) -> list[str]:
         """The remarks on signs, for people."""
-        return [*self.not_understood, *(f"{one.written}: {one.note}" for one in self.signs if one.note)]
+        return [*self.not_understood, *(f"{sign.written}: {sign.note}" for sign in self.signs if sign.note)]
 
 
 class SpellingCorrection(common.ResponseModel):

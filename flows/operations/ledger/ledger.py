@@ -422,7 +422,7 @@ class Ledger(ClaimedRun):
         """Mark documents for deletion once confirmed; documents marked UNCHANGED stay."""
         if missing:
             members = {"state": state, "action": Action.DELETE}
-            rows = [values_of(deletion_of(one), key_of(one.external_id), self.run) | members for one in missing]
+            rows = [values_of(deletion_of(item), key_of(item.external_id), self.run) | members for item in missing]
             with self._writing() as connection:
                 upsert(connection, documents, rows)
 

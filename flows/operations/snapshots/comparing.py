@@ -148,7 +148,7 @@ def compare(before: Path, after: Path) -> files.Difference:
         else:
             tally.count(change_of(was[2], now[2]), now[1])
     changes = sorted(
-        _changes(tally.groups, people), key=lambda one: (one.change == "narrowed", -one.resources * one.people)
+        _changes(tally.groups, people), key=lambda item: (item.change == "narrowed", -item.resources * item.people)
     )
     figures = {**tally.figures, "more": tally.figures["more"] + max(0, len(changes) - SHOWN)}
     return files.Difference(
@@ -162,7 +162,7 @@ def compare(before: Path, after: Path) -> files.Difference:
 
 
 def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
-    both = merge(((one, False) for one in old), ((one, True) for one in new), key=lambda found: found[0][0])
+    both = merge(((item, False) for item in old), ((item, True) for item in new), key=lambda found: found[0][0])
     for _, pair in groupby(both, key=lambda found: found[0][0]):
         sides = {is_new: found for found, is_new in pair}
         yield sides.get(False), sides.get(True)

@@ -64,7 +64,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def list_snapshots(home: Path) -> list[Path]:
     """Return the folders of all complete snapshots, also unreadable, the oldest first by name."""
-    return sorted((one for one in home.glob("[!.]*") if one.is_dir()), key=_order)
+    return sorted((path for path in home.glob("[!.]*") if path.is_dir()), key=_order)
 
 
 def _order(folder: Path) -> tuple[str, int]:

@@ -130,26 +130,26 @@ async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy
         files.HOLDERS: await write(files.HOLDERS, list_rows(access.list_holders, _holder)),
         files.GROUP_PEOPLE: await write(
             files.GROUP_PEOPLE,
-            list_rows(access.list_group_people, lambda one: (str(one.group_id), str(one.principal_id))),
+            list_rows(access.list_group_people, lambda person: (str(person.group_id), str(person.principal_id))),
         ),
         files.PRINCIPALS: await write(
             files.PRINCIPALS,
             list_rows(
                 admin.users.list,
-                lambda one: (str(one.id), "user", one.name, one.email, "true" if one.active else "false"),
+                lambda user: (str(user.id), "user", user.name, user.email, "true" if user.active else "false"),
             ),
             list_rows(
                 admin.service_accounts.list,
                 lambda one: (str(one.service_account_id), "serviceAccount", one.display_name, one.email, "true"),
             ),
-            list_rows(admin.groups.list, lambda one: (str(one.id), "group", one.name, None, "true")),
+            list_rows(admin.groups.list, lambda group: (str(group.id), "group", group.name, None, "true")),
         ),
     }
 
 
-def _resource(one: ClassedResource) -> Row:
-    return str(one.object_id), one.resource_type.value, one.resource_id, one.access_class
+def _resource(resource: ClassedResource) -> Row:
+    return str(resource.object_id), resource.resource_type.value, resource.resource_id, resource.access_class
 
 
-def _holder(one: AccessHolder) -> Row:
-    return one.access_class, str(one.principal_id), one.principal_type.value, one.role.value
+def _holder(holder: AccessHolder) -> Row:
+    return holder.access_class, str(holder.principal_id), holder.principal_type.value, holder.role.value

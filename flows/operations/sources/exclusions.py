@@ -58,7 +58,7 @@ def default_reason(place: str, *, named: str = "") -> str:
     if not _ANY.match(name):  # nearly every file, of which there may be millions
         return ""
     for reason, patterns in EXCLUSIONS.items():
-        if any(fnmatchcase(name, one) and not fnmatchcase(named.lower(), one) for one in patterns):
+        if any(fnmatchcase(name, item) and not fnmatchcase(named.lower(), item) for item in patterns):
             return reason
     return ""
 
@@ -68,7 +68,7 @@ def advice(reason: str, example: str) -> str:
     if reason == HIDDEN:
         return "--hidden adds them"
     patterns = LEFTOVERS if reason == LEFTOVER else EXCLUSIONS.get(reason, ())
-    pattern = next((one for one in patterns if _fits(example, [one, f"*/{one}"])), "")
+    pattern = next((item for item in patterns if _fits(example, [item, f"*/{item}"])), "")
     if not pattern:
         return ""
     hidden = "--hidden " if any(part.startswith(".") for part in example.split("/")) else ""
@@ -78,4 +78,4 @@ def advice(reason: str, example: str) -> str:
 def _fits(place: str, patterns: Sequence[str]) -> bool:
     whole = place.lower()
     name = whole.rpartition("/")[2]
-    return any(fnmatchcase(name, one.lower()) or fnmatchcase(whole, one.lower()) for one in patterns)
+    return any(fnmatchcase(name, item.lower()) or fnmatchcase(whole, item.lower()) for item in patterns)

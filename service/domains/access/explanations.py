@@ -41,7 +41,7 @@ def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple
         link = pending.pop()
         lower = below.get(link[0], ())
         if lower:
-            pending.extend((one, link) for one in reversed(lower))
+            pending.extend((item, link) for item in reversed(lower))
         else:
             yield tuple(_unroll(link))
 

@@ -71,11 +71,11 @@ async def list_grants(
 
 async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
     resources = await _lock(connection, caller, desired=desired)
-    for one in desired:
-        if one.grants.version is not None:
-            shown = await _show(connection, caller, resources[one.identity])
-            object_id = resources[one.identity].object_id
-            await refuse_stale(connection, caller, one.grants.version, shown, target_id=object_id)
+    for item in desired:
+        if item.grants.version is not None:
+            shown = await _show(connection, caller, resources[item.identity])
+            object_id = resources[item.identity].object_id
+            await refuse_stale(connection, caller, item.grants.version, shown, target_id=object_id)
     current = {row.access_class for row in resources.values()}
     before = await queries.list_readers(connection, caller.organization_id, access_classes=current)
     owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
@@ -105,13 +105,13 @@ async def _lock(
     connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]
 ) -> dict[Identity, queries.Resource]:
     rows = await queries.lock_resources(
-        connection, caller.organization_id, identities=[one.identity for one in desired]
+        connection, caller.organization_id, identities=[item.identity for item in desired]
     )
     found = {(row.resource_type, row.resource_id): row for row in rows}
-    missing = [one for one in desired if one.identity not in found]
+    missing = [item for item in desired if item.identity not in found]
     if missing:
-        raise service.unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
-    service.refuse_contained((f"{one.field}resource", found[one.identity]) for one in desired)
+        raise service.unknown_resource(*(f"{item.field}resource" for item in missing[:MOST_DETAILS]))
+    service.refuse_contained((f"{item.field}resource", found[item.identity]) for item in desired)
     return found
 
 
@@ -124,16 +124,16 @@ async def _accesses(
     owners: Mapping[int, UUID],
 ) -> dict[UUID, Access]:
     references = [
-        (f"{one.field}grants.{place}.principal", grant.principal)
-        for one in desired
-        for place, grant in enumerate(one.grants.grants)
+        (f"{item.field}grants.{place}.principal", grant.principal)
+        for item in desired
+        for place, grant in enumerate(item.grants.grants)
     ]
     named = iter(await resolve(connection, caller.organization_id, references=references))
     accesses: dict[UUID, Access] = {}
-    for one in desired:
-        grantees = [(grant.role, next(named).principal_id) for grant in one.grants.grants]
-        everyone = [caller.organization_id] if one.grants.organization_wide else []
-        resource = resources[one.identity]
+    for item in desired:
+        grantees = [(grant.role, next(named).principal_id) for grant in item.grants.grants]
+        everyone = [caller.organization_id] if item.grants.organization_wide else []
+        resource = resources[item.identity]
         accesses[resource.object_id] = Access(
             owner_id=owners.get(resource.access_class),
             viewers=frozenset([*(who for role, who in grantees if role is GrantRole.VIEWER), *everyone]),
@@ -145,9 +145,9 @@ async def _accesses(
 def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:
     first: dict[Identity, _DesiredGrants] = {}
     again = [
-        FieldError(f"{one.field}resource", "given more than once")
-        for one in desired
-        if first.setdefault(one.identity, one) is not one
+        FieldError(f"{item.field}resource", "given more than once")
+        for item in desired
+        if first.setdefault(item.identity, item) is not item
     ]
     if again:
         raise BadRequest("A resource is given twice. Send each once.", code="duplicate_resource", details=again)

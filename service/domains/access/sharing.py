@@ -92,10 +92,10 @@ async def _resolve(
     """Find the principals of new roles; BadRequest `unknown_principal` for inactive or unknown people, and for groups
     without the owner. A role given by the owner before may stay or be lowered."""
 
-    def may_be_named(one: Principal, place: int) -> bool:
-        is_member = one.kind == "group" and one.principal_id in caller.principals
-        is_known = is_member or (one.kind == "user" and one.active)
-        return is_known or not _raises(before.get(one.principal_id), Role(grants[place].role))
+    def may_be_named(principal: Principal, place: int) -> bool:
+        is_member = principal.kind == "group" and principal.principal_id in caller.principals
+        is_known = is_member or (principal.kind == "user" and principal.active)
+        return is_known or not _raises(before.get(principal.principal_id), Role(grants[place].role))
 
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
     named = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)

@@ -86,7 +86,7 @@ async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
     """Return the organization of the given name, or the only organization; None without a single match."""
     organizations = await _organizations(runtime)
     if len(organizations) > 1:
-        organizations = [one for one in organizations if one.name.casefold() == _plain(name or "")]
+        organizations = [item for item in organizations if item.name.casefold() == _plain(name or "")]
     return organizations[0].organization_id if len(organizations) == 1 else None
 
 

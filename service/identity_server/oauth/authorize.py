@@ -161,7 +161,7 @@ async def _allow(
     readable = await list_readable(asked, person, chosen=choice.collection_ids, limit=None) if is_narrowed else ()
     # If the person chose all documents, deleted collections don't matter.
     is_narrowed = is_narrowed and (bool(readable) or not choice.contradicts)
-    collection_ids = [one.collection_id for one in readable] if is_narrowed else None
+    collection_ids = [collection.collection_id for collection in readable] if is_narrowed else None
     if collection_ids is not None and (notice := _problem_with(choice, len(collection_ids))):
         return await _consent_page(visit, asked, person=person, new=(), notice=notice, choice=choice)
     await _keep_consent(asked, person, scopes=scopes, collection_ids=collection_ids)

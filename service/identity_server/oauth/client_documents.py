@@ -161,9 +161,9 @@ def _read(address: str, content: bytes, kept_for: timedelta) -> ClientDocument:
 def _redirect_uris_in(named: object) -> list[str]:
     """Return a document's usable redirect URIs; unusable URIs, such as an app's own scheme, are skipped."""
     usable: list[str] = []
-    for one in cast("list[object]", named)[:MOST_REDIRECT_URIS] if isinstance(named, list) else ():
+    for item in cast("list[object]", named)[:MOST_REDIRECT_URIS] if isinstance(named, list) else ():
         try:
-            usable.append(_REDIRECT_URI.validate_python(one, strict=True))
+            usable.append(_REDIRECT_URI.validate_python(item, strict=True))
         except ValidationError:
             continue
     return list(dict.fromkeys(usable))

@@ -91,10 +91,10 @@ class Client(ClientMixin):
             return None
         if self.audience is OAuthAudience.MCP and asked:
             return " ".join(intersect_scopes(asked, to=self.scopes)) or None
-        return " ".join(asked or self.scopes) if all(covers(self.scopes, one) for one in asked) else None
+        return " ".join(asked or self.scopes) if all(covers(self.scopes, item) for item in asked) else None
 
     def describe_refused(self, scope: str) -> str:
-        refused = [one for one in scope.split() if not covers(self.scopes, one)] or ["more than the person allowed"]
+        refused = [item for item in scope.split() if not covers(self.scopes, item)] or ["more than the person allowed"]
         return f"This client can't be given {' '.join(refused)[:200]}. It may ask for: {' '.join(self.scopes)}."
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
@@ -102,7 +102,7 @@ class Client(ClientMixin):
         if redirect_uri in self.redirect_uris:
             return True
         local = without_local_port(redirect_uri) if self.is_public else None
-        return local is not None and local in {without_local_port(one) for one in self.redirect_uris}
+        return local is not None and local in {without_local_port(item) for item in self.redirect_uris}
 
     def is_confidential_at(self, redirect_uris: Sequence[str]) -> bool:
         """Return whether the client is a v1 client with a secret, registered for exactly these redirect URIs."""

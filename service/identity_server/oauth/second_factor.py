@@ -208,7 +208,7 @@ def form_page(
 
 
 def name_of(form: dict[str, str]) -> str:
-    return "".join(one for one in form.get("name", "") if one.isprintable()).strip()[:MOST_OF_NAME] or "Passkey"
+    return "".join(item for item in form.get("name", "") if item.isprintable()).strip()[:MOST_OF_NAME] or "Passkey"
 
 
 def show_recovery_codes(request: Request, recovery_codes: Collection[str], *, following: str) -> Response:

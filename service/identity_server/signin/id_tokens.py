@@ -129,7 +129,7 @@ def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) ->
     # issued to this client (section 3.1.3.7, no. 3 to 5).
     said: object = claims["aud"]
     audiences = cast("list[object]", said) if isinstance(said, list) else [said]
-    others = [one for one in audiences if one != expected.client_id and one not in expected.accepted_audiences]
+    others = [item for item in audiences if item != expected.client_id and item not in expected.accepted_audiences]
     if others or expected.client_id not in audiences:
         raise NotVouched("audience", audience=", ".join(map(str, others or audiences)))
     if claims.get("azp", expected.client_id if len(audiences) == 1 else None) != expected.client_id:

@@ -50,7 +50,7 @@ def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Chec
             batches = list(files.list_stored(first_byte=first_byte))
         except (BaseError, OSError) as exc:
             raise BackupError("The file store can't be listed: " + str(exc).partition("\n")[0]) from exc
-        stored = {one.sha256: one.size for batch in batches for one in batch}
+        stored = {item.sha256: item.size for batch in batches for item in batch}
         while following is not None and following[0][0] == first_byte:
             sha256, size = following
             checked.files += 1

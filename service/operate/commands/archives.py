@@ -102,7 +102,7 @@ def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None
         restored = _restore(settings, source, to)
         with open_access(settings) as access, queries.open_snapshot(access.owner) as snapshot:
             checked = check_files(snapshot, open_files(settings), contents=True)
-    faulty = [f"{one.sha256.hex()} of {', '.join(one.documents)}" for one in checked.faulty]
+    faulty = [f"{file.sha256.hex()} of {', '.join(file.documents)}" for file in checked.faulty]
     if faulty:
         raise CommandError(
             f"The backup lacks {format_count(len(faulty), 'file')}, or has them altered: {'; '.join(faulty)}."

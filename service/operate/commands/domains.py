@@ -55,7 +55,7 @@ async def _read(settings: Settings) -> tuple[list[Claim], Mapping[UUID, str]]:
 
 async def _claims(database: Database) -> tuple[list[Claim], Mapping[UUID, str]]:
     async with database.transaction(None, read_only=True) as connection:
-        names = {one.organization_id: one.name for one in await list_organizations(connection)}
+        names = {item.organization_id: item.name for item in await list_organizations(connection)}
         return await list_claims(connection), names
 
 
@@ -66,7 +66,7 @@ async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed
         try:
             changed = await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
         except IntegrityError as error:
-            holder = next(one for one in claims if one.domain == domain and one.confirmed_at is not None)
+            holder = next(item for item in claims if item.domain == domain and item.confirmed_at is not None)
             message = f"{domain} is confirmed for {names[holder.organization_id]}. Withdraw that confirmation first."
             raise CommandError(message) from error
     return names[claim.organization_id], changed
@@ -76,9 +76,9 @@ def _choose(
     claims: list[Claim], names: Mapping[UUID, str], *, domain: str, wanted: str | None, confirmed: bool
 ) -> Claim:
     of_domain = [claim for claim in claims if claim.domain == domain]
-    among = [one for one in of_domain if wanted in (None, names[one.organization_id], str(one.organization_id))]
+    among = [item for item in of_domain if wanted in (None, names[item.organization_id], str(item.organization_id))]
     if not confirmed:
-        among = [one for one in among if one.confirmed_at is not None]
+        among = [item for item in among if item.confirmed_at is not None]
     if not of_domain:
         raise CommandError(
             f"No organization claims {domain}. First, an admin adds the domain to a sign-in provider, on the page "

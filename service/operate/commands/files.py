@@ -45,10 +45,10 @@ def check(
 
 
 def _show(checked: Checked) -> None:
-    for one in checked.faulty:
-        documents = ", ".join(one.documents)
-        typer.echo(f"{_WORDS[one.fault]}: {one.sha256.hex()}, of {documents}", err=True)
-    counts = (f"{sum(one.fault is fault for one in checked.faulty):,} {word}" for fault, word in _WORDS.items())
+    for file in checked.faulty:
+        documents = ", ".join(file.documents)
+        typer.echo(f"{_WORDS[file.fault]}: {file.sha256.hex()}, of {documents}", err=True)
+    counts = (f"{sum(file.fault is fault for file in checked.faulty):,} {word}" for fault, word in _WORDS.items())
     typer.echo(f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}: {', '.join(counts)}.", err=True)
     if checked.left_over:
         typer.echo(

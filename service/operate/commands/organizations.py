@@ -70,11 +70,11 @@ async def find_organizations(
 ) -> tuple[Sequence[Organization], Sequence[Organization]]:
     async with database.transaction(None, read_only=True) as connection:
         found = await list_organizations(connection)
-    return found, [one for one in found if wanted in (None, one.name, str(one.organization_id))]
+    return found, [item for item in found if wanted in (None, item.name, str(item.organization_id))]
 
 
 def name_organizations(organizations: Sequence[Organization]) -> str:
-    return ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"
+    return ", ".join(f"{item.name} ({item.organization_id})" for item in organizations[:20]) or "none"
 
 
 async def switch_passwords_on(connection: Connection, organization_id: UUID) -> None:

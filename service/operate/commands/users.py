@@ -93,7 +93,7 @@ async def _organization_of(database: Database, *, email: str, wanted: str | None
     organizations, among = await find_organizations(database, wanted)
     if not among:
         raise CommandError(f"There is no organization {wanted!r}. There are: {name_organizations(organizations)}.")
-    knowing = [one for one in among if await _knows(database, one.organization_id, email)]
+    knowing = [organization for organization in among if await _knows(database, organization.organization_id, email)]
     if not knowing:
         raise CommandError(f"There is no user {email} in {name_organizations(among)}.")
     if len(knowing) > 1:
@@ -106,4 +106,4 @@ async def _organization_of(database: Database, *, email: str, wanted: str | None
 async def _knows(database: Database, organization_id: UUID, email: str) -> bool:
     async with database.transaction(organization_id, read_only=True) as connection:
         found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
-    return any(one.kind == "user" for one in found)
+    return any(principal.kind == "user" for principal in found)

@@ -66,12 +66,12 @@ def parse_calendar(data: bytes, builder: BlockBuilder) -> str | None:
             entry = [] if opened[-1] in _ENTRIES else entry
         elif each.name == "END":
             if opened and opened.pop() in _ENTRIES:
-                titles.append(next((one.text for one in entry if one.name == "SUMMARY"), ""))
+                titles.append(next((described.text for described in entry if described.name == "SUMMARY"), ""))
                 builder.heading(titles[-1], 2)
-                said = (f"{_IN_CALENDARS[one.name]}: {one.shown}" for one in entry if one.name in _IN_CALENDARS)
+                said = (f"{_IN_CALENDARS[item.name]}: {item.shown}" for item in entry if item.name in _IN_CALENDARS)
                 builder.lines("\n".join(said))
-                for one in entry:
-                    add_paragraphs(one.text if one.name == "DESCRIPTION" else "", builder)
+                for described in entry:
+                    add_paragraphs(described.text if described.name == "DESCRIPTION" else "", builder)
         elif each.name == "X-WR-CALNAME":
             name = each.text
         elif opened and opened[-1] in _ENTRIES:

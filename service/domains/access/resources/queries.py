@@ -36,7 +36,7 @@ class ResourceFilter:
     @property
     def is_of_classes(self) -> bool:
         """Whether readers and types are the only filters, so access classes alone give the answer."""
-        return all(one is None for one in (self.asked.object_ids, self.asked.query, self.asked.resource_ids))
+        return all(item is None for item in (self.asked.object_ids, self.asked.query, self.asked.resource_ids))
 
 
 async def list_resources(
@@ -286,8 +286,8 @@ async def list_group_people(
 def _total(organization_id: UUID, table: sa.Table, *ids: sa.ColumnElement[UUID]) -> list[sa.ColumnElement[str]]:
     """Return the row count, and a sum that changes with each rewritten row, because a row's `xmin` never repeats."""
     sum_of: sa.ColumnElement[int] = sa.cast(sa.cast(sa.literal_column(f"{table.name}.xmin"), sa.Text), sa.BigInteger)
-    for one in ids:
-        sum_of = sa.func.uuid_hash_extended(one, sum_of)
+    for element in ids:
+        sum_of = sa.func.uuid_hash_extended(element, sum_of)
     of_organization = table.c.organization_id == organization_id
     return [
         sa.cast(sa.select(value).select_from(table).where(of_organization).scalar_subquery(), sa.Text)

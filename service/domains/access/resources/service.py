@@ -39,7 +39,7 @@ async def list_resources(
         page = cursor.page(rows, position=lambda row: [str(row[0].object_id)])
     found = [resource for resource, _ in page.items]
     if request.with_through and resource_filter.readable_by is not None:
-        through: dict[str, list[wire.AccessThrough]] = {one.access_class: [] for one in found}
+        through: dict[str, list[wire.AccessThrough]] = {item.access_class: [] for item in found}
         for digest, one in await queries.list_through(
             connection,
             caller.organization_id,
@@ -48,7 +48,7 @@ async def list_resources(
             most=MOST_THROUGH,
         ):
             through[base64url.encode(digest)].append(one)
-        found = [one.model_copy(update={"through": through[one.access_class]}) for one in found]
+        found = [item.model_copy(update={"through": through[item.access_class]}) for item in found]
     return wire.AdminAccessListResourcesResponse(resources=found, next_page_token=page.next_page_token)
 
 

@@ -77,18 +77,18 @@ async def _write(
     most = 1 if compares else MOST_GATHERED if len(questions) == 1 else MOST_OF_A_PART
     chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=places)
     # What no sentence of any document answers may stand elsewhere on the page that answers another part.
-    pages = {one.document for some, fit in chosen if fit == "answers" for one in some}
+    pages = {sentence.document for some, fit in chosen if fit == "answers" for sentence in some}
     beside = [[one for one in some if fit == "far" and one.document in pages and not compares] for some, fit in chosen]
     chosen = [(near, "close") if near else one for near, one in zip(beside, chosen, strict=True)]
     answers, close, far = (
-        list({(one.number, one.quote): one for some, each in chosen if each == fit for one in some}.values())
+        list({(item.number, item.quote): item for some, each in chosen if each == fit for item in some}.values())
         for fit in ("answers", "close", "far")
     )
-    longer = ((one, [other for other in answers if len(one.quote) < len(other.quote)]) for one in answers)
+    longer = ((answer, [other for other in answers if len(answer.quote) < len(other.quote)]) for answer in answers)
     quotes = [one for one, others in longer if not any(is_alike(one, other) for other in others)]
-    marked = {one.text for some, fit in chosen if fit == "answers" for one in some}
+    marked = {sentence.text for some, fit in chosen if fit == "answers" for sentence in some}
     told = [_reply(quotes, phrases, marked)] if quotes else []
-    if close := [one for one in close if not any(is_alike(one, other) for other in quotes)]:
+    if close := [sentence for sentence in close if not any(is_alike(sentence, other) for other in quotes)]:
         told += [phrases.closest_passage, _reply(close, phrases)]
     if told:
         asked = zip(parts.items(), chosen, strict=True)
@@ -105,8 +105,8 @@ def _list_quotable(found: Mapping[int, Mapping[str, str]], places: Sequence[Sequ
     """Cut passages, by number, into at most MOST_QUOTABLE segments: of what was found, then of the neighbours."""
     cut = (segments_of(each["text"], document=each["document"], number=number) for number, each in found.items())
     every, known = list(chain.from_iterable(cut)), list(chain.from_iterable(places))
-    best = sorted(range(len(every)), key=lambda one: (not is_within(every[one], known), every[one].number))
-    return [every[one] for one in sorted(best[:MOST_QUOTABLE])]
+    best = sorted(range(len(every)), key=lambda item: (not is_within(every[item], known), every[item].number))
+    return [every[item] for item in sorted(best[:MOST_QUOTABLE])]
 
 
 def cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
@@ -129,10 +129,10 @@ def _reply(quotes: Sequence[Quotable], phrases: Phrases, marked: Collection[str]
     told: list[str] = []
     for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
         told.append(place)
-        for one in group:
-            text = "\n".join(f"> {line}" for line in _mark(one.quote, marked).splitlines())
-            more = [phrases.more_items.format(one.left_out)] if one.left_out else []
-            told += [f'{text} [[{one.number}: "{one.quote}"]]', *more]
+        for sentence in group:
+            text = "\n".join(f"> {line}" for line in _mark(sentence.quote, marked).splitlines())
+            more = [phrases.more_items.format(sentence.left_out)] if sentence.left_out else []
+            told += [f'{text} [[{sentence.number}: "{sentence.quote}"]]', *more]
     return "\n\n".join(told)
 
 

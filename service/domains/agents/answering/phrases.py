@@ -86,7 +86,7 @@ def drop_greeting(message: str) -> str:
     """Return a message without the opening greeting ("Hello, when …"); a greeting alone stays."""
     bare = message.lstrip()
     clause = _CLAUSE.match(bare)
-    if clause is None or not any(_plain(clause[0]) in one.greetings for one in PHRASES.values()):
+    if clause is None or not any(_plain(clause[0]) in phrase.greetings for phrase in PHRASES.values()):
         return message
     rest = bare[clause.end() :].lstrip()
     return rest if _plain(rest) else message

@@ -68,7 +68,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         assignment.sender,
         assignment.collection_ids,
         assignment.instructions,
-        messages=[drop_greeting(each) for each in (*(one.message for one in history), assignment.message)],
+        messages=[drop_greeting(each) for each in (*(exchange.message for exchange in history), assignment.message)],
         retrieval=assignment.retrieval,
     )
     before = (part for each in history for part in (each.message, each.reply))

@@ -139,15 +139,15 @@ def _choose_all(
     return chosen
 
 
-def is_within(one: Quotable, places: Sequence[Place]) -> bool:
+def is_within(sentence: Quotable, places: Sequence[Place]) -> bool:
     """Return whether a sentence stands in a found chunk, and not beside."""
-    return any(number == one.number and start <= one.at < end for number, start, end in places)
+    return any(number == sentence.number and start <= sentence.at < end for number, start, end in places)
 
 
-def _rank(one: Quotable, places: Sequence[Place]) -> int:
+def _rank(item: Quotable, places: Sequence[Place]) -> int:
     """Return the rank of a sentence's chunk, or of the best chunk in the passage."""
-    of_passage = [rank for rank, place in enumerate(places) if place[0] == one.number]
-    return next((rank for rank in of_passage if is_within(one, [places[rank]])), min(of_passage, default=len(places)))
+    of_passage = [rank for rank, place in enumerate(places) if place[0] == item.number]
+    return next((rank for rank in of_passage if is_within(item, [places[rank]])), min(of_passage, default=len(places)))
 
 
 def _choose_for(
@@ -296,13 +296,13 @@ def _choose(
     return [quotable[place] for place in chosen]
 
 
-def is_alike(one: Quotable, other: Quotable) -> bool:
+def is_alike(sentence: Quotable, other: Quotable) -> bool:
     """Return whether a sentence contains the second as whole words, or says the same with equal numbers."""
-    if _has(one.quote, other.quote) or _has(other.quote, one.quote):
+    if _has(sentence.quote, other.quote) or _has(other.quote, sentence.quote):
         return True
-    if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):
+    if _NUMBER.findall(sentence.text) != _NUMBER.findall(other.text):
         return False
-    ours, theirs = _terms(one.text), _terms(other.text)
+    ours, theirs = _terms(sentence.text), _terms(other.text)
     return len(ours & theirs) >= ALIKE * max(1, len(ours | theirs))
 
 

@@ -76,7 +76,7 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
     """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name."""
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     orders = [_ORDER.search(line) is not None for line in lines]
-    sentences = [list(takewhile(lambda one: not _ORDER.search(one.text), _cut_line(line))) for line in lines]
+    sentences = [list(takewhile(lambda item: not _ORDER.search(item.text), _cut_line(line))) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
     headings = [is_heading(lines, place) for place in range(len(lines))]
     heads = [is_heading or _is_title(line, names) for line, is_heading in zip(lines, headings, strict=True)]

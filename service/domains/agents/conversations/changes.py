@@ -35,12 +35,12 @@ async def share_conversation(
         connection,
         caller.organization_id,
         references=[(f"readers.{place}", UserReference(email=email)) for place, email in enumerate(request.readers)],
-        may_be_named=lambda one, _place: one.kind == "user" and one.active,
+        may_be_named=lambda principal, _place: principal.kind == "user" and principal.active,
     )
     # another request may have deleted it meanwhile
     if not await queries.lock_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id):
         raise unknown_conversation()
-    readers = {one.principal_id for one in named} - {caller.principal_id}
+    readers = {item.principal_id for item in named} - {caller.principal_id}
     added, removed = await queries.replace_readers(
         connection, caller, conversation_id=conversation_id, principal_ids=readers
     )

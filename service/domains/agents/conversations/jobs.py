@@ -198,7 +198,7 @@ async def _complete(runtime: Runtime, connection: Connection, caller: Caller, dr
         "status": queries.COMPLETED,
         "attempt": draft.next_attempt(reply.text),
         "reply": reply.text,
-        "citations": [_to_stored_citation(one, reply.passages[one.passage_no]) for one in reply.citations],
+        "citations": [_to_stored_citation(item, reply.passages[item.passage_no]) for item in reply.citations],
         "warnings": list(reply.warnings),
         "model": reply.model,
     }

@@ -69,7 +69,7 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     # As short quotable lines: the author of a document's name must not write the sender's words.
     plain = {one: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for one, name in names.items()}
     values = {
-        variable.name: ", ".join(f"“{plain[one]}”" for one in dict.fromkeys(variable.ids)) for variable in variables
+        variable.name: ", ".join(f"“{plain[item]}”" for item in dict.fromkeys(variable.ids)) for variable in variables
     }
     if len(values) != len(variables):
         raise _refuse("Two input variables have the same name. Send each once.", "must have different names")

@@ -199,7 +199,7 @@ async def _keep_version(
         {"settings": _dump(now), "saved_by": caller.acting_through or caller.principal_id, "saved_at": now.updated_at}
     ]
     # Settings that an older release has kept lack the newer members.
-    if before is not None and _dump(before) not in [_dump(one) for one in newest]:
+    if before is not None and _dump(before) not in [_dump(version) for version in newest]:
         rows.insert(0, {"settings": _dump(before), "saved_by": None, "saved_at": before.updated_at})
     numbered = [{**row, "version_no": number} for number, row in enumerate(rows, newest[0].number + 1 if newest else 1)]
     await queries.insert_versions(connection, organization_id, agent_id=agent_id, rows=numbered)
@@ -249,7 +249,7 @@ async def _desired_access(
     references = [(f"principals.{place}", principal) for place, principal in enumerate(request.principals)]
     named = await resolve(connection, caller.organization_id, references=references)
     everyone = {caller.organization_id} if request.organization_wide else set[UUID]()
-    viewers = frozenset({one.principal_id for one in named} | everyone)
+    viewers = frozenset({item.principal_id for item in named} | everyone)
     match request.change:
         case None | wire.DeploymentChange.REPLACE:
             return Access(owner_id=None, viewers=viewers)

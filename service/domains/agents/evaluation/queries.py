@@ -156,7 +156,7 @@ async def save_cases(
     kept = evaluation_cases.alias("kept")
     is_kept = sa.and_(kept.c.case_id == given.c.case_id, kept.c.organization_id == organization_id)
     unless_given = {"statements": sa.literal([], JSONB), "nothing_answers": sa.false()}
-    values = {one.name: given.c[one.name] for one in columns} | {
+    values = {item.name: given.c[item.name] for item in columns} | {
         name: sa.func.coalesce(given.c[name], kept.c[name], otherwise) for name, otherwise in unless_given.items()
     }
     statement = insert(evaluation_cases).from_select(

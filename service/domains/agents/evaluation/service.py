@@ -118,7 +118,7 @@ async def put_judgements(
     changed = await queries.save_cases(connection, caller.organization_id, set_id=set_id, rows=rows)
     if changed:
         await _refuse_wrong_cases(connection, caller, set_id, changed)
-        count = sum(len(one.judgements) for one in request.cases)
+        count = sum(len(question.judgements) for question in request.cases)
         details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
         after = await _find_cases(connection, caller, set_id, sorted(changed & before.keys())[:MOST_TOLD])
         told = {str(case_id): differences(before[case_id], one) for case_id, one in after.items()}
@@ -136,7 +136,7 @@ async def _find_cases(
     connection: Connection, caller: Caller, set_id: UUID, case_ids: Sequence[UUID]
 ) -> Mapping[UUID, evaluation.EvaluationCase]:
     found = await queries.list_cases(connection, caller.organization_id, set_id=set_id, ids=case_ids)
-    return {one.case_id: one for one in found}
+    return {item.case_id: item for item in found}
 
 
 async def remove_judgements(
@@ -377,9 +377,9 @@ def _wrong_mode(field: str, message: str) -> BadRequest:
 async def _existing_results(
     connection: Connection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
 ) -> list[evaluation_runs.CaseResult]:
-    ids, set_id = [one.case_id for one in request.results], request.evaluation_set_id
+    ids, set_id = [item.case_id for item in request.results], request.evaluation_set_id
     found = await queries.list_cases(connection, caller.organization_id, set_id=set_id, ids=ids)
-    known = {one.case_id for one in found}
+    known = {item.case_id for item in found}
     results = [result for result in request.results if result.case_id in known]
     if not results and request.evaluation_run_id is None:
         message = "The evaluation set has none of these cases. List its cases, and run again."

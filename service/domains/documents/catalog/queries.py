@@ -193,7 +193,7 @@ async def find_external_ids(
         sql.in_array(documents.c.document_id, wanted)
     )
     known = set((await connection.execute(found)).scalars()) if wanted else set[UUID]()
-    return {one: one for one in external_ids} | {
+    return {item: item for item in external_ids} | {
         one: next((form for document_id, form in ids.items() if document_id in known), normalize("NFC", one))
         for one, ids in forms.items()
     }

@@ -242,7 +242,7 @@ async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set
             run.leave_out(number, file.path, why)
 
     # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
-    document_ids = {document_id_for(run.caller.organization_id, _external_id(run, one)) for one in files}
+    document_ids = {document_id_for(run.caller.organization_id, _external_id(run, item)) for item in files}
     run.kept |= document_ids
     run.bytes_left -= sum(len(file.content or b"") for file in files)
     brought = (bring(number, file) for number, file in enumerate(files, start=start))

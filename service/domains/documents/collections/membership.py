@@ -146,10 +146,10 @@ async def place_files(
         Change(
             "collection.add_document",
             "document",
-            one.document_id,
-            {"collectionId": str(one.collection_id), "version": one.version, "containerId": within},
+            file.document_id,
+            {"collectionId": str(file.collection_id), "version": file.version, "containerId": within},
         )
-        for one in placed
+        for file in placed
     ]
     await record_all(connection, caller, changes=changes)
 

@@ -98,7 +98,7 @@ async def change_fields(
     await refuse_stale(connection, caller, request.version, plan, target_id=collection_id)
     _refuse_unfit(steps)
     after = plan.model_copy(update={"fields": _fields_after(collection, steps), "version": None})
-    rows = [one.model_dump(mode="json", exclude_none=True) for one in after.fields]
+    rows = [item.model_dump(mode="json", exclude_none=True) for item in after.fields]
     await queries.write_fields(connection, organization_id, collection_id=collection_id, fields=rows)
     change = change_between("collection.change_fields", "collection", collection_id, plan, after)
     await record_all(connection, caller, changes=[change] if after.fields != plan.fields else [])
@@ -126,8 +126,8 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
                 errors.append(FieldError(f"changes.{number}.value", after.explain(each.value)))
             errors += find_unfit_choices(after, f"changes.{number}.choices")
             steps.append(_Step(each, before, None if each.remove else after))
-    names = [one.name for one in _fields_after(collection, steps)]
-    if twice := sorted({one for one in names if names.count(one) > 1}):
+    names = [item.name for item in _fields_after(collection, steps)]
+    if twice := sorted({item for item in names if names.count(item) > 1}):
         errors.append(FieldError("changes", f"Two fields would have the same name: {', '.join(twice)}."))
     if len(names) > MOST_FIELDS:
         errors.append(FieldError("changes", f"A collection has at most {MOST_FIELDS} fields."))
@@ -138,8 +138,8 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
 
 def _fields_after(collection: StoredCollection, steps: Sequence[_Step]) -> list[SchemaFieldInfo]:
     changed = {step.before.name: step.after for step in steps if step.before}
-    old = [changed.get(one.name, one) for one in collection.schema.values()]
-    return [one for one in (*old, *(step.after for step in steps if step.before is None)) if one]
+    old = [changed.get(item.name, item) for item in collection.schema.values()]
+    return [item for item in (*old, *(step.after for step in steps if step.before is None)) if item]
 
 
 async def _work_through(
@@ -173,7 +173,7 @@ def _to_plan(collection: StoredCollection, steps: Sequence[_Step]) -> wire.Colle
         for effect, count in step.counts.items()
     ]
     hidden = any(ValueEffect.UNFIT in step.unread for step in steps)
-    said = [hidden, *(one.model_dump(mode="json") for one in fields), *(step.changed.hexdigest() for step in steps)]
+    said = [hidden, *(item.model_dump(mode="json") for item in fields), *(step.changed.hexdigest() for step in steps)]
     return wire.CollectionFields(fields=fields, effects=effects, hidden_unfit=hidden or None, version=digest_of(said))
 
 

@@ -173,11 +173,11 @@ async def remove_document(
         Change(
             "collection.remove_document",
             "document",
-            one,
-            of_collection if one == document_id else {**of_collection, "containerId": str(inside[one])},
+            item,
+            of_collection if item == document_id else {**of_collection, "containerId": str(inside[item])},
         )
-        for one in document_ids
-        if one in removed
+        for item in document_ids
+        if item in removed
     ]
     await record_all(connection, caller, changes=changes)
     return wire.RemoveDocumentFromCollectionResponse(document_id=document_id, document_collection_id=collection_id)
@@ -203,8 +203,8 @@ async def rename_collection(
     collection_id = request.document_collection_id
     name = (await lock_owned(connection, caller, collection_id=collection_id)).name
     before, after = (
-        wire.RenameDocumentCollectionResponse(document_collection_id=collection_id, collection_name=one)
-        for one in (name, request.collection_name)
+        wire.RenameDocumentCollectionResponse(document_collection_id=collection_id, collection_name=item)
+        for item in (name, request.collection_name)
     )
     await refuse_stale(connection, caller, request.version, before, target_id=collection_id)
     if after != before:
@@ -250,7 +250,7 @@ def check_metadata(
     within: str = "",
 ) -> dict[str, str]:
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
-    missing = (FieldError(f"{within}customMetadata.{one}", MISSING) for one in required if not metadata.get(one))
+    missing = (FieldError(f"{within}customMetadata.{item}", MISSING) for item in required if not metadata.get(item))
     if errors := [*_metadata_errors(metadata, fields, within), *missing]:
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
     return {key: fields[key].read(value) or "" for key, value in metadata.items()}

@@ -52,13 +52,13 @@ class Egress:
 
     def close_forgotten(self) -> None:
         """Close sockets without a peer: the driver leaves a socket open when closed during connecting."""
-        for one in list(self._made):
-            if one.fileno() == -1:
+        for connection in list(self._made):
+            if connection.fileno() == -1:
                 continue
             try:
-                one.getpeername()
+                connection.getpeername()
             except OSError:
-                one.close()
+                connection.close()
 
     def judge(self, address: object) -> None:
         """Raise AddressDenied for a forbidden socket address, and remember the denial."""
@@ -235,7 +235,7 @@ class SourceClient:
         """Return a server's error message as plain text, or a general text if it contains a part of the URI."""
         if not said or any(word in said for word in self.words):
             return "it gave no readable reason"
-        return "".join(one if one.isprintable() else " " for one in said[:LONGEST_QUOTE])
+        return "".join(item if item.isprintable() else " " for item in said[:LONGEST_QUOTE])
 
 
 def _connection_error(error: ConnectionFailure) -> SourceError:

@@ -122,8 +122,8 @@ def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
     value = value_at(fields, path)
     if isinstance(value, bytes):
         return bytes(value), ""
-    if isinstance(value, list) and not any(isinstance(one, Mapping | list) for one in cast("list[Any]", value)):
-        texts = [_as_text(one) for one in cast("list[Any]", value)]
+    if isinstance(value, list) and not any(isinstance(item, Mapping | list) for item in cast("list[Any]", value)):
+        texts = [_as_text(item) for item in cast("list[Any]", value)]
         value = "\n\n".join(text for text in texts if text)
     if isinstance(value, Mapping | list):
         return json.dumps(plain_value(value), ensure_ascii=False, indent=1).encode("utf-8", "replace"), ".json"

@@ -185,7 +185,7 @@ class MongoSource:
         field = self._updated
         found = await self._find({field: _DATED}, {field.split(".")[0]: 1}, [(field, -1)], 1)
         # A document with several times is ordered by the latest of them.
-        times = [time for one in found.documents if one.fields for time in times_of(value_at(one.fields, field))]
+        times = [time for item in found.documents if item.fields for time in times_of(value_at(item.fields, field))]
         return max(times, default=None)
 
     async def _by_id(

@@ -39,8 +39,8 @@ async def preview(
     except TimeoutError:
         return refusal("source_unreachable", "The document database does not answer at its host and port.")
     target = Target("preview", request.document_collection_id, request.config)
-    fields = dict.fromkeys(path for one in found for path in _paths(one.fields or {}))
-    shown = await asyncio.to_thread(lambda: [_preview_document(one, target) for one in found])
+    fields = dict.fromkeys(path for document in found for path in _paths(document.fields or {}))
+    shown = await asyncio.to_thread(lambda: [_preview_document(document, target) for document in found])
     return wire.PreviewDocstoreSyncResponse(document_count=number, fields=list(fields)[:_MOST_FIELDS], documents=shown)
 
 

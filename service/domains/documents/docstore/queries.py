@@ -274,7 +274,7 @@ async def approve_removals(connection: Connection, key: SyncKey, *, document_ids
 async def list_runs(connection: Connection, key: SyncKey) -> list[wire.DocstoreRun]:
     """List the last runs of an existing sync, newest first."""
     kept = await connection.execute(select(docstore_syncs.c.runs).where(key.is_of(docstore_syncs)))
-    return [wire.DocstoreRun.model_validate(one) for one in kept.scalar_one()]
+    return [wire.DocstoreRun.model_validate(item) for item in kept.scalar_one()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +408,7 @@ async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping
     await connection.execute(recorded.values(outcome=given.c.outcome, run_at=begun_at))
     added = Counter(now.values())
     added.subtract(before.values())
-    return {"read": len(now) - len(before), **{one: added[one] for one in ("created", "updated", "unchanged")}}
+    return {"read": len(now) - len(before), **{item: added[item] for item in ("created", "updated", "unchanged")}}
 
 
 async def replace_failures(
@@ -439,7 +439,7 @@ async def mark_listed(
     connection: Connection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
     """Record these documents as listed; return the ids of documents already tried."""
-    given = sql.rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
+    given = sql.rows_of([docstore_documents.c.document_id], [{"document_id": item} for item in document_ids])
     is_given = docstore_documents.c.document_id == given.c.document_id
     listed = update(docstore_documents).where(key.is_of(docstore_documents), is_given)
     statement = listed.values(listing_no=listing_no, removal=null()).returning(docstore_documents.c.document_id)

@@ -87,7 +87,7 @@ async def update_sync(
         _key(caller, sync.sync_id),
         sealed_uri=None if uri is None else _seal(runtime, caller, sync.sync_id, uri),
         config=_to_json(config),
-        rewind=uri is not None or old.model_copy(update={one: getattr(config, one) for one in _APART}) != config,
+        rewind=uri is not None or old.model_copy(update={item: getattr(config, item) for item in _APART}) != config,
     )
     after = await queries.read_sync(connection, _key(caller, sync.sync_id))
     about = ("docstore.update_sync", TARGET, sync.sync_id)
@@ -201,7 +201,7 @@ async def hand_over_syncs(
     runtime: Runtime, connection: Connection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
 ) -> None:
     """Let locked syncs act as another principal; a new run continues and replaces a run in progress."""
-    sync_ids = [one.sync_id for one in syncs]
+    sync_ids = [item.sync_id for item in syncs]
     await queries.set_syncs_owner(connection, caller, sync_ids=sync_ids, principal_id=owner_id)
     for sync in syncs:
         if sync.status == wire.DocstoreSyncStatus.RUNNING:

@@ -99,7 +99,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain_value(one) for key, one in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [plain_value(one) for one in cast("Sequence[Any]", value)]
+        return [plain_value(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, int):
         return int(value)
     return next((write for kind, write in _WRITERS if isinstance(value, kind)), to_extended)(value)
@@ -126,7 +126,7 @@ _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
 def times_of(value: Any) -> list[datetime]:
     """Return a date value as a list, or the dates in a list."""
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
-    return [one for one in values if isinstance(one, datetime)]
+    return [item for item in values if isinstance(item, datetime)]
 
 
 def time_of(value: Any) -> datetime | None:
@@ -162,7 +162,7 @@ def _resolve(value: Any, segments: tuple[str, ...]) -> Any:
         items = cast("list[Any]", value)
         if first.isascii() and first.isdecimal():
             return _resolve(items[int(first)], rest) if int(first) < len(items) else _MISSING
-        return [one for one in _resolve_each(items, segments) if one is not _MISSING] or _MISSING
+        return [item for item in _resolve_each(items, segments) if item is not _MISSING] or _MISSING
     return _MISSING
 
 

@@ -238,7 +238,7 @@ async def erase_documents(connection: Connection, organization_id: UUID, *, docu
 
 
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
-    own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
+    own = DocumentFields(**{item.name: columns.pop(item.name) for item in fields(DocumentFields)})
     file = StoredFile(**{field: columns.pop(name) for name, field in FILE_COLUMNS.items()})
     named = (reader.partition(":") for reader in readers or ())
     access = Access.of((UUID(principal_id), role) for role, _, principal_id in named)

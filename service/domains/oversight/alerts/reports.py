@@ -65,8 +65,8 @@ async def report_schedules(
     ]
     forgotten = await queries.delete_other_schedules(connection, caller, subjects=subjects)
     await queries.save_schedules(connection, caller, rows=rows)
-    on_time = [one.subject for one in request.schedules if _missed_at(one.due_at) > now]
-    ended = [_subject(caller.principal_id, one) for one in (*on_time, *forgotten)]
+    on_time = [item.subject for item in request.schedules if _missed_at(item.due_at) > now]
+    ended = [_subject(caller.principal_id, item) for item in (*on_time, *forgotten)]
     await Telling(runtime, connection, caller.organization_id).end(wire.AlertKind.SCHEDULE_MISSED, *ended)
     return wire.ReportSchedulesResponse(report_again_seconds=AGAIN_SECONDS)
 

@@ -244,5 +244,5 @@ def _details(rule: Rule) -> dict[str, Any]:
         "kinds": rule.kinds,
         "names": rule.names,
         "enabled": rule.enabled,
-        **({"recipientIds": [str(one) for one in rule.recipient_ids]} if host is None else {"host": host}),
+        **({"recipientIds": [str(item) for item in rule.recipient_ids]} if host is None else {"host": host}),
     }

@@ -141,13 +141,13 @@ async def _transfer_named(
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         found = await find_new_owner(connection, caller, new_owner, owner_id=None)
-        ids = [to_uuid(one.resource_id) for one in named if one.resource_type is _SYNC]
-        sync_ids = [one for one in ids if one is not None]
+        ids = [to_uuid(reference.resource_id) for reference in named if reference.resource_type is _SYNC]
+        sync_ids = [item for item in ids if item is not None]
         locked = await queries.lock_syncs(connection, organization_id, sync_ids=sync_ids) if sync_ids else ()
-        known = {str(one.sync_id): one for one in locked}
-        identities = [permissions.identity_of(one) for one in named if one.resource_type is not _SYNC]
+        known = {str(sync.sync_id): sync for sync in locked}
+        identities = [permissions.identity_of(reference) for reference in named if reference.resource_type is not _SYNC]
         resources = await lock_resources(connection, organization_id, identities=identities) if identities else []
-        there = {(one.resource_type, one.resource_id) for one in resources} | {(_SYNC.value, one) for one in known}
+        there = {(item.resource_type, item.resource_id) for item in resources} | {(_SYNC.value, item) for item in known}
         missing = [place for place, one in enumerate(named) if permissions.identity_of(one) not in there]
         if missing:
             raise permissions.unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
@@ -155,7 +155,7 @@ async def _transfer_named(
         permissions.refuse_contained(
             (f"resources.{places[resource.resource_type, resource.resource_id]}", resource) for resource in resources
         )
-        syncs = [one for one in known.values() if one.principal_id != found.principal_id]
+        syncs = [sync for sync in known.values() if sync.principal_id != found.principal_id]
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
 
 
@@ -174,7 +174,7 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
         changes += given
     if batch.owner_id is not None:
         roles_before = {batch.owner_id: Role.OWNER}
-        changes += [_change("document", one, before=roles_before, owner_id=owner_id) for one in batch.trashed]
+        changes += [_change("document", item, before=roles_before, owner_id=owner_id) for item in batch.trashed]
     counts = replace(batch, resources=resources).counts
     if changes:
         details = {"newOwnerId": str(owner_id), "counts": dict(sorted(counts.items()))}
@@ -190,13 +190,13 @@ async def give_documents(
     """Give locked resources, and the files in them, another owner; return those of other owners, and the changes."""
     before = await permissions.change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
     resources = [resource for resource in resources if before[resource.access_class].owner_id != owner_id]
-    own = [one.object_id for one in resources]
+    own = [item.object_id for item in resources]
     inside = await lock_contained(connection, organization_id, container_ids=own)
     await queries.set_document_owner(connection, organization_id, document_ids=[*own, *inside], owner_id=owner_id)
     roles = {access_class: _roles(access, owner_id) for access_class, access in before.items()}
     changes = [
-        _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)
-        for one in resources
+        _change(item.resource_type, item.object_id, before=roles[item.access_class], owner_id=owner_id)
+        for item in resources
     ]
     return resources, changes + permissions.ended_shares(resources, before)
 
@@ -215,7 +215,7 @@ def _change(target_type: str, target_id: UUID, *, before: Mapping[UUID, Role], o
 
 
 def _refuse_unusable(named: Sequence[ResourceReference]) -> None:
-    counts = Counter((one.resource_type, one.resource_id) for one in named)
+    counts = Counter((reference.resource_type, reference.resource_id) for reference in named)
     again = [
         FieldError(f"resources.{place}", "given more than once")
         for place, one in enumerate(named)
@@ -304,7 +304,7 @@ async def _find_both(
     connection: Connection, caller: Caller, request: _Request
 ) -> tuple[Principal, PrincipalSummary | None]:
     found = await identity.find_principals(connection, caller.organization_id, emails=[normal_email(request.email)])
-    person = require(next((one for one in found if one.kind == "user"), None), unknown_user("email", active=False))
+    person = require(next((item for item in found if item.kind == "user"), None), unknown_user("email", active=False))
     if person.principal_id == caller.principal_id:
         raise Conflict("You can't offboard yourself. Ask another admin.", code="own_account")
     if request.new_owner is None:
@@ -333,7 +333,7 @@ async def _end_access(connection: Connection, caller: Caller, person: Principal)
         changes = [
             Change("user.offboard", "user", person_id, details),
             *(Change("apiKey.revoke", "apiKey", key_id) for key_id in left.api_key_ids),
-            *(Change("group.members", "group", one, {"removed": [str(person_id)]}) for one in ended.group_ids),
+            *(Change("group.members", "group", item, {"removed": [str(person_id)]}) for item in ended.group_ids),
             *unshared,
         ]
         await record_all(connection, caller, changes=changes)

@@ -42,8 +42,8 @@ async def upsert_groups(
         names=[group.name for group in groups if group.id is None and group.external_id is None],
     )
     before = _targets(groups, found)
-    shown = await _with_counts(connection, caller, rows=[one for one in before if one is not None])
-    shown_by_id = {one.id: one for one in shown}
+    shown = await _with_counts(connection, caller, rows=[principal for principal in before if principal is not None])
+    shown_by_id = {item.id: item for item in shown}
     for group, old in zip(groups, before, strict=True):
         target_id = caller.organization_id if old is None else old.principal_id
         await refuse_stale(connection, caller, group.version, shown_by_id.get(target_id), target_id=target_id)
@@ -116,7 +116,7 @@ async def remove_members(
     group_id = request.group_id
     memberships = await _resolve_members(connection, caller, group_id=group_id, members=request.members)
     removed = await queries.remove_members(
-        connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
+        connection, caller.organization_id, group_id=group_id, member_ids=[item.member_id for item in memberships]
     )
     changes = _member_changes(added=[], removed=[(group_id, member_id) for member_id in removed])
     await record_all(connection, caller, changes=changes)
@@ -140,14 +140,14 @@ async def preview_losses(
     member_ids = await listing.list_member_ids(connection, organization_id, group_id=group_id)
     if members is not None:
         references = [(f"members.{number}", member) for number, member in enumerate(members)]
-        named = {one.principal_id for one in await resolve(connection, organization_id, references=references)}
+        named = {item.principal_id for item in await resolve(connection, organization_id, references=references)}
         member_ids = [member_id for member_id in member_ids if member_id in named]
     count = await listing.count_people(connection, organization_id, member_ids=member_ids)
     lost = await listing.list_losses(connection, organization_id, group_id=group_id, member_ids=member_ids)
     losers = await list_principals(connection, organization_id, principal_ids=lost)
     losses = [
         people.Loss(principal=to_named_principal(loser), counts=lost[loser.principal_id])
-        for loser in sorted(losers, key=lambda one: one.principal_id)
+        for loser in sorted(losers, key=lambda principal: principal.principal_id)
     ]
     return people.AdminGroupsPreviewLossesResponse(
         person_count=count, losses=losses, complete=count <= listing.MOST_PEOPLE
@@ -234,7 +234,7 @@ def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) ->
 def _change(before: Principal | None, after: Principal) -> Change:
     if before is None:
         return Change("group.create", "group", after.principal_id)
-    old, new = (_show(one, NO_MEMBERS) for one in (before, after))
+    old, new = (_show(principal, NO_MEMBERS) for principal in (before, after))
     return change_between("group.update", "group", after.principal_id, old, new)
 
 
@@ -267,7 +267,7 @@ async def _resolve_members(
     await get_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]
     named = await resolve(connection, caller.organization_id, references=references)
-    return [Membership(group_id=group_id, member_id=one.principal_id, member_is_group=one.is_group) for one in named]
+    return [Membership(group_id=group_id, member_id=item.principal_id, member_is_group=item.is_group) for item in named]
 
 
 def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection[tuple[UUID, UUID]]) -> list[Change]:

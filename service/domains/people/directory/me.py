@@ -31,7 +31,7 @@ async def get_me(runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
         shares_own=(may_share and organization.owner_sharing_enabled) or None,
         trash_days=runtime.settings.trash_days or None,
         groups=sorted(
-            (NamedGroup(id=one.principal_id, name=one.name) for one in groups if one.kind == "group"),
+            (NamedGroup(id=item.principal_id, name=item.name) for item in groups if item.kind == "group"),
             key=lambda group: group.name.casefold(),
         ),
     )

@@ -42,7 +42,7 @@ async def set_password(connection: Connection, organization_id: UUID, *, email: 
     """Replace the password hash of the user with this address (lower case), for an operator; False if unknown."""
     await queries.lock_organization(connection, organization_id)
     found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
-    users = [one for one in found if one.kind == "user"]
+    users = [principal for principal in found if principal.kind == "user"]
     for user in users:
         changed = replace(user, password_hash=password_hash)
         await queries.put_principals(connection, organization_id, rows=[changed])

@@ -53,7 +53,7 @@ async def delete_group(connection: Connection, caller: ScimCaller, group: Stored
         "removed": [str(member) for member in members],
         "resourceCount": await removal.count_granted(connection, organization_id, group_id=group_id),
     }
-    changes = [Change("group.members", "group", one, {"removed": [str(group_id)]}) for one in sorted(around)]
+    changes = [Change("group.members", "group", item, {"removed": [str(group_id)]}) for item in sorted(around)]
     # Recorded with the name that it has until now.
     await record_changes(connection, caller, changes=[*changes, Change("group.delete", "group", group_id, details)])
     await removal.delete_group(connection, organization_id, group_id=group_id)
@@ -73,10 +73,10 @@ async def change_members(
     recorded as refused. BadRequest `unknown_members` if all ids are unknown, unless the group is new."""
     organization_id = caller.organization_id
     kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
-    if unknown := sorted(str(one) for one in set(added) - kinds.keys()):
+    if unknown := sorted(str(item) for item in set(added) - kinds.keys()):
         if not kinds and not is_new:
             message = f"{len(unknown)} members are unknown here. Create them first: {', '.join(unknown[:MOST_NAMED])}"
-            named = [FieldError("members", one) for one in unknown[:MOST_NAMED]]
+            named = [FieldError("members", item) for item in unknown[:MOST_NAMED]]
             raise BadRequest(message, code="unknown_members", details=named)
         refused = {"code": "unknown_members", "count": len(unknown), "unknown": unknown[:MOST_NAMED]}
         await record_changes(connection, caller, changes=[Change("scim.refuse", "group", group_id, refused)])

@@ -224,4 +224,4 @@ def _wants_members(parameters: scim.ResponseParameters[Any] | None) -> bool:
         return True
     if parameters.attributes:
         return any("members" in str(attribute).lower() for attribute in parameters.attributes)
-    return not any(str(one).lower().endswith("members") for one in parameters.excluded_attributes or ())
+    return not any(str(path).lower().endswith("members") for path in parameters.excluded_attributes or ())

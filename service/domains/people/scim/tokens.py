@@ -116,7 +116,7 @@ class Provided(Versioned):
 
 
 def change_of(kind: str, before: StoredUser | StoredGroup | Principal, after: StoredUser | Principal) -> Change:
-    old, new = (Provided.model_validate(one, from_attributes=True) for one in (before, after))
+    old, new = (Provided.model_validate(user, from_attributes=True) for user in (before, after))
     details = {"isAdmin": new.is_admin, "active": new.active} if kind == "user" else {}
     return change_between(f"{kind}.update", kind, after.principal_id, old, new, details=details)
 

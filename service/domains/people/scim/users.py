@@ -34,7 +34,7 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
     bound = await queries.find_user_bound_to(connection, organization_id, subject=given.external_id or "")
     # Another provider may give another person the same subject: the address, or Entra's name for a guest, decides.
     is_same = bound is not None and (bound.email == email or GUEST_MARK in bound.email)
-    if bound is not None and is_same and {one.principal_id for one in seen} <= {bound.principal_id}:
+    if bound is not None and is_same and {user.principal_id for user in seen} <= {bound.principal_id}:
         await change_user(connection, caller, bound, given)
         return bound.principal_id
     before = next(iter(found), None)
@@ -92,7 +92,7 @@ async def delete_user(connection: Connection, caller: ScimCaller, person: Stored
     changes = [
         Change("user.offboard", "user", user_id, details),
         *(Change("apiKey.revoke", "apiKey", key) for key in keys),
-        *(Change("group.members", "group", one, {"removed": [str(user_id)]}) for one in sorted(groups)),
+        *(Change("group.members", "group", item, {"removed": [str(user_id)]}) for item in sorted(groups)),
         *unshared,
     ]
     await record_changes(connection, caller, changes=changes)
@@ -120,8 +120,8 @@ def _work_address_of(given: User) -> str | None:
     emails: Any = given.unknown_attributes.get("emails")
     given_emails = cast("list[object]", emails if isinstance(emails, list) else [])
     listed = [cast("dict[str, object]", email) for email in given_emails if isinstance(email, dict)]
-    ranked = sorted(listed, key=lambda one: (one.get("type") != "work", one.get("primary") is not True))
-    return next((str(one["value"]) for one in ranked if one.get("value")), None)
+    ranked = sorted(listed, key=lambda row: (row.get("type") != "work", row.get("primary") is not True))
+    return next((str(row["value"]) for row in ranked if row.get("value")), None)
 
 
 def _name_of(given: User) -> str | None:
@@ -143,7 +143,7 @@ async def _refuse_taken(
     organization_id = caller.organization_id
     same = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
     seen = await queries.find_user_by(connection, organization_id, email=email, external_id=external_id)
-    if {one.principal_id for one in (*same, *seen)} - {user_id}:
+    if {principal.principal_id for principal in (*same, *seen)} - {user_id}:
         raise _taken(email)
 
 

@@ -71,11 +71,11 @@ class Words:
 def words_of(question: str) -> Words:
     found = list(_TOKEN.finditer(question))
     folded = [
-        _MARKS.sub("", unicodedata.normalize("NFKD", one.group()))
+        _MARKS.sub("", unicodedata.normalize("NFKD", item.group()))
         .translate(_CAPITALS)
         .replace("\u2019", "'")
         .replace(" ", "")
-        for one in found
+        for item in found
     ]
     kept = [(word, one.span()) for word, one in zip(folded, found, strict=True) if word]
     return Words(question, [word for word, _ in kept], [span for _, span in kept])

@@ -47,7 +47,7 @@ async def withdraw_consents(
     whose = await withdraw_for(
         connection, caller.organization_id, client_id=request.client_id, principal_id=person_id, now=now
     )
-    changes = [Change("consent.withdraw", "oauthClient", request.client_id, {"ownerId": str(one)}) for one in whose]
+    changes = [Change("consent.withdraw", "oauthClient", request.client_id, {"ownerId": str(item)}) for item in whose]
     await record_all(connection, caller, changes=changes)
     return wire.AdminOAuthClientsWithdrawConsentsResponse(withdrawn_count=len(whose))
 

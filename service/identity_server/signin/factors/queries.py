@@ -148,7 +148,7 @@ async def replace_recovery_codes(
 ) -> None:
     await sql.delete_rows(connection, recovery_codes, organization_id, principal_id=principal_id)
     rows = [
-        {"organization_id": organization_id, "principal_id": principal_id, "code_hash": one} for one in sorted(hashes)
+        {"organization_id": organization_id, "principal_id": principal_id, "code_hash": item} for item in sorted(hashes)
     ]
     if rows:
         await connection.execute(insert(recovery_codes).values(rows))

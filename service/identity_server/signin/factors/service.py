@@ -206,7 +206,7 @@ async def make_recovery_codes(connection: Connection, organization_id: UUID, *, 
     """Replace a person's recovery codes; the new codes are shown only once."""
     await lock_organization(connection, organization_id)
     made = codes.make_recovery_codes()
-    hashes = [codes.hash_recovery_code(one, principal_id=principal_id) for one in made]
+    hashes = [codes.hash_recovery_code(item, principal_id=principal_id) for item in made]
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=hashes)
     await _record(connection, organization_id, principal_id, action="secondFactor.makeRecoveryCodes")
     return made
@@ -217,9 +217,9 @@ async def remove_factor(connection: Connection, organization_id: UUID, *, princi
     await lock_organization(connection, organization_id)
     had = await read_factors(connection, organization_id, principal_id=principal_id)
     removed = [factor for factor in had.factors if factor.factor_id == factor_id]
-    for one in removed:
+    for item in removed:
         await queries.delete_factors(connection, organization_id, principal_id=principal_id, factor_id=factor_id)
-        await _record(connection, organization_id, principal_id, action="secondFactor.remove", kind=one.kind)
+        await _record(connection, organization_id, principal_id, action="secondFactor.remove", kind=item.kind)
     if len(had.factors) == len(removed):
         await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
 

@@ -125,7 +125,7 @@ def _is_believed_about(provider: StoredProvider, person: Person, subject: id_tok
     if person.email.rpartition("@")[2] not in provider.confirmed_domains:
         return False
     named = (subject.email, id_tokens.text_of(subject.claims, "preferred_username"))
-    return not person.is_admin or person.email in {normal_email(one) for one in named if one}
+    return not person.is_admin or person.email in {normal_email(item) for item in named if item}
 
 
 def _refuse_personal(provider: StoredProvider | None, subject: id_tokens.Subject) -> None:
@@ -241,7 +241,7 @@ async def update_memberships(
     ended = sorted(brought - wanted)
     for group_id in ended:
         await memberships.remove_members(connection, organization_id, group_id=group_id, member_ids=[person_id])
-    for group_id, what in [*((one, "added") for one in new), *((one, "removed") for one in ended)]:
+    for group_id, what in [*((item, "added") for item in new), *((item, "removed") for item in ended)]:
         details = {what: [str(person_id)], "providerId": str(provider.provider_id)}
         change = Change("group.members", "group", group_id, details)
         await record_for(connection, organization_id, actor_id=person_id, change=change)
@@ -256,7 +256,7 @@ def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
     if value is None:
         return "leftOut" if claim == "groups" and claims.get("hasgroups") in {True, "true"} else "absent"
     given = cast("list[object]", value) if isinstance(value, list) else [value]
-    texts = [one for one in given if isinstance(one, str) and one]
+    texts = [item for item in given if isinstance(item, str) and item]
     if len(texts) < len(given):
         return "notAList"
     return {text for text in texts[:MOST_GROUPS] if len(text) <= LONGEST_GROUP and "\0" not in text}

@@ -111,6 +111,6 @@ async def list_ways(connection: Connection, organization_id: UUID, settings: Set
     """List the ways to sign in: providers, oldest first, below `address`, then the settings' provider at `address`."""
     path, mark, query = address.partition("?")
     found = await queries.list_providers(connection, organization_id, Window(NIL, MOST_SHOWN))
-    ways = [Way(one.name, f"{path}/{one.provider_id}{mark}{query}") for one in found]
+    ways = [Way(provider.name, f"{path}/{provider.provider_id}{mark}{query}") for provider in found]
     own = way_of_settings(settings, address=address)
     return [*ways, own] if own else ways

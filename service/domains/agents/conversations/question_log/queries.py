@@ -35,7 +35,7 @@ class Position:
 
 
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
-    closest = (turns.c.reply.startswith(one.closest, autoescape=True) for one in PHRASES.values())
+    closest = (turns.c.reply.startswith(phrase.closest, autoescape=True) for phrase in PHRASES.values())
     cites_nothing = sa.or_(sa.func.jsonb_array_length(turns.c.citations) == 0, *closest)
     outcome = sa.case(
         (turns.c.status != COMPLETED, turns.c.status),
@@ -180,7 +180,7 @@ def _newest(organization_id: UUID, filters: Filters, before: Position | None) ->
     statement = sa.select(questions).where(*_conditions(organization_id, filters))
     if before is not None:
         statement = statement.where(sa.tuple_(*order) < (before.at, before.turn_id))
-    return statement.order_by(*(one.desc() for one in order))
+    return statement.order_by(*(column.desc() for column in order))
 
 
 def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElement[bool]]:

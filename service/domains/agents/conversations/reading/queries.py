@@ -307,7 +307,7 @@ def is_shared_with(caller: Caller, agent_ids: Collection[UUID] | None) -> Column
     )
     shared = and_(
         conversations.c.organization_id == caller.organization_id,
-        *(one.correlate(conversations).exists() for one in needed),
+        *(item.correlate(conversations).exists() for item in needed),
     )
     return shared if agent_ids is None else shared & in_array(conversations.c.agent_id, agent_ids)
 

@@ -203,7 +203,7 @@ async def list_kept(
     ).join(document_versions, (version.document_id == _ID) & (version.version == documents.c.version))
     if name is not None:
         named = documents.c.name, documents.c.external_id
-        statement = statement.where(sa.or_(*(one.icontains(name, autoescape=True) for one in named)))
+        statement = statement.where(sa.or_(*(column.icontains(name, autoescape=True) for column in named)))
     if after is not None:
         statement = statement.where(sa.tuple_(deleted_at, _KEPT_ID) < sa.tuple_(*after))
     page = statement.order_by(deleted_at.desc(), _KEPT_ID.desc()).limit(limit)

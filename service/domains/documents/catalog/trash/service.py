@@ -66,9 +66,9 @@ async def delete_for_good(
 ) -> wire.DeleteTrashedDocumentsResponse:
     """Delete documents in the trash for good, for their owners and admins; 404 if none of them is there (any more)."""
     found = await _lock(runtime, connection, caller, request.trashed_document_ids)
-    ids = [one.trashed_document_id for one in found]
+    ids = [kept.trashed_document_id for kept in found]
     # The id in the trash has the name: by now another document may have the id from before.
-    said = [{"documentId": str(one.document_id), "version": one.version} for one in found]
+    said = [{"documentId": str(kept.document_id), "version": kept.version} for kept in found]
     changes = [Change("document.erase", "document", *each) for each in zip(ids, said, strict=True)]
     await record_all(connection, caller, changes=changes)
     await queries.erase_kept(connection, caller.organization_id, ids=ids)
@@ -147,8 +147,8 @@ async def _write(
     organization_id, document_id = caller.organization_id, kept.document_id
     ids = [UUID(reader["id"]) for reader in kept.readers]
     found = await list_principals(connection, organization_id, principal_ids=ids)
-    living = {str(one.principal_id) for one in found if one.deleted_at is None}
-    grants = [(UUID(one["id"]), one["role"]) for one in kept.readers if one["id"] in living]
+    living = {str(principal.principal_id) for principal in found if principal.deleted_at is None}
+    grants = [(UUID(row["id"]), row["role"]) for row in kept.readers if row["id"] in living]
     access = Access.of(grants).owned_by(kept.fields.owner_id)
     batch = Batch()
     registration = ask_registration(
@@ -181,7 +181,7 @@ async def _write(
     details = {"version": version, "viewers": sorted(map(str, access.viewers))}
     details |= {"editors": sorted(map(str, access.editors))}
     await record(connection, caller, "document.restore", "document", document_id, details=details)
-    left_out = sorted({one["name"] for one in kept.readers if one["id"] not in living})
+    left_out = sorted({row["name"] for row in kept.readers if row["id"] not in living})
     if left_out and not caller.is_admin:
         # Only admins may know the readers chosen by other admins.
         left_out = ["1 reader" if len(left_out) == 1 else f"{len(left_out)} readers"]

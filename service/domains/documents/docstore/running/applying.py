@@ -123,24 +123,24 @@ async def apply_documents(
 ) -> None:
     """Upload source documents, record failures, save `cursor`; raises OvertakenError, RunError and ServiceError."""
     tried = await asyncio.to_thread(lambda: [_map(run, document) for document in documents])
-    ids = [one.document_id for one in tried]
-    mapped = {one.document_id: one.mapped for one in tried if isinstance(one.mapped, MappedDocument)}
+    ids = [attempt.document_id for attempt in tried]
+    mapped = {attempt.document_id: attempt.mapped for attempt in tried if isinstance(attempt.mapped, MappedDocument)}
     async with run.transaction() as connection:
         caller = await run.caller(connection)
         await queries.note_documents(connection, run.key, document_ids=ids)
         unchanged = await _find_unchanged(connection, caller, run, mapped)
-    wanted = [one for one in tried if one.document_id in mapped.keys() - unchanged]
+    wanted = [attempt for attempt in tried if attempt.document_id in mapped.keys() - unchanged]
     outcomes = await _upload_all(run, caller, wanted, mapped)
     failures = [
-        *(_failure(one, one.mapped) for one in tried if isinstance(one.mapped, MappingError)),
-        *(_failure(one, outcomes[one.document_id]) for one in wanted),
+        *(_failure(attempt, attempt.mapped) for attempt in tried if isinstance(attempt.mapped, MappingError)),
+        *(_failure(attempt, outcomes[attempt.document_id]) for attempt in wanted),
     ]
     done = dict.fromkeys(unchanged, "unchanged")
     done |= {one: o.value.lower() for one, o in outcomes.items() if isinstance(o, UploadStatus)}
     async with run.transaction() as connection:
         kept = [failure for failure in failures if failure is not None]
         await queries.replace_failures(connection, run.key, tried=ids, failures=kept)
-        counts = await queries.count_outcomes(connection, run.key, {one: done.get(one, "failed") for one in ids})
+        counts = await queries.count_outcomes(connection, run.key, {item: done.get(item, "failed") for item in ids})
         await queries.save_progress(connection, run.key, cursor=cursor, **counts)
 
 
@@ -182,7 +182,7 @@ async def _upload_all(
                     raise
                 return error
 
-    ids = [one.document_id for one in wanted]
+    ids = [attempt.document_id for attempt in wanted]
     found = await asyncio.gather(*map(upload, ids), return_exceptions=True)
     outcomes: dict[UUID, UploadStatus | ServiceError] = {}
     for document_id, outcome in zip(ids, found, strict=True):
@@ -192,33 +192,33 @@ async def _upload_all(
     return outcomes
 
 
-async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> UploadStatus:
+async def _upload_patiently(run: Run, caller: Caller, document: MappedDocument) -> UploadStatus:
     while True:
         # A document may take minutes, and a superseded run must not write documents that it read earlier.
         await run.report_alive()
         try:
-            return await _upload(run.runtime, caller, one)
+            return await _upload(run.runtime, caller, document)
         except Unavailable as error:
             if error.code != "indexing_backlog":
                 raise
             await asyncio.sleep(min(error.retry_after, MOST_SILENT_SECONDS))
 
 
-async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> UploadStatus:
+async def _upload(runtime: Runtime, caller: Caller, document: MappedDocument) -> UploadStatus:
     limit = runtime.settings.max_upload_bytes
     async with write_bytes(
-        one.content, folder=uploads_folder(runtime.settings), name=one.file_name, max_bytes=limit
+        document.content, folder=uploads_folder(runtime.settings), name=document.file_name, max_bytes=limit
     ) as file:
-        saved = await save_upload(runtime, caller, form=one.form, file=file)
+        saved = await save_upload(runtime, caller, form=document.form, file=file)
     if saved.waiter is not None:
         await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
     return saved.status
 
 
-def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError) -> Failure | None:
+def _failure(attempt: _Attempt, outcome: UploadStatus | ServiceError | MappingError) -> Failure | None:
     if isinstance(outcome, UploadStatus):
         return None
-    return Failure(one.document_id, one.source_id, one.external_id, outcome.code, outcome.message)
+    return Failure(attempt.document_id, attempt.source_id, attempt.external_id, outcome.code, outcome.message)
 
 
 async def retry_failures(run: Run) -> None:
@@ -265,6 +265,6 @@ def _reasons_text(reasons: Sequence[FailureGroup]) -> str:
 
 
 def _examples_text(row: FailureGroup) -> str:
-    ids = ", ".join(one if len(one) <= _LONGEST_EXAMPLE else f"{one[:_LONGEST_EXAMPLE]}…" for one in row.source_ids)
+    ids = ", ".join(item if len(item) <= _LONGEST_EXAMPLE else f"{item[:_LONGEST_EXAMPLE]}…" for item in row.source_ids)
     documents = "1 document" if row.number == 1 else f"{row.number} documents"
     return f"{documents}{',' if row.number == 1 else ', such as'} {ids}"

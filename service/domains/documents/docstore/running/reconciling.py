@@ -72,7 +72,7 @@ def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, found:
 
 async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> list[SourceId]:
     """Record a page's ids as listed; return the ids never tried, because their time is in the past."""
-    by_document = {document_id_for(run.organization_id, run.target.external_id(one)): one for one in source_ids}
+    by_document = {document_id_for(run.organization_id, run.target.external_id(item)): item for item in source_ids}
     async with run.transaction() as connection:
         known = await queries.mark_listed(connection, run.key, listing_no=listing_no, document_ids=list(by_document))
         await queries.save_progress(connection, run.key)
