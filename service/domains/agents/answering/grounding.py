@@ -2,7 +2,10 @@
 shares all numbers and two thirds of the other words with its passages or, uncited, with any single passage."""
 
 import re
+import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from service.domains.agents.answering.phrases import PHRASES, phrases_of
 from service.index.forms import find_forms, read_number
@@ -17,6 +20,8 @@ from service.text.sentences import cut_lines, cut_sentences
 ENOUGH = 2 / 3
 """The share of a sentence's words needed in the passages."""
 FEWEST_WORDS = 2
+_ALIKE, _FEWEST_ALIKE = 0.8, 4
+"""The share, and the number, of words that two sentences share for a negation in only one to contradict the other."""
 
 # Bounded, so that the time they take is linear in a text of nothing but points or spaces.
 _CITATION = re.compile(r"\s{0,4}\[(\d{1,4})\]")
@@ -37,6 +42,12 @@ _LANGUAGES = re.compile(
     r"|portuguese|turkish|polish|chinese|englisch|deutsch|französisch|spanisch|anglais|allemand|français|inglés|español)",
     re.IGNORECASE,
 )
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_UNITS = {word: number for number, words in enumerate(_WORDS["units"]) for word in words.split()}
+_NEGATION, _TURN = (re.compile(_WORDS[name], re.IGNORECASE) for name in ("negations", "turns"))
+# A unit follows its number; the mark or the code of a currency may stand before it.
+_UNIT_AFTER = re.compile(r"[ \u00a0-]?([€$£¥%]|[^\W\d_]+)")
+_CURRENCY_BEFORE = re.compile(r"([€$£¥]|\b(?:EUR|USD|GBP|CHF|JPY)\b)[ \u00a0]?\Z")
 _NO_STATEMENT = (":", "?", "？")  # noqa: RUF001 - likewise
 
 
@@ -100,8 +111,8 @@ def is_in_another_language(reply: str, *, asked: Sequence[str]) -> bool:
 def find_unsupported(
     reply: str, passages: Mapping[int, str], *, uncited: Sequence[str] = (), known: str = ""
 ) -> dict[int, list[str]]:
-    """Return, by citation, the sentences' numbers and names missing from the passages. All words before a removed
-    citation (`uncited`) must be in a passage; names `known` from the question are exempt."""
+    """Return, by citation, numbers and names missing from the passages, and sentences that contradict them. All words
+    before a removed citation (`uncited`) must be in a passage; names `known` from the question are exempt."""
     if not passages:
         return {}
     phrases, language = phrases_of(reply), tell_language([reply]) or IN_ENGLISH
@@ -112,6 +123,8 @@ def find_unsupported(
         number: frozenset(form.text for form in find_forms(text)).union(*_values(text, phrases.numbers).values())
         for number, text in passages.items()
     }
+    sentences = {number: [text for text, _ in _sentences(passage)] for number, passage in passages.items()}
+    units = {number: _units(text, phrases.numbers) for number, text in passages.items()}
     found: dict[int, list[str]] = {}
     for said, numbers in _sentences(reply):
         text = said
@@ -122,8 +135,12 @@ def find_unsupported(
             if form.share == 1 and form.text in stand:  # the same date or number in another spelling
                 text = f"{text[: form.start]}{' ' * (form.end - form.start)}{text[form.end :]}"
         lacking = [figure for figure, read in _values(text, phrases.numbers).items() if read.isdisjoint(stand)]
+        lacking += _other_units(said, [units[number] for number in cited], phrases.numbers)
         names = [*_names(text, near, stemming, nouns=language in _CAPITAL_NOUNS)] if language == written_in else []
-        found.setdefault(cited[0], []).extend([*lacking, *names])
+        turned = (
+            [said] if _contradicts(said, [each for number in cited for each in sentences[number]], stemming) else []
+        )
+        found.setdefault(cited[0], []).extend([*lacking, *names, *turned])
     every = frozenset[int]().union(*terms.values())
     lost = [word for text in uncited for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
     found.setdefault(min(passages), []).extend(word for word in lost if _lacks(word, every, stemming))
@@ -134,14 +151,72 @@ def _lacks(word: str, terms: frozenset[int], stemming: str) -> bool:
     return term_of(word, stemming) not in terms | {0}
 
 
+def _contradicts(said: str, sentences: Sequence[str], stemming: str) -> bool:
+    """Return whether sentences that have the same words say the opposite, with a negation in only one of the two.
+    A sentence's longest clause counts: "No problem: it is open" says that it is open."""
+    clause = max(_CLAUSE_ENDS.split(said), key=len)
+    own, is_plain = _terms_but_negations(clause, stemming), _NEGATION.search(clause) is None
+    if len(own) < _FEWEST_ALIKE or _TURN.search(said):
+        return False
+    opposed = False
+    for sentence in sentences:
+        other = max(_CLAUSE_ENDS.split(sentence), key=len)
+        terms = _terms_but_negations(other, stemming)
+        shared = len(own & terms)
+        if shared < ENOUGH * len(own):
+            continue
+        if _TURN.search(sentence) or (_NEGATION.search(other) is None) is is_plain:
+            return False
+        opposed |= shared >= _ALIKE * max(len(own), len(terms))
+    return opposed
+
+
+def _terms_but_negations(text: str, stemming: str) -> frozenset[int]:
+    words = (word for word in split_words(_NEGATION.sub(" ", text)) if fold(word) not in QUERY_STOP_WORDS)
+    return frozenset(term_of(word, stemming) for word in words) - {0}
+
+
+def _other_units(
+    said: str, passages: Sequence[Mapping[str, set[int | None]]], words: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield the numbers of a sentence that have another unit in all the passages, as "12 euros" for "12 %"."""
+    for start, end, readings in _figures(said, words):
+        unit, whole = _unit(said, start, end)
+        held = {each for known in passages for reading in readings for each in known.get(reading, ())}
+        if unit is not None and held and not held & {unit, None}:
+            yield whole
+
+
+def _units(text: str, words: Mapping[str, int]) -> dict[str, set[int | None]]:
+    """Return the units of each number in a text, by its readings; None: a number without a known unit."""
+    found = defaultdict[str, set[int | None]](set)
+    for start, end, readings in _figures(text, words):
+        for reading in readings:
+            found[reading].add(_unit(text, start, end)[0])
+    return found
+
+
+def _unit(text: str, start: int, end: int) -> tuple[int | None, str]:
+    """Return the unit of the number at this place, and the number with it."""
+    if before := _CURRENCY_BEFORE.search(text[max(start - 5, 0) : start]):
+        return _UNITS[before[1].lower()], f"{before[0]}{text[start:end]}"
+    after = _UNIT_AFTER.match(text, end)
+    unit = _UNITS.get(after[1].lower()) if after else None
+    return unit, text[start : after.end() if after and unit is not None else end]
+
+
 def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
     """Return the numbers in a text, in figures or words, as written, with all readings ("1,500" has two)."""
-    found: dict[str, frozenset[str]] = {}
+    return {text[start:end]: readings for start, end, readings in _figures(text, words)}
+
+
+def _figures(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, int, frozenset[str]]]:
+    """Yield the place of each number in a text, in figures or words, with its readings."""
     for match in _FIGURES.finditer(text):
         groups = [str(int(group)) for group in _NUMBER.findall(match[0])]
         readings = [form.text for form in read_number(match[0])] if len(groups) > 1 else []
         if match[0] != "00":  # the minutes of a whole hour
-            found[match[0]] = frozenset(readings or [".".join(groups)])
+            yield match.start(), match.end(), frozenset(readings or [".".join(groups)])
     run: list[re.Match[str]] = []
     for match in [*WORD.finditer(text), None]:
         if match and fold(match[0]) in words and (not run or len(text[run[-1].end() : match.start()].strip(" -")) == 0):
@@ -154,9 +229,8 @@ def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
             whole, part = (whole + part, 0) if value == _THOUSAND else (whole, part)
         # "One" is as often no number.
         if whole + part > 1:
-            found[text[run[0].start() : run[-1].end()]] = frozenset({str(whole + part)})
+            yield run[0].start(), run[-1].end(), frozenset({str(whole + part)})
         run = [match] if match and fold(match[0]) in words else []
-    return found
 
 
 def _names(said: str, terms: frozenset[int], stemming: str, *, nouns: bool) -> Iterator[str]:
