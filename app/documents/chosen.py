@@ -16,6 +16,7 @@ from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, 
 from app.ui.errors import error_boundary
 from app.ui.progress import in_batches
 from app.ui.saving import keep_opened
+from app.ui.tables import shown_items
 from carrel.wire.catalog import Document
 from carrel.wire.collections import DocumentCollection
 from flows.operations.formatting import count_text
@@ -32,7 +33,8 @@ def offer_actions(chosen: Sequence[Document]) -> None:
     if not chosen:
         if done:
             notices.show_note(done)
-        notices.show_text("Select rows to see the actions for them.")
+        if shown_items(CHOSEN):
+            notices.show_text("Select rows to see the actions for them.")
         return
     change = partial(change_each, CHOSEN, chosen)
     it, its = ("it", "its") if len(chosen) == 1 else ("them", "their")

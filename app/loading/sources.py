@@ -41,7 +41,8 @@ class _Loaded:
 
     @property
     def failed(self) -> int:
-        return sum(report.item_count for report in self.reports)
+        so_far = [run.counts.failed for run in self.runs[:1] if not run.finished]
+        return max([sum(report.item_count for report in self.reports), *so_far])
 
 
 def _read() -> dict[str, _Loaded]:

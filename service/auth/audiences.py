@@ -33,7 +33,8 @@ def metadata_address(issuer: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}{MCP_PATH}"
 
 
-def challenge(issuer: str, *, error: str | None = None, scope: str | None = None) -> str:
-    """Return the `WWW-Authenticate` of a refusal by /mcp (RFC 6750, section 3; RFC 9728, section 5.1)."""
-    given = {"error": error, "scope": scope, "resource_metadata": metadata_address(issuer)}
-    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in given.items() if value is not None)
+def challenge(issuer: str | None, *, error: str | None = None, scope: str | None = None) -> str:
+    """Return the `WWW-Authenticate` of a refusal (RFC 6750, section 3), by /mcp with an `issuer` (RFC 9728, 5.1)."""
+    given = {"error": error, "scope": scope, "resource_metadata": metadata_address(issuer) if issuer else None}
+    parts = ", ".join(f'{name}="{value}"' for name, value in given.items() if value is not None)
+    return f"Bearer {parts}".strip()

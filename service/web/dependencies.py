@@ -60,9 +60,10 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
         await runtime.database.read(None, identification.batch)
         caller = identification.caller()
     except (Unauthenticated, Forbidden) as error:
-        if isinstance(error, Unauthenticated) and version_of(request) == "mcp":
+        if isinstance(error, Unauthenticated):
             fault = "invalid_token" if "authorization" in request.headers else None
-            error.headers["WWW-Authenticate"] = challenge(runtime.settings.issuer, error=fault)
+            issuer = runtime.settings.issuer if version_of(request) == "mcp" else None
+            error.headers["WWW-Authenticate"] = challenge(issuer, error=fault)
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
         raise
     if identification.is_to_be_noted:

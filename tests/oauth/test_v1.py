@@ -121,7 +121,7 @@ def test_keys_and_service_account_tokens_are_refused_on_v1(standing, tokens: dic
             refused = ask(service, operation, credential, {})
             assert outcome(refused) == (401, "wrong_version"), operation
             assert "access token" in refused.json()["error"]["message"]
-            assert refused.headers["WWW-Authenticate"] == "Bearer"
+            assert refused.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
         assert code(service.call(operation, {}, api_key=unknown)) == (401, "wrong_version"), operation
     working = tokens[ApiScope.CATALOG_READ]
     assert code(service.call("catalog/listDocuments", {}, api_key=working)) == (401, "wrong_version")

@@ -196,7 +196,8 @@ def outcome_of(response: httpx.Response) -> Outcome:
     assert error.keys() - {"details"} == {"message", "code", "requestId"}
     assert error["requestId"] == response.headers["X-Request-Id"]
     assert error["message"]
-    assert response.headers.get("WWW-Authenticate") == ("Bearer" if response.status_code == 401 else None)
+    told = 'Bearer error="invalid_token"' if "authorization" in response.request.headers else "Bearer"
+    assert response.headers.get("WWW-Authenticate") == (told if response.status_code == 401 else None)
     return response.status_code, error["code"]
 
 

@@ -137,7 +137,7 @@ def test_a_credential_that_is_no_ascii_is_a_401(service) -> None:
     headers = {"Authorization": "Bearer svc_key_\xe9".encode("latin-1")}
     response = service.call("permissions/listAuthorizedResources", READ, headers=headers)
     assert code(response) == (401, "invalid_credential")
-    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
 
 
 def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service) -> None:

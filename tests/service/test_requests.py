@@ -63,7 +63,7 @@ def test_a_malformed_body_is_refused_in_the_one_shape(module_service: RunningSer
     assert len(response.content) < 2000
     response = post(module_service, content, content_type, Authorization="")
     assert response.status_code == 401, response.text
-    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
 
 
 def test_who_may_not_call_is_refused_before_the_body_is_read(module_service: RunningService) -> None:

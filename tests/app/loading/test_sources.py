@@ -25,6 +25,8 @@ def test_a_source_says_when_it_was_complete_and_leads_to_all_that_is_its(house: 
     first, second, plan = (house.prefect.start(deployment, {"source": source, **more}) for more in ({}, {}, _PLAN))
     _end(house, first, Summary(documents=1, created=1), "first.md")
     _end(house, second, Summary(documents=2, created=1, failed=1), "second.md", "unread.md")
+    house.prefect.tell(plan, Summary(documents=9, failed=7), phase="sending")
+    assert 7 in house.open("ingestion", part="sources").column("Failed")
     _end(house, plan, Summary(documents=2))
     for name in ("first.md", "second.md", "other.md"):
         house.load(name, document_external_id=name)
