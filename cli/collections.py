@@ -69,7 +69,7 @@ def create(
     field: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME:TYPE", help=f"{', '.join(FieldType)}; with choices: team:STRING=sea;air. Repeatable."
+            metavar="NAME:TYPE", help=f"{', '.join(FieldType)}; with choices: 'team:STRING=sea;air'. Repeatable."
         ),
     ] = None,
     embeddings_model: Annotated[str | None, typer.Option(help="Default: the service's model.")] = None,
@@ -148,5 +148,5 @@ def _field(text: str) -> SchemaField:
     if written is None:
         raise InvalidArgumentError(f"{text!r} is not NAME:TYPE or NAME:TYPE=CHOICES. Types: {', '.join(FieldType)}")
     name, kind, choices = written.groups()
-    more: dict[str, Any] = {"choices": choices.split(";")} if choices else {}
+    more: dict[str, Any] = {"choices": [item.strip() for item in choices.split(";") if item.strip()]} if choices else {}
     return SchemaField(name=name, type=FieldType[kind.upper()], **more)

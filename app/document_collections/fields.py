@@ -17,7 +17,8 @@ from carrel.wire.collections import CollectionFields, DocumentCollection, FieldT
 from carrel.wire.field_values import BETWEEN
 from flows.operations.formatting import count_text
 
-_CHOSEN, _PLANNED, _PROBLEM = "fields.chosen", "fields.planned", "fields.problem"
+_CHOSEN, _PLANNED, _PROBLEM, _DRAWN = "fields.chosen", "fields.planned", "fields.problem", "fields.drawn"
+_TEXTS = ("name", "choices", "value")
 
 
 def show_fields(collection: DocumentCollection) -> None:
@@ -58,15 +59,21 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
     held_choices = (now and now.choices) or []
     hint = "Separate them with semicolons. Leave empty to allow every value."
     written = st.text_input("Choices", BETWEEN.join(held_choices), key=f"{key}.choices", help=hint, max_chars=10_000)
+    choices = held_choices if written == BETWEEN.join(held_choices) else read_choices(written)
     value = st.text_input("Value for documents without a value", key=f"{key}.value", max_chars=10_000).strip()
     required = st.checkbox("Required", bool(now and now.required), key=f"{key}.required")
+    st.session_state[_DRAWN] = _typed(chosen)
     if chosen and st.checkbox("Remove the field and its values", key=f"{key}.remove"):
         return {"field": chosen, "remove": True}
     was: dict[str, Any] = {"name": chosen, "type": now and now.type, "value": "", "choices": held_choices}
     was["required"] = bool(now and now.required)
-    given = {"name": name, "type": TYPES[kind], "value": value, "required": required, "choices": read_choices(written)}
+    given = {"name": name, "type": TYPES[kind], "value": value, "required": required, "choices": choices}
     changed = {member: one for member, one in given.items() if one != was[member]}
     return {"field": chosen or None, **changed} if name and changed else {}
+
+
+def _typed(chosen: str) -> list[str]:
+    return [text_in(f"fields.{chosen}.{part}") for part in _TEXTS]
 
 
 @st.cache_data(ttl=600, show_spinner="Reading the documents …", scope="session")
@@ -101,10 +108,9 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
 
 
 def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
-    chosen = change["field"] or ""
-    typed = [text_in(f"fields.{chosen}.{part}") for part in ("name", "value")]
-    if "remove" not in change and typed != [change.get("name", chosen), change.get("value", "")]:
-        return  # the press came with a text that the preview does not have
+    if "remove" not in change and _typed(change["field"] or "") != st.session_state.get(_DRAWN):
+        st.session_state[_PROBLEM] = Problem("The form has changed. Preview the changes again, and save.")
+        return
     with keep_problem(_PROBLEM):
         try:
             api.client().document_collections.change_fields(where, [change], version=plan.version)

@@ -138,7 +138,7 @@ def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing
         notices.show_problem("Nothing is saved. These values are not valid for their fields.")
         notices.show_table(problems, heads=("Document", "Field", "Expected"))
     if late:
-        told = "Your values for them are not saved yet; all others are saved."
+        told = "Your values for them are not saved yet."
         notices.show_warning(f"Someone else changed these documents while you edited. {told}")
         notices.show_table(late, heads=("Document", "Field", "Yours", "Theirs"))
     with st.container(horizontal=True):

@@ -15,7 +15,7 @@ from app.labels import AGENT, DOCUMENT, GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, losses_of, person_at
 from app.permissions.explaining import Path, explanation, groups_in, key_of_holder
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog, text_in
 from app.ui.errors import FAILURES, problem_of, show_errors
 from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
@@ -191,7 +191,14 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     if warn is not None:
         warn(after.who[key] for key in after.roles)
     # Save the shown change, even if the fields have changed since.
-    offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said or added is None)
+    action = partial(_save_drawn, text_in(f"{ADDED}.typed"), partial(save, resource, before, after))
+    offer_submit(CHANGE, "Save", action=action, disabled=not said or added is None)
+
+
+def _save_drawn(typed: str, save: Callable[[], None]) -> None:
+    if text_in(f"{ADDED}.typed") != typed:
+        raise NotYetError("The addresses have changed. Review the changes, and save again.")
+    save()
 
 
 def choose_role(words: str, key: str, others: Mapping[str, str] | None = None) -> GrantRole | None:

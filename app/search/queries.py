@@ -18,7 +18,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire import search as wire
 from carrel.wire.collections import DocumentCollection, FieldType
-from carrel.wire.field_values import expectation, read_value
+from carrel.wire.field_values import BETWEEN, expectation, read_value
 
 MOST = 50
 """Most conditions in a search; the service's limit."""
@@ -290,8 +290,9 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
         format_func=lambda item: words[item],
     )
     known, is_all = list[str](), True
-    if asks_values and collection_id and kind is FieldType.STRING and operator is not wire.FilterOperator.CONTAINS:
-        known, is_all = show_errors(partial(values_seen, collection_id, field))
+    is_text = kind in {FieldType.STRING, FieldType.LIST} and operator is not wire.FilterOperator.CONTAINS
+    if asks_values and collection_id and is_text:
+        known, is_all = show_errors(partial(values_seen, collection_id, field, kind))
     value = _value(kind, known)
     if not is_all:
         show_note("These are the values of the first 1,000 documents. You can enter other values.")
@@ -313,10 +314,11 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
-def values_seen(collection_id: UUID, field: str) -> tuple[list[str], bool]:
+def values_seen(collection_id: UUID, field: str, kind: FieldType) -> tuple[list[str], bool]:
     """Return a field's values by frequency in the first documents readable by the person, and whether these are all."""
     page = next(api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000).pages())
-    held = (document.custom_metadata.get(field, "") for document in page.documents)
+    held = [document.custom_metadata.get(field, "") for document in page.documents]
+    held = [item for value in held for item in value.split(BETWEEN)] if kind is FieldType.LIST else held
     counted = Counter(value for value in held if 0 < len(value) <= _MOST_VALUES)
     return [value for value, _ in counted.most_common(_MOST_VALUES)], page.next_page_token is None
 

@@ -409,9 +409,9 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     page = fill(page, "", value="1,200", required=True)
     assert "2 documents: the empty field gets the value" in page.shown
     assert "New documents then need a value. Syncs, and uploads without a value, are refused." in page.shown
-    page.text_input(key="fields..value").set_value("7")  # sent with the press, and not previewed
-    assert page.press("Save").find_button("Save").disabled
-    page = fill(page, "", type="Yes or no", value="no")
+    page.text_input(key="fields..choices").set_value("1200; 7")  # sent with the press, and not previewed
+    assert "The form has changed." in page.press("Save").shown
+    page = fill(page, "", type="Yes or no", value="no", choices="")
     assert "<td>Dunlin</td><td>Empty</td><td>no</td>" in page.shown
     page = fill(page, "", type="Whole number", value="1,200").press("Save")
     assert page.text_input(key="fields..name").value == ""

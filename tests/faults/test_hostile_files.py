@@ -125,7 +125,7 @@ async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, 
     content = bytearray(made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]))
     content[place : place + 4] = claim.to_bytes(4, "little")
     assert await refuse("a.xls", bytes(content)) == "file_corrupt"
-    assert readers_of(extractor) == before
+    assert readers_of(extractor) == before != set()
 
 
 async def test_outside_entities_reveal_no_file(extractor, tmp_path):

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
-from carrel.wire.collections import SchemaField, SchemaFieldInfo
+from carrel.wire.collections import FieldType, SchemaField, SchemaFieldInfo
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.field_values import expectation, read_value
 from carrel.wire.formats import FORMATS
@@ -236,9 +236,18 @@ def _name_taken() -> Conflict:
 
 
 def find_unfit_choices(field: SchemaField | SchemaFieldInfo, member: str) -> list[FieldError]:
-    unfit = [choice for choice in field.choices or () if read_value(field.type, choice) != choice]
+    """Return errors of choices that no value could have, such as with a semicolon or a space around them."""
+    if field.choices and field.type is FieldType.BOOLEAN:
+        return [FieldError(member, "A field of the type BOOLEAN has no choices.")]
+    unfit = [
+        choice
+        for choice in field.choices or ()
+        if ";" in choice or choice.strip() != choice or read_value(field.type, choice) != choice
+    ]
+    told = "Leave semicolons, and spaces around it, out of a choice."
     return [
-        FieldError(member, f"“{choice}” is not a value of the field. {expectation(field.type)}") for choice in unfit
+        FieldError(member, f"“{choice}” is not a value of the field. {expectation(field.type)} {told}")
+        for choice in unfit
     ]
 
 
