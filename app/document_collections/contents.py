@@ -181,11 +181,7 @@ def read_fields(key: str) -> list[SchemaField]:
         raise ValueError(f"Two fields have the same name: {', '.join(twice)}.")
     kinds = {number: TYPES[str(st.session_state[f"{key}.{number}.type"])] for number in written}
     given = {number: read_choices(text_in(f"{key}.{number}.choices")) for number in written}
-    if any(
-        len(choices) > MOST_FIELDS or len(max(choices, key=len)) > _LONGEST_NAME
-        for choices in given.values()
-        if choices
-    ):
+    if any(len(of) > MOST_FIELDS or max(map(len, of), default=0) > _LONGEST_NAME for of in given.values()):
         raise ValueError("A field has at most 200 choices of 200 characters. Separate them with semicolons.")
     more: dict[int, dict[str, Any]] = {number: {"choices": of} if of else {} for number, of in given.items()}
     return [SchemaField(name=name, type=kinds[number], **more[number]) for number, name in written.items()]

@@ -18,7 +18,6 @@ from carrel.wire.field_values import BETWEEN
 from flows.operations.formatting import count_text
 
 _CHOSEN, _PLANNED, _PROBLEM, _DRAWN = "fields.chosen", "fields.planned", "fields.problem", "fields.drawn"
-_TEXTS = ("name", "choices", "value")
 
 
 def show_fields(collection: DocumentCollection) -> None:
@@ -73,7 +72,7 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
 
 
 def _typed(chosen: str) -> list[str]:
-    return [text_in(f"fields.{chosen}.{part}") for part in _TEXTS]
+    return [text_in(f"fields.{chosen}.{part}") for part in ("name", "choices", "value")]
 
 
 @st.cache_data(ttl=600, show_spinner="Reading the documents …", scope="session")

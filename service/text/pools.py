@@ -12,6 +12,8 @@ from typing import Any, NoReturn, TypeVar
 
 from pebble import ProcessPool
 
+from service.platform.logs import logger
+
 PRELOADED = ["service.text.extraction.task", "service.text.extraction.parsing"]
 # Then the next file waits some milliseconds for a process, and the next page some seconds for models.
 IDLE_SECONDS = 120.0
@@ -84,14 +86,15 @@ class IdlePool:
             if self._end is not None:
                 self._end.cancel()
             while self._idle and not self._idle[-1].active:  # its process ended
-                self._stop(self._idle.pop())
+                await self._stop(self._idle.pop())
             pool = self._idle.pop() if self._idle else ProcessPool(**self._options)
             self.pools.add(pool)
             try:
                 await asyncio.to_thread(getattr, pool, "active")  # which starts it
                 result = await asyncio.wrap_future(pool.schedule(work, arguments, named or {}, seconds))
             except BaseException:
-                self._stop(pool)
+                # The turn is over when the process has ended, so that there are never more processes than turns.
+                await asyncio.shield(self._stop(pool))
                 raise
             else:
                 self._idle.append(pool)
@@ -109,13 +112,15 @@ class IdlePool:
         while self._idle:
             self._stop(self._idle.pop())
 
-    def _stop(self, pool: ProcessPool) -> None:
-        if pool in self.pools:
-            self.pools.remove(pool)
-            asyncio.get_running_loop().run_in_executor(None, _stop, pool)
+    def _stop(self, pool: ProcessPool) -> "asyncio.Future[None]":
+        self.pools.discard(pool)
+        return asyncio.get_running_loop().run_in_executor(None, _stop, pool)
 
 
 def _stop(pool: ProcessPool) -> None:
-    _ = pool.active  # which waits for a start
-    pool.stop()
-    pool.join()
+    try:
+        _ = pool.active  # which waits for a start
+        pool.stop()
+        pool.join()
+    except Exception:  # noqa: BLE001 - the pool is given up in any case
+        logger.warning("pool_not_stopped", exc_info=True)

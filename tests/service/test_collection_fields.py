@@ -158,6 +158,8 @@ def test_a_plan_neither_counts_nor_names_documents_that_its_reader_may_not_read(
     collection_id, _ = shelf(service, a="12")
     secret = uploaded(service, "secret")["documentId"]
     ok(add_to_collection(service, secret, collection_id, customMetadata={"pages": "abc"}))
+    guesses = [{"field": "pages", "choices": ["12", guess]} for guess in ("abc", "xyz")]
+    assert all(ok(service.call(PLAN, body(collection_id, guess)))["hiddenUnfit"] for guess in guesses)
     number = {"field": "pages", "type": "INT"}
     plan = ok(service.call(PLAN, body(collection_id, number)))
     assert (list(effects_of(plan)), plan["hiddenUnfit"]) == ([("pages", "KEPT")], True)
@@ -183,26 +185,29 @@ def test_a_list_takes_its_choices_and_is_found_by_each_item(service: RunningServ
     choices = {"field": "pages", "type": "LIST", "choices": ["air", "sea"], "emptyUnfit": True}
     plan = ok(service.call(PLAN, body(collection_id, choices)))
     converted = [("a", " sea;Air ;sea", "sea; air"), ("b", "AIR", "air")]
-    unfit = [("c", "fog", "")]
-    assert effects_of(plan) == {("pages", "CONVERTED"): (2, converted), ("pages", "UNFIT"): (1, unfit)}
+    assert effects_of(plan) == {("pages", "CONVERTED"): (2, converted), ("pages", "UNFIT"): (1, [("c", "fog", "")])}
     city = {"field": "city", "choices": ["Bergen", "OSLO"]}
     changed = ok(service.call(CHANGE, body(collection_id, choices, city)))
     assert [one["choices"] for one in changed["fields"]] == [["air", "sea"], ["Bergen", "OSLO"]]
-    refusal = refused(
-        add_to_collection(service, ids["c"], collection_id, customMetadata={"pages": "air; fog"}),
-        400,
-        "invalid_metadata",
-    )
+    wrong = add_to_collection(service, ids["c"], collection_id, customMetadata={"pages": "air; fog"})
+    refusal = refused(wrong, 400, "invalid_metadata")
     assert "these values, with ; between them: air, sea." in refusal["message"]
     ok(add_to_collection(service, ids["c"], collection_id, customMetadata={"pages": "Sea", "city": "bergen"}))
     assert held_in(service, collection_id)["c"] == {"pages": "sea", "city": "Bergen"}
-    for sign, value, found in (("==", "AIR", "ab"), ("!=", "air", "cd"), ("contains", "ea", "ac")):
+    for sign, value, found in (
+        ("==", "AIR", "ab"),
+        ("==", "air;sea", "a"),
+        ("!=", "air", "cd"),
+        ("contains", "ea", "ac"),
+    ):
         only = {"metadataFilters": [{"field": "pages", "operator": sign, "value": value}]}
         listed = walk(service, MEMBERS, {"documentCollectionId": collection_id, **only})
         assert sorted(one["documentName"] for one in listed) == sorted(found), sign
     counted = ok(service.call("documentCollections/countValues", {"documentCollectionId": collection_id}))["values"]
     assert {one["value"]: one["count"] for one in counted if one["field"] == "pages"} == {"air": 2, "sea": 2}
-    number = body(collection_id, {"field": "city", "type": "INT"})
-    assert "“Bergen” is not a value" in refused(service.call(PLAN, number), 400, "invalid_fields")["message"]
+    for wrong in ({"type": "INT"}, {"choices": ["a;b"]}, {"choices": ["A", "a"]}, {"type": "BOOLEAN"}):
+        refused(service.call(PLAN, body(collection_id, {"field": "city", **wrong})), 400, "invalid_fields")
+    ok(service.call(CHANGE, body(collection_id, {"field": "pages", "required": True, "emptyUnfit": True})))
+    refused(add_to_collection(service, ids["b"], collection_id, customMetadata={"pages": ";"}), 400, "invalid_metadata")
     free = ok(service.call(CHANGE, body(collection_id, {"field": "city", "choices": []})))
     assert free["fields"][1] == {"name": "city", "type": "STRING"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.harness.cases import cases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, refused, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import collection as resource_of
@@ -11,14 +12,7 @@ MEMBERS, COUNT, CHANGE = (
     f"documentCollections/{name}" for name in ("listDocumentsInCollection", "countValues", "changeValues")
 )
 ANN = "ann@example.test"
-VALUES = {
-    "a": {"city": "Oslo", "pages": "9"},
-    "b": {"city": "oslo", "pages": "10"},
-    "c": {"city": "Bergen", "pages": "-1"},
-    "d": {"pages": "9"},
-    "e": {"city": "Arendal"},
-    "secret": {"city": "Secret", "pages": "7"},
-}
+VALUES = cases("values_of_a_collection")
 
 
 @pytest.fixture(scope="module")

@@ -37,13 +37,7 @@ EXCUSED = {
     "audit.queries.add_entries",
 }
 # Functions of those packages that callers see the answers of all the same.
-FOR_CALLERS = {
-    "index.rebuilds.queries.count_progress",
-    "index.rebuilds.queries.list_failures",
-    "permissions.agents.queries.count_documents_through_agents",
-    "permissions.agents.queries.list_agents_without_search",
-    "permissions.agents.queries.list_deployed_agents",
-}
+FOR_CALLERS = set(cases("queries_for_callers"))
 BUILT = """
 from service.domains.documents.stored import queries
 from service.domains.documents.stored.queries import existing_documents

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 _INT = re.compile(r"[+-]?[0-9]{1,19}")
@@ -55,15 +56,19 @@ def fits(kind: str, value: str) -> bool:
 def read_value(kind: str, text: str, choices: Sequence[str] | None = None) -> str | None:
     """Return a text as a value of this metadata type, and one of the choices if any; None if invalid or ambiguous."""
     if kind == "LIST":
-        items = [read_value("STRING", item.strip(), choices) for item in text.split(BETWEEN.strip()) if item.strip()]
-        return None if None in items else BETWEEN.join(dict.fromkeys(filter(None, items)))
+        given = {item.casefold(): item for item in map(str.strip, text.split(";")) if item}
+        items = [read_value("STRING", item, choices) for item in given.values()]
+        return None if None in items else BETWEEN.join(filter(None, items))
     value = text.strip() if choices or kind != "STRING" else text
     if not fits(kind, value):
         readings = _readings(kind, value)
         value = readings.pop() if len(readings) == 1 else None
-    if value and choices:
-        return next((choice for choice in choices if choice.casefold() == value.casefold()), None)
-    return value
+    return _spellings(tuple(choices)).get(value.casefold()) if value and choices else value
+
+
+@lru_cache(1000)
+def _spellings(choices: tuple[str, ...]) -> Mapping[str, str]:
+    return {choice.casefold(): choice for choice in reversed(choices)}
 
 
 def expectation(kind: str, text: str = "", choices: Sequence[str] | None = None) -> str:

@@ -30,13 +30,14 @@ _SINGLE = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'")
 _TYPOGRAPHY = _DOUBLE | _SINGLE
 # The white space before a citation goes with it; tried from its beginning alone, so that much of it costs no more.
 _SPACE = r"(?:(?<![ \t])[ \t]++)?"
-_NAMED = r"(?:(?i:passage|source|document|doc|n)\W{0,2})?"
+_NAMED = r"(?:(?i:passage|source|document|doc)\W{0,2}|(?i:n)\s?)?"
 MARK = re.compile(
     rf"{_SPACE}(?:\[(?P<double>\[)|(?<!\[)\[)\s*{_NAMED}(?P<number>\d{{1,6}})\s*:\s*"
     rf"[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\](?(double)\])",
     re.DOTALL,
 )
-ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*{_NAMED}-?\d(?:[^\[\]]{{0,200}}|[\d\s,;\[\]]{{0,200}})\]\]")
+_NEXT = r"\d{0,6}(?:\s*\]\s*\[\s*\d{1,6}){1,20}\s*"
+ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*{_NAMED}-?\d(?:[^\[\]]{{0,200}}|{_NEXT})\]\]")
 _HALF_MARK = re.compile(
     rf"{_SPACE}\[\[\s*\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]).){{0,{LONGEST_QUOTE}}})?)?\]?\Z", re.DOTALL
 )

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from service.domains.agents.answering.phrases import PHRASES, phrases_of
@@ -20,7 +21,7 @@ from service.text.sentences import cut_lines, cut_sentences
 ENOUGH = 2 / 3
 """The share of a sentence's words needed in the passages."""
 FEWEST_WORDS = 2
-_ALIKE, _FEWEST_ALIKE = 0.8, 4
+_ALIKE, _FEWEST_ALIKE, _MOST_CITED, _LONGEST_READ = 0.8, 4, 8, 40_000
 """The share, and the number, of words that two sentences share for a negation in only one to contradict the other."""
 
 # Bounded, so that the time they take is linear in a text of nothing but points or spaces.
@@ -43,8 +44,9 @@ _LANGUAGES = re.compile(
     re.IGNORECASE,
 )
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-_UNITS = {word: number for number, words in enumerate(_WORDS["units"]) for word in words.split()}
-_NEGATION, _TURN = (re.compile(_WORDS[name], re.IGNORECASE) for name in ("negations", "turns"))
+_UNITS = {word: number for number, words in enumerate(_WORDS["units"]["words"]) for word in words.split()}
+_NEGATIONS = {code: re.compile(pattern, re.IGNORECASE) for code, pattern in _WORDS["negations"].items()}
+_TURNS = {code: re.compile(pattern, re.IGNORECASE) for code, pattern in _WORDS["turns"].items()}
 # A unit follows its number; the mark or the code of a currency may stand before it.
 _UNIT_AFTER = re.compile(r"[ \u00a0-]?([€$£¥%]|[^\W\d_]+)")
 _CURRENCY_BEFORE = re.compile(r"([€$£¥]|\b(?:EUR|USD|GBP|CHF|JPY)\b)[ \u00a0]?\Z")
@@ -111,8 +113,8 @@ def is_in_another_language(reply: str, *, asked: Sequence[str]) -> bool:
 def find_unsupported(
     reply: str, passages: Mapping[int, str], *, uncited: Sequence[str] = (), known: str = ""
 ) -> dict[int, list[str]]:
-    """Return, by citation, numbers and names missing from the passages, and sentences that contradict them. All words
-    before a removed citation (`uncited`) must be in a passage; names `known` from the question are exempt."""
+    """Return, by citation, numbers and names missing from the passages. All words before a removed citation (`uncited`)
+    must be in a passage; names `known` from the question are exempt."""
     if not passages:
         return {}
     phrases, language = phrases_of(reply), tell_language([reply]) or IN_ENGLISH
@@ -123,7 +125,6 @@ def find_unsupported(
         number: frozenset(form.text for form in find_forms(text)).union(*_values(text, phrases.numbers).values())
         for number, text in passages.items()
     }
-    sentences = {number: [text for text, _ in _sentences(passage)] for number, passage in passages.items()}
     units = {number: _units(text, phrases.numbers) for number, text in passages.items()}
     found: dict[int, list[str]] = {}
     for said, numbers in _sentences(reply):
@@ -137,10 +138,7 @@ def find_unsupported(
         lacking = [figure for figure, read in _values(text, phrases.numbers).items() if read.isdisjoint(stand)]
         lacking += _other_units(said, [units[number] for number in cited], phrases.numbers)
         names = [*_names(text, near, stemming, nouns=language in _CAPITAL_NOUNS)] if language == written_in else []
-        turned = (
-            [said] if _contradicts(said, [each for number in cited for each in sentences[number]], stemming) else []
-        )
-        found.setdefault(cited[0], []).extend([*lacking, *names, *turned])
+        found.setdefault(cited[0], []).extend([*lacking, *names])
     every = frozenset[int]().union(*terms.values())
     lost = [word for text in uncited for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
     found.setdefault(min(passages), []).extend(word for word in lost if _lacks(word, every, stemming))
@@ -151,29 +149,44 @@ def _lacks(word: str, terms: frozenset[int], stemming: str) -> bool:
     return term_of(word, stemming) not in terms | {0}
 
 
-def _contradicts(said: str, sentences: Sequence[str], stemming: str) -> bool:
-    """Return whether sentences that have the same words say the opposite, with a negation in only one of the two.
-    A sentence's longest clause counts: "No problem: it is open" says that it is open."""
-    clause = max(_CLAUSE_ENDS.split(said), key=len)
-    own, is_plain = _terms_but_negations(clause, stemming), _NEGATION.search(clause) is None
-    if len(own) < _FEWEST_ALIKE or _TURN.search(said):
-        return False
-    opposed = False
-    for sentence in sentences:
-        other = max(_CLAUSE_ENDS.split(sentence), key=len)
-        terms = _terms_but_negations(other, stemming)
-        shared = len(own & terms)
-        if shared < ENOUGH * len(own):
-            continue
-        if _TURN.search(sentence) or (_NEGATION.search(other) is None) is is_plain:
+def find_contradicted(reply: str, passages: Mapping[int, str]) -> dict[int, list[str]]:
+    """Return, by citation, sentences that have the words of a sentence of their passages, and a negation in only one
+    of the two. The longest clause of a sentence counts: "No problem: it is open" says that it is open."""
+    language = tell_language(list(passages.values())) or IN_ENGLISH
+    if language not in _NEGATIONS or any(len(text) > _LONGEST_READ for text in (reply, *passages.values())):
+        return {}
+    clauses: dict[str, list[_Clause]] = {}
+    for text in set(passages.values()):
+        clauses[text] = [_Clause.read(sentence, language) for sentence, _ in _sentences(text)]
+    found: dict[int, list[str]] = {}
+    for said, numbers in _sentences(reply):
+        cited = [number for number in numbers if number in passages][:_MOST_CITED]
+        own = _Clause.read(said, language)
+        known = [clause for text in {passages[number] for number in cited} for clause in clauses[text]]
+        if len(own.terms) >= _FEWEST_ALIKE and not own.turns and own.is_opposed(known):
+            found.setdefault(cited[0], []).append(said)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    terms: frozenset[int]
+    is_negated: bool
+    turns: bool
+
+    @classmethod
+    def read(cls, sentence: str, language: str) -> "_Clause":
+        clause, stemming = max(_CLAUSE_ENDS.split(sentence), key=len), stemming_of(language, default=ENGLISH)
+        bare = _NEGATIONS[language].sub(" ", clause)
+        words = (word for word in split_words(bare) if fold(word) not in QUERY_STOP_WORDS)
+        terms = frozenset(term_of(word, stemming) for word in words) - {0}
+        return cls(terms, bare != clause, _TURNS[language].search(sentence) is not None)
+
+    def is_opposed(self, others: Sequence["_Clause"]) -> bool:
+        near = [other for other in others if len(self.terms & other.terms) >= ENOUGH * len(self.terms)]
+        if any(other.turns or other.is_negated is self.is_negated for other in near):
             return False
-        opposed |= shared >= _ALIKE * max(len(own), len(terms))
-    return opposed
-
-
-def _terms_but_negations(text: str, stemming: str) -> frozenset[int]:
-    words = (word for word in split_words(_NEGATION.sub(" ", text)) if fold(word) not in QUERY_STOP_WORDS)
-    return frozenset(term_of(word, stemming) for word in words) - {0}
+        return any(len(self.terms & other.terms) >= _ALIKE * max(len(self.terms), len(other.terms)) for other in near)
 
 
 def _other_units(

@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Callable, Collection
+from functools import cache, partial
 from pathlib import Path
 
 _SET = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
@@ -21,24 +21,35 @@ def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> s
     """Return a text without hidden parts, adding warnings; tool calls of a `known` text stay, as part of the answer."""
     # Halves of characters are joined; a half that stays alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
+
+    @cache
+    def squeezed() -> list[str]:
+        return ["".join(each.split()) for each in known]
+
+    @cache
+    def stands(call: str) -> bool:
+        return any(call in each for each in squeezed())
+
     for pattern, each in _REMOVED:
-        text = pattern.sub(partial(_replace, each=each, warnings=warnings, known=known), text)
+        text = pattern.sub(partial(_replace, each=each, warnings=warnings, stands=stands), text)
     return text
 
 
-def _replace(match: re.Match[str], *, each: dict[str, str], warnings: set[str], known: Collection[str]) -> str:
+def _replace(match: re.Match[str], *, each: dict[str, str], warnings: set[str], stands: Callable[[str], bool]) -> str:
     groups = match.groupdict()
-    if groups.get("kept") or (groups.get("call") and _is_answer(match, known)):
+    if groups.get("kept") or (groups.get("call") and _is_answer(match, stands)):
         return match[0]
     if "warning" in each:
         warnings.add(_WARNINGS[each["warning"]])
     return each.get("instead", "")
 
 
-def _is_answer(match: re.Match[str], known: Collection[str]) -> bool:
+def _is_answer(match: re.Match[str], stands: Callable[[str], bool]) -> bool:
     """Return whether an apparent tool call or markup is text of the reply: no tool has its name, or a text has it."""
     call = "".join(match["call"].split())
     if f'"{_NAMES["TOOL"]}"' in call:
         return False
-    is_all = not (match.string[: match.start()] + match.string[match.end() :]).strip()
-    return bool(match.groupdict().get("fence") and not is_all) or any(call in "".join(text.split()) for text in known)
+    has_fence = match.groupdict().get("fence")
+    if has_fence and (match.string[: match.start()] + match.string[match.end() :]).strip():
+        return True
+    return stands(call)

@@ -53,7 +53,8 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
         found.update(_target(match) for match in _TARGET.finditer(text))
         for pattern in (_WRITTEN, _ADDRESS):
             for match in pattern.finditer(text):
-                found |= {match[0], match[0].rstrip(_TRAILING), match[0].rstrip(_TRAILING).removeprefix("mailto:")}
+                bare = match[0].rstrip(_TRAILING).removeprefix("mailto:")
+                found |= {match[0], match[0].rstrip(_TRAILING), bare, *([bare.lower()] if "@" in bare else ())}
     return frozenset(address for address in found if address and _LEADS.fullmatch(address))
 
 
@@ -101,7 +102,7 @@ class LinkFilter:
 
     def _address(self, match: re.Match[str]) -> str:
         address = match[0].rstrip(_TRAILING)
-        if not self.known.isdisjoint({match[0], address}):
+        if not self.known.isdisjoint({match[0], address, address.lower()}):
             return match[0]
         self.warnings.add(LINK_REMOVED)
         return match[0][len(address) :]

@@ -12,11 +12,10 @@ from pydantic_ai import RunContext, messages
 from pydantic_ai.models import Model
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.domains.agents.answering import failures
+from service.domains.agents.answering import failures, grounding
 from service.domains.agents.answering.agent import AGENT, LIMITS, AgentDeps
 from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked
 from service.domains.agents.answering.extractive import extractive_model
-from service.domains.agents.answering.grounding import find_unsupported, is_in_another_language, needs_source
 from service.domains.agents.answering.hidden import CALL_REMOVED
 from service.domains.agents.answering.models import Assignment, Citation, Exchange, ModelFailure, Progress, Reply
 from service.domains.agents.answering.phrases import drop_greeting
@@ -26,6 +25,7 @@ from service.platform.errors import Forbidden, NotFound, Unavailable
 from service.runtime import Runtime
 from service.text.embedding import WordPieces
 
+OPPOSED = "Its passage says the opposite: “{0}” Check this before you rely on it."
 UNSUPPORTED = "In none of the passages that the reply cites for it: {0}. Check this before you rely on it."
 UNCITED = "The reply names no source: nothing shows that a document says this."
 ONLY_CALLED = "The model tried to look something up in a way that does not work, and said nothing else."
@@ -98,16 +98,18 @@ def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[lis
     """Return citations with the reply's unsupported parts, and warnings (support, missing citations, language)."""
     named = "\n".join([asked[0], *(passage.document_name for passage in deps.passages)])
     passages = {number: deps.passages[one.passage_no].text for number, one in enumerate(checked.citations, 1)}
-    lacking = find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)
+    lacking = grounding.find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)
     citations = [replace(one, unsupported=tuple(lacking.get(at, ()))) for at, one in enumerate(checked.citations, 1)]
+    opposed = grounding.find_contradicted(checked.text, passages)
     words = [f"“{word}”" for each in lacking.values() for word in each]
     if len(words) > _MOST_NAMED:
         words[_MOST_NAMED:] = [f"{len(words) - _MOST_NAMED} more"]
     doubts = [UNSUPPORTED.format(", ".join(words))] if words else []
+    doubts += [OPPOSED.format(sentence[:200]) for each in opposed.values() for sentence in each[:1]]
     removed = {CITATION_DROPPED, NUMBER_DROPPED} & set(checked.warnings)
-    if deps.searches and not citations and not removed and needs_source(checked.text):
+    if deps.searches and not citations and not removed and grounding.needs_source(checked.text):
         doubts.append(UNCITED)
-    if is_in_another_language(checked.text, asked=asked):
+    if grounding.is_in_another_language(checked.text, asked=asked):
         doubts.append(OTHER_LANGUAGE)
     return citations, doubts
 

@@ -29,9 +29,10 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
         return func.strpos(held, other) > 0
     value = _cast_value(held, comparison.kind)
     if comparison.kind is FieldType.LIST and comparison.operator not in ORDERINGS:
-        has = func.array_position(func.string_to_array(held, BETWEEN), other).is_not(None)
-        return ~has if comparison.operator is FilterOperator.NOT_EQUAL else has
-    meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
+        has = func.string_to_array(held, BETWEEN).op("@>", is_comparison=True)(func.string_to_array(other, BETWEEN))
+        meets = ~has if comparison.operator is FilterOperator.NOT_EQUAL else has
+    else:
+        meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
     return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
 
 

@@ -45,6 +45,12 @@ class _Step:
     def name(self) -> str:
         return self.change.field or self.change.name or ""
 
+    @property
+    def narrows(self) -> bool:
+        """Whether the field takes fewer values than before by its choices."""
+        wanted, had = ((field and field.choices) or [] for field in (self.after, self.before))
+        return bool(wanted) and not (had and set(had) <= set(wanted))
+
     def apply(self, member: MemberValues) -> str:
         """Note the effect on a document's value, and return the new value; empty: none."""
         held = member.custom_metadata.get(self.before.name, "") if self.before else ""
@@ -52,7 +58,8 @@ class _Step:
         if effect is None:
             return value
         if not member.may_read:
-            self.unread.add(effect)
+            # Whether a hidden value is among the choices would tell the value.
+            self.unread.add(ValueEffect.UNFIT if held and self.narrows else effect)
             return value
         self.counts[effect] += 1
         if effect is not ValueEffect.KEPT:
@@ -71,7 +78,7 @@ class _Step:
         if not held:
             return (ValueEffect.UNFIT if self.after.required else None), ""
         value = self.after.read(held)
-        effect = ValueEffect.UNFIT if value is None else ValueEffect.KEPT if value == held else ValueEffect.CONVERTED
+        effect = ValueEffect.UNFIT if not value else ValueEffect.KEPT if value == held else ValueEffect.CONVERTED
         return effect, value or ""
 
 
@@ -122,11 +129,12 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
             required = (before and before.required) if each.required is None else each.required
             choices = (before and before.choices) if each.choices is None else each.choices
             after = SchemaFieldInfo(name=name, type=kind, required=required or None, choices=choices or None)
-            if each.value and after.read(each.value) is None:
+            if each.value and not after.read(each.value):
                 errors.append(FieldError(f"changes.{number}.value", after.explain(each.value)))
-            errors += find_unfit_choices(after, f"changes.{number}.choices")
             steps.append(_Step(each, before, None if each.remove else after))
-    names = [item.name for item in _fields_after(collection, steps)]
+    fields = _fields_after(collection, steps)
+    names = [field.name for field in fields]
+    errors += find_unfit_choices(fields, "changes")
     if twice := sorted({item for item in names if names.count(item) > 1}):
         errors.append(FieldError("changes", f"Two fields would have the same name: {', '.join(twice)}."))
     if len(names) > MOST_FIELDS:

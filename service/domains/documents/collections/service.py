@@ -1,7 +1,9 @@
 """EDITORs add, re-index, remove; VIEWERs search. Adding and finding need READ. Owner and admins rename and delete."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -9,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire import collections as wire
 from carrel.wire.collections import FieldType, SchemaField, SchemaFieldInfo
 from carrel.wire.common import ResourceType, Role
-from carrel.wire.field_values import expectation, read_value
+from carrel.wire.field_values import read_value
 from carrel.wire.formats import FORMATS
 from service.audit.service import Change, record, record_all
 from service.audit.versions import change_between, refuse_stale
@@ -31,6 +33,8 @@ from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
+Fields: TypeAlias = Mapping[str, SchemaFieldInfo]
+MOST_CHOICES = 2000
 MISSING = "The field is required: give a value."
 _MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
 
@@ -58,7 +62,7 @@ async def create_collection(
     """Create a collection, owned by the caller. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
     fields = request.custom_metadata_schema.fields
-    if errors := [error for field in fields for error in find_unfit_choices(field, "customMetadataSchema.fields")]:
+    if errors := find_unfit_choices(fields, "customMetadataSchema.fields"):
         raise BadRequest(errors[0].message, code="invalid_fields", details=errors)
     collection_id = uuid7()
     added = await queries.insert_collection(
@@ -235,39 +239,34 @@ def _name_taken() -> Conflict:
     return Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
 
 
-def find_unfit_choices(field: SchemaField | SchemaFieldInfo, member: str) -> list[FieldError]:
-    """Return errors of choices that no value could have, such as with a semicolon or a space around them."""
-    if field.choices and field.type is FieldType.BOOLEAN:
-        return [FieldError(member, "A field of the type BOOLEAN has no choices.")]
-    unfit = [
-        choice
-        for choice in field.choices or ()
-        if ";" in choice or choice.strip() != choice or read_value(field.type, choice) != choice
-    ]
-    told = "Leave semicolons, and spaces around it, out of a choice."
-    return [
-        FieldError(member, f"“{choice}” is not a value of the field. {expectation(field.type)} {told}")
-        for choice in unfit
-    ]
+def find_unfit_choices(fields: Sequence[SchemaField | SchemaFieldInfo], member: str) -> list[FieldError]:
+    """Return errors of choices that no value could have, and of too many choices."""
+    found = list[FieldError]()
+    if sum(len(field.choices or ()) for field in fields) > MOST_CHOICES:
+        found.append(FieldError(member, f"The fields of a collection have at most {MOST_CHOICES:,} choices together."))
+    for field in fields:
+        if field.choices and field.type is FieldType.BOOLEAN:
+            found.append(FieldError(member, f"“{field.name}” is yes or no, and has no choices."))
+            continue
+        told = f"is not a value of “{field.name}”, is there twice, or has a semicolon or a space around it."
+        read = {item: read_value(field.type, item, field.choices) for item in field.choices or ()}
+        unfit = (item for item, value in read.items() if value != item or ";" in item)
+        found += [FieldError(member, f"The choice “{choice}” {told}") for choice in islice(unfit, 5)]
+    return found
 
 
 def check_metadata(
-    metadata: Mapping[str, str],
-    fields: Mapping[str, SchemaFieldInfo],
-    *,
-    required: Iterable[str] = (),
-    within: str = "",
+    metadata: Mapping[str, str], fields: Fields, *, required: Iterable[str] = (), within: str = ""
 ) -> dict[str, str]:
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
-    missing = (FieldError(f"{within}customMetadata.{item}", MISSING) for item in required if not metadata.get(item))
+    read = {key: fields[key].read(value) for key, value in metadata.items() if key in fields}
+    missing = (FieldError(f"{within}customMetadata.{item}", MISSING) for item in required if read.get(item, "") == "")
     if errors := [*_metadata_errors(metadata, fields, within), *missing]:
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
-    return {key: fields[key].read(value) or "" for key, value in metadata.items()}
+    return {key: value or "" for key, value in read.items() if value or not metadata[key]}
 
 
-def _metadata_errors(
-    metadata: Mapping[str, str], fields: Mapping[str, SchemaFieldInfo], within: str
-) -> Iterator[FieldError]:
+def _metadata_errors(metadata: Mapping[str, str], fields: Fields, within: str) -> Iterator[FieldError]:
     for key, value in metadata.items():
         member = f"{within}customMetadata.{key}"
         if key not in fields:
