@@ -60,7 +60,7 @@ FOLDERS: Columns[catalog.DocumentFolder] = {
     "folder": lambda folder: folder.folder,
     "documents": lambda folder: folder.document_count,
 }
-Kind = StrEnum("Kind", list(dict.fromkeys(kind.kind for kind in FORMATS)))
+Kind = StrEnum("Kind", list(dict.fromkeys(known.kind for known in FORMATS)))
 
 
 @app.command("list")

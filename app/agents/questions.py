@@ -93,7 +93,7 @@ def agent_names() -> dict[str, str]:
     now = datetime.now(UTC)
     listed = next(api.client().admin.agents.list(page_size=_MOST_AGENTS).pages()).agents
     asked = api.client().admin.question_log.rank("AGENT", from_=now - timedelta(days=365), to=now).ranking
-    names = {str(question.id): f"{one_line(question.name)} (deleted)" for question in asked}
+    names = {str(ranked.id): f"{one_line(ranked.name)} (deleted)" for ranked in asked}
     names |= {str(agent.agent_id): one_line(agent.name) for agent in listed}
     return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
 

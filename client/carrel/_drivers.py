@@ -228,7 +228,7 @@ class AsyncDriver:
 
 def driver_of(http: httpx.Client | httpx.AsyncClient, *, is_own: bool) -> SyncDriver | AsyncDriver:
     """Return the driver of an HTTP client; `is_own` says that the caller didn't provide the client."""
-    return SyncDriver(http) if isinstance(http, httpx.Client) else AsyncDriver(http, is_own=is_own)
+    return AsyncDriver(http, is_own=is_own) if isinstance(http, httpx.AsyncClient) else SyncDriver(http)
 
 
 def _send_blocking(request: Request) -> httpx.Response:
