@@ -13,6 +13,7 @@ from service.domains.documents.catalog import queries
 from service.platform.database import SERVICE_ROLE
 from tests.harness.cases import cases
 from tests.harness.documents import add_users, create_collection, list_documents, ok, refused, uploaded
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, collection, document, grant, group, on_rows, organization_id, user, walk
 
@@ -175,7 +176,8 @@ def test_an_index_serves_each_order(shelf: RunningService, monkeypatch, asked: d
             connection.execute(f"SET enable_{other} = off")
         connection.execute("SELECT set_config('carrel.organization_id', %s, false)", [str(organization_id(shelf))])
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        # An index waits for the transactions that were open when it was built.
+        until(lambda: any(index in line for (line,) in connection.execute(f"EXPLAIN {compiled}")))
         plan = [line for (line,) in connection.execute(f"EXPLAIN {compiled}")]
-    assert any(index in line for line in plan)
     begins = [line for line in plan if "Index Cond" in line and "ROW(" in line]
     assert len(begins) == (index != "ix_documents_name")

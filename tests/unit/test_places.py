@@ -27,12 +27,7 @@ MAILBOX = b"".join(
     b"From a Mon Jan  5 10:00:00 2026\nFrom: ann@example.test\nSubject: %s\n\nThe harbour opens.\n\n" % subject
     for subject in (b"One", b"Two")
 )
-COLUMNS = [
-    ("The herons stand in the reeds and wait for frogs, which are", 100, 50),
-    ("numerous in spring. When the water sinks they go to the re\ufffe", 85, 50),
-    ("servoir behind the dyke, where nobody is allowed to walk.", 700, 320),
-    ("In winter they leave.", 685, 320),
-]
+COLUMNS = cases("lines_in_columns")
 BLOCKS = st.lists(
     st.tuples(st.one_of(st.none(), st.integers(1, 4)), st.floats(0, 0.5), st.booleans(), st.integers(1, 60)),
     max_size=30,
