@@ -54,7 +54,7 @@ class SharedForkServer(forkserver.ForkServer):
 
 
 class IdlePool:
-    """Processes that start with a task and end after some idle time. Each has a queue of its own: a process that is
+    """Processes that start with a task and end after some idle time. Each process has a queue: a process that is
     killed while it answers keeps the lock of its queue."""
 
     def __init__(

@@ -76,11 +76,14 @@ def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | Non
 
 def _statements(reply: str, stemming: str) -> Iterator[tuple[frozenset[str], frozenset[int], list[int]]]:
     for bare, cited in _sentences(reply):
-        words = [word for word in split_words(bare) if fold(word) not in QUERY_STOP_WORDS]
-        terms = frozenset(term_of(word, stemming) for word in words if not word.isdigit()) - {0}
+        terms = frozenset(term_of(word, stemming) for word in _content_words(bare) if not word.isdigit()) - {0}
         numbers = frozenset(_NUMBER.findall(bare))
         if not bare.endswith(_NO_STATEMENT) and (numbers or len(terms) >= FEWEST_WORDS):
             yield numbers, terms, cited
+
+
+def _content_words(text: str) -> list[str]:
+    return [word for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
 
 
 def _sentences(reply: str) -> Iterator[tuple[str, list[int]]]:
@@ -121,11 +124,10 @@ def find_unsupported(
     written_in = tell_language(list(passages.values())) or IN_ENGLISH
     stemming = stemming_of(written_in, default=ENGLISH)
     terms = {number: frozenset(count_terms(f"{text}\n{known}", stemming)) for number, text in passages.items()}
-    values = {
-        number: frozenset(form.text for form in find_forms(text)).union(*_values(text, phrases.numbers).values())
-        for number, text in passages.items()
-    }
     units = {number: _units(text, phrases.numbers) for number, text in passages.items()}
+    values = {
+        number: units[number].keys() | {form.text for form in find_forms(text)} for number, text in passages.items()
+    }
     found: dict[int, list[str]] = {}
     for said, numbers in _sentences(reply):
         text = said
@@ -135,12 +137,13 @@ def find_unsupported(
         for form in find_forms(said):
             if form.share == 1 and form.text in stand:  # the same date or number in another spelling
                 text = f"{text[: form.start]}{' ' * (form.end - form.start)}{text[form.end :]}"
-        lacking = [figure for figure, read in _values(text, phrases.numbers).items() if read.isdisjoint(stand)]
+        figures = _figures(text, phrases.numbers)
+        lacking = [text[start:end] for start, end, readings in figures if readings.isdisjoint(stand)]
         lacking += _other_units(said, [units[number] for number in cited], phrases.numbers)
         names = [*_names(text, near, stemming, nouns=language in _CAPITAL_NOUNS)] if language == written_in else []
         found.setdefault(cited[0], []).extend([*lacking, *names])
     every = frozenset[int]().union(*terms.values())
-    lost = [word for text in uncited for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
+    lost = [word for text in uncited for word in _content_words(text)]
     found.setdefault(min(passages), []).extend(word for word in lost if _lacks(word, every, stemming))
     return {number: list(dict.fromkeys(words)) for number, words in found.items() if words}
 
@@ -178,8 +181,7 @@ class _Clause:
     def read(cls, sentence: str, language: str) -> "_Clause":
         clause, stemming = max(_CLAUSE_ENDS.split(sentence), key=len), stemming_of(language, default=ENGLISH)
         bare = _NEGATIONS[language].sub(" ", clause)
-        words = (word for word in split_words(bare) if fold(word) not in QUERY_STOP_WORDS)
-        terms = frozenset(term_of(word, stemming) for word in words) - {0}
+        terms = frozenset(term_of(word, stemming) for word in _content_words(bare)) - {0}
         return cls(terms, bare != clause, _TURNS[language].search(sentence) is not None)
 
     def is_opposed(self, others: Sequence["_Clause"]) -> bool:
@@ -218,13 +220,8 @@ def _unit(text: str, start: int, end: int) -> tuple[int | None, str]:
     return unit, text[start : after.end() if after and unit is not None else end]
 
 
-def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
-    """Return the numbers in a text, in figures or words, as written, with all readings ("1,500" has two)."""
-    return {text[start:end]: readings for start, end, readings in _figures(text, words)}
-
-
 def _figures(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, int, frozenset[str]]]:
-    """Yield the place of each number in a text, in figures or words, with its readings."""
+    """Yield the place of each number in a text, in figures or words, with all readings ("1,500" has two)."""
     for match in _FIGURES.finditer(text):
         groups = [str(int(group)) for group in _NUMBER.findall(match[0])]
         readings = [form.text for form in read_number(match[0])] if len(groups) > 1 else []

@@ -261,18 +261,20 @@ def check_metadata(
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
     read = {key: fields[key].read(value) for key, value in metadata.items() if key in fields}
     missing = (FieldError(f"{within}customMetadata.{item}", MISSING) for item in required if read.get(item, "") == "")
-    if errors := [*_metadata_errors(metadata, fields, within), *missing]:
+    if errors := [*_metadata_errors(metadata, fields, read, within), *missing]:
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
     return {key: value or "" for key, value in read.items() if value or not metadata[key]}
 
 
-def _metadata_errors(metadata: Mapping[str, str], fields: Fields, within: str) -> Iterator[FieldError]:
+def _metadata_errors(
+    metadata: Mapping[str, str], fields: Fields, read: Mapping[str, str | None], within: str
+) -> Iterator[FieldError]:
     for key, value in metadata.items():
         member = f"{within}customMetadata.{key}"
         if key not in fields:
             known = ", ".join(fields) or "none, its schema is empty"
             yield FieldError(member, f"The collection's schema has no such field; it has: {known}. Add it first.")
-        elif fields[key].read(value) is None:
+        elif read[key] is None:
             yield FieldError(member, fields[key].explain(value))
 
 
