@@ -6,7 +6,8 @@ from playwright.sync_api import Page
 _AT_ONCE = "style => document.head.append(Object.assign(document.createElement('style'), {textContent: style}))"
 _THEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
 _HAS_THEME = """theme => getComputedStyle(document.querySelector("[data-testid=stApp]")).colorScheme === theme
-    && !document.getAnimations().some(one => one instanceof CSSTransition)"""
+    && !document.getAnimations().some(one => one instanceof CSSTransition)
+    && !document.querySelector("[data-stale=true]")"""
 _OTHER = {"light": "dark", "dark": "light"}
 
 

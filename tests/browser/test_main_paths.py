@@ -191,7 +191,7 @@ def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(work
 
 def test_values_are_edited_by_keyboard_and_filtered_on_a_phone(workbench, page: Page) -> None:
     service, note = workbench.service, "First line\nSecond line"
-    collection_id = create_collection(service, "Ferries", port="STRING", note="STRING")
+    collection_id = create_collection(service, f"Ferries {uuid4()}", port="STRING", note="STRING")
     for name in ("Sun", "Moon"):
         document = uploaded(service, f"ferry-{name}", documentName=name)
         values = {"port": "Oslo", "note": note}
