@@ -15,7 +15,7 @@ from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.first_start import folder_of_run
 from tests.harness.garbage import pytest_collection  # noqa: F401 - a hook, by its name
-from tests.harness.lanes import mark_never_run_again, mark_slow
+from tests.harness.lanes import mark_lanes, pytest_runtest_setup  # noqa: F401 - a hook, by its name
 from tests.harness.logs import configure_logs, pytest_runtest_logstart, pytest_runtest_makereport  # noqa: F401 - hooks, by their names
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
@@ -31,9 +31,8 @@ LONGEST_BYTES_IN_A_NAME = 40
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that are not repeated after a failure, and tests left out by `make test`; the longest begin first."""
-    mark_never_run_again(items)
-    mark_slow(items)
+    """Mark the lanes of the tests; the longest begin first."""
+    mark_lanes(items)
     longest = {item.path for item in items if item.get_closest_marker("timeout")}
     items.sort(key=lambda item: item.path not in longest)
 

@@ -66,7 +66,7 @@ def test_an_agent_answers_with_its_sources_and_remembers(workbench, page: Page) 
     page.goto(f"{workbench.url}/chat")
     source = ask(page)
     page.get_by_role("textbox", name="Search conversations").press_sequentially("sheep")
-    page.wait_for_function("!(sessionStorage['carrel.typed'] ?? '').includes('sheep')")
+    page.wait_for_function("() => !(sessionStorage['carrel.typed'] ?? '').includes('sheep')")
     assert "conversation" in parse_qs(urlsplit(page.url).query)
     page.reload()
     expect(page.get_by_text(ASKED).first).to_be_visible()
@@ -170,13 +170,12 @@ def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(work
     expect(page.get_by_role("dialog").get_by_label("Email address")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("[data-testid=stSidebarNavLink][aria-current]")).to_contain_text("Settings")
-    nothing = "Nothing that you may read is called that."
     page.keyboard.press("Control+k")
     page.keyboard.type("settings")
     expect(palette.get_by_role("status")).to_be_empty()  # the page is called that
     page.keyboard.press("Escape")
     name = f"Quagga{uuid4().hex}"
-    for outcome in (nothing, name):
+    for outcome in ("Nothing that you may read is called that.", name):
         page.keyboard.press("Control+k")
         page.keyboard.type(name)
         expect(palette.get_by_text(outcome, exact=True)).to_be_visible()
