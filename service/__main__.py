@@ -22,14 +22,14 @@ def main() -> int:
         settings = Settings()
     except ValidationError as error:
         return _fail("\n".join(map(_reason, error.errors())))
-    except RuntimeError as error:  # this user has no home folder
+    except RuntimeError as error:  # the user has no home folder
         return _fail(f"CARREL_DATA_DIR has no value, and {error}.")
-    # A start of the service loads no command, and a command no server.
+    # The server and the commands are each imported only when used, because both are slow to import.
     if sys.argv[1:]:
         from service.operate.commands import run  # noqa: PLC0415
 
         logs.configure("WARNING")
-        # As with Ctrl-C: what was begun is taken back, and a database that was started is stopped.
+        # SIGTERM stops like Ctrl-C: the unfinished work is undone, and a started database is stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         return run(sys.argv[1:], settings)
     return _serve(settings)
@@ -37,7 +37,7 @@ def main() -> int:
 
 def _serve(settings: Settings) -> int:
     with TemporaryDirectory(prefix="carrel-metrics-") as folder:
-        # Read where the metrics are imported: each process counts in files there, which whichever is asked adds up.
+        # The metrics library reads this when imported. Each process writes figures there; any process can sum them.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         with without_collecting():
             from service.supervisor import START_ERRORS, Supervisor  # noqa: PLC0415
@@ -63,7 +63,7 @@ def without_collecting() -> Generator[None]:
 def _reason(error: ErrorDetails) -> str:
     setting = f"CARREL_{'.'.join(map(str, error['loc'])).upper()}: " if error["loc"] else ""
     if error["type"] == "too_short":
-        # A secret is measured like a list, and its message speaks of items.
+        # pydantic measures a secret like a list, so its message says "items".
         return f"{setting}must have at least {error.get('ctx', {})['min_length']} characters"
     return setting + error["msg"].removeprefix("Value error, ")
 

@@ -19,11 +19,11 @@ from service.schema.alerts import alert_leases, alerts
 from service.schema.catalog import docstore_failures, docstore_syncs, sources
 from service.schema.identity import principals
 
-# What is as it was told is told again after so long.
+# People are reminded of an unchanged alert after this time.
 TOLD_AGAIN_AFTER = timedelta(days=1)
-# Alerts that have ended, deliveries and leases are kept for so long.
+# How long ended alerts, deliveries and leases are kept.
 KEPT = timedelta(days=30)
-# Alerts about a source's quarantine have its id as their subject, after this.
+# The subject of an alert about a source's quarantine is this prefix and the source's id.
 SOURCE = "source/"
 _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})$"
 
@@ -57,7 +57,7 @@ _ALERT = (
 
 
 def _to_alert(*, subject: str, **columns: Any) -> Alert:
-    # The subjects of runs (see `reports`) and schedules are neither syncs nor sources.
+    # Other subjects belong to runs (see `reports`) and schedules.
     source_id = to_uuid(subject.removeprefix(SOURCE)) if subject.startswith(SOURCE) else None
     reason = reason_of(columns["code"], columns["quarantined_count"])
     return Alert(**columns, text=reason, sync_id=to_uuid(subject), source_id=source_id)
@@ -122,7 +122,7 @@ async def end_settled(connection: Connection, organization_id: UUID) -> list[Ale
     """End and return the open alerts about sources and syncs with everything loaded, or deleted."""
     own, subject = alerts.c.organization_id == organization_id, alerts.c.subject
     is_source, is_sync = subject.startswith(SOURCE), ~subject.contains("/")
-    # The id is compared as such, so that the tables are read by their indexes.
+    # Compare ids as UUIDs, so that PostgreSQL uses the tables' indexes.
     subject_id = cast(func.substring(subject, _SUBJECT_ID), Uuid)
     source = exists().where(sources.c.source_id == subject_id, sources.c.item_count > 0)
     source = source.where(sources.c.organization_id == organization_id)

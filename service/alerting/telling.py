@@ -21,14 +21,14 @@ from service.runtime import Runtime
 
 BEGAN, CONTINUES, ENDED = "alert.began", "alert.continues", "alert.ended"
 _MOST_OPEN = 1000
-# Where people see more of it, in the workbench.
+# The workbench page with details for each kind of alert.
 _PAGES: Mapping[AlertKind, str] = {
     AlertKind.RUN_FAILED: "ingestion?part=runs",
     AlertKind.RUN_QUARANTINE: "ingestion?part=quarantine",
     AlertKind.SYNC_BEHIND: "syncs",
     AlertKind.SCHEDULE_MISSED: "ingestion?part=schedules",
 }
-# What a message says of its alert, where the alert has it.
+# The members of an alert that a message includes, if the alert has them.
 _TOLD = {"flow": "flow", "document_count": "documentCount", "quarantined_count": "quarantinedCount"}
 
 

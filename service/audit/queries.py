@@ -24,7 +24,7 @@ from service.schema.identity import api_keys, organizations, principals, scim_to
 from service.schema.search import audit_entries, free_texts, searches
 from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_providers
 
-# The id and name of each named kind of object in entries.
+# For each kind of object that entries name: the columns with its id and name.
 _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], sa.ColumnElement[str]]] = {
     **dict.fromkeys(("user", "group", "serviceAccount"), (principals.c.principal_id, principals.c.name)),
     "organization": (organizations.c.organization_id, organizations.c.name),
@@ -44,7 +44,7 @@ _SHOWN = (
     *("audit_log_id", "at", "actor_id", "acting_for_id", "action", "target_type", "target_id", "target_name"),
     *("details", "request_id", "address", "device"),
 )
-# Actions that change what people edit.
+# Actions that change editable settings.
 _CHANGES = (
     r"\.(create|update|update_sync|rename|set|deploy|members|judge|remove_judgements|offboard|approve"
     r"|add_document|add_chunks|reindex_document)$"
@@ -79,7 +79,7 @@ def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mappin
 def _kind_of(target_type: object) -> str | None:
     if target_type in _NAMED:
         return str(target_type)
-    # Everything else that a grant can be of is a document.
+    # The only other kind of resource is a document.
     return "document" if target_type in ResourceType.__members__ else None
 
 
@@ -108,7 +108,7 @@ def _name_of(kind: str, object_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[A
     found = sa.select(sa.func.left(name, LONGEST_NAME)).where(
         key.table.c.organization_id == sql.ORGANIZATION, key == object_id
     )
-    # A source has several reports of one name.
+    # A source has several reports with one name.
     return found.limit(1).scalar_subquery()
 
 
@@ -131,7 +131,7 @@ async def delete_texts_before(connection: Connection, organization_id: UUID, *, 
 async def delete_texts_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete the texts of a principal's searches and of entries by or for the principal; return the number."""
     searched = sa.select(searches.c.search_id).where(sql.matches(searches, organization_id, principal_id=principal_id))
-    # The owner of a key that acts for users did not write their words.
+    # The owner of a key that acts for users did not write the users' texts.
     author = sa.func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
     noted = sa.select(audit_entries.c.audit_log_id).where(
         audit_entries.c.organization_id == organization_id, author == principal_id
@@ -212,7 +212,7 @@ def _to_entry(*, target_id: str | None, details: dict[str, Any], **columns: Any)
     target = None if target_id is None else AuditTarget(type=kind, id=target_id, name=name)
     said: dict[str, Any] = {"details": details, "text": words}
     if "changes" in details:
-        # People's words are in the text, unless that is erased.
+        # `words` is the text that people wrote, until it is erased.
         changes = {name: pair or {} for name, pair in details["changes"].items()} | json.loads(words or "{}")
         said = {"details": {name: value for name, value in details.items() if name != "changes"}, "changes": changes}
     return AuditEntry(**columns, **said, actor=actor, acting_for=acting_for, target=target)

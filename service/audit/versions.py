@@ -72,7 +72,7 @@ def to_text(changes: Mapping[str, object]) -> str:
 
 
 def _has_words(value: object) -> bool:
-    # A member of an enum is a setting; values that documents have in a collection are words.
+    # Enum members are settings; a list contains the values that documents have in a collection.
     if isinstance(value, list):
         return any(isinstance(item, BaseModel) for item in cast("list[object]", value))
     return type(value) is str or isinstance(value, BaseModel | dict)

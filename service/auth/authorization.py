@@ -58,7 +58,7 @@ def messageable_agents(caller: Caller) -> frozenset[UUID] | None:
 
 def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
     wanted, scopes = requirement.api_scope, caller.scopes or frozenset()
-    # A scope for one agent opens the door; whether it is that agent is asked once the request is read.
+    # Any agent's scope passes here; the requested agent is checked once the request is read.
     some_agent = wanted is ApiScope.AGENT_MESSAGE and any(scope.startswith(MESSAGE_PREFIX) for scope in scopes)
     if wanted is not None and wanted not in scopes and not some_agent:
         raise _missing(wanted)
@@ -77,7 +77,7 @@ def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
 
 
 def _missing(scope: str) -> Forbidden:
-    if scope == ApiScope.ADMIN:  # whether the person is an admin isn't known here: a caller is one by this scope
+    if scope == ApiScope.ADMIN:  # whether the person is an admin isn't known here; this scope makes the caller an admin
         return Forbidden(
             f"This token lacks the scope {scope}, which only admins can use. If you are an admin, use a token with "
             "this scope. Otherwise ask an admin.",

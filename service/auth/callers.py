@@ -25,7 +25,7 @@ from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthent
 from service.platform.secrets import Keys
 
 Version = Literal["v0", "v1", "mcp"]
-# By these a request on v0 names whom it acts for; on v1 everybody acts as themselves.
+# Members of v0 requests that name the user to act for. On v1, all callers act as themselves.
 ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
 NO_TIME = timedelta(0)
 
@@ -90,7 +90,7 @@ _OTHER_AUDIENCE: dict[Version, str] = {
     "mcp": "This access token works only on /api/v1. Authorize again with a client that is registered for /mcp.",
 }
 
-# Credentials that no request of the API is made with.
+# Credentials that the API does not accept.
 _ELSEWHERE: dict[secrets.Prefix, str] = {
     secrets.SCIM_TOKEN: "a SCIM token, which an identity provider sends to /scim/v2",
     secrets.CLIENT_SECRET: "a client secret, which a client sends to /api/oauth/token with its client id",
@@ -275,7 +275,7 @@ async def load_service_account_caller(
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
     bearer = replace(_replace_principal(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
-    # An admin who asks with an access token asks about a token of another kind all the same.
+    # An admin may ask with an access token about another kind of token.
     return replace(bearer, credential="serviceAccountToken")
 
 
@@ -360,7 +360,7 @@ def _replace_principal(caller: Caller, principal: ActingPrincipal) -> Caller:
     )
 
 
-# Of the Authorization header. Another first word may be a part of a secret, which no answer repeats.
+# Schemes of the Authorization header. Another first word may be a part of a secret, so no answer repeats it.
 _OTHER_SCHEMES = frozenset({"basic", "digest", "token", "apikey", "api-key", "oauth", "negotiate", "key"})
 _CREDENTIALS: dict[Version, tuple[str, str]] = {
     "v0": ("API key or token", ""),

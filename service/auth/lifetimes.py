@@ -6,8 +6,8 @@ CODE = timedelta(minutes=10)
 ACCESS_TOKEN = timedelta(hours=1)
 REFRESH_TOKEN = timedelta(days=30)
 
-# When something was last used is noted no more often.
+# The least time between two updates of when something was last used.
 LAST_USED_PRECISION = timedelta(minutes=1)
 
-# A client's two tabs may refresh at once: the second within this time has lost a race, and stolen nothing.
+# Two tabs of a client may refresh at once. A second use within this time is a lost race, not a theft.
 RACE = timedelta(seconds=10)

@@ -35,7 +35,7 @@ class Credential:
     client_id: UUID | None
     service_accounts_enabled: bool
     unused_for_a_minute: bool
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class ActingPrincipal(Grantee):
     is_admin: bool
 
 
-# How far the clock that credentials expire by is from the database's (`service.platform.sql`).
+# The difference between the database's clock and the clock by which credentials expire (`service.platform.sql`).
 _OFFSET = sa.bindparam("param_offset", type_=sa.Interval())
 
 
@@ -131,7 +131,7 @@ def unused_for_a_minute(table: sa.Table) -> sa.ColumnElement[bool]:
 _CREDENTIAL_OF_HASH: Mapping[CredentialKind, sa.Select[*tuple[Any, ...]]] = {
     "apiKey": _credential_of_hash("apiKey", may_act_for_users=api_keys.c.may_act_for_users),
     "serviceAccountToken": _credential_of_hash("serviceAccountToken", scopes=service_account_tokens.c.scopes),
-    # What a client may no longer be given stops in the tokens that it has.
+    # Scopes that a client loses stop in the tokens that it already has.
     "accessToken": _credential_of_hash(
         "accessToken",
         scopes=oauth_access_tokens.c.scopes,

@@ -14,7 +14,7 @@ _MEANINGS = {
     ApiScope.CATALOG_WRITE: "Upload documents as you, and change or delete documents that you may change",
     ApiScope.ADMIN: "Act as you do as an admin: manage people, groups, access and credentials, and read the logs",
 }
-# No tool there does more.
+# No tool at /mcp does more for admins.
 _ADMIN_AT_MCP = "See, as an admin, who can read a document and why, without changing anything"
 
 

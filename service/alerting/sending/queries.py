@@ -18,7 +18,7 @@ from service.platform.sql import columns_of, count_rows, find_row, find_rows, in
 from service.schema.alerts import alert_deliveries, alert_rules
 from service.schema.identity import principals
 
-# So many messages are sent by a rule in an hour, each to all of its receivers; then one says how many were left out.
+# The most messages that a rule sends in an hour, each to all its receivers. A last message says how many were left out.
 MOST_MESSAGES = 20
 HOUR = timedelta(hours=1)
 
@@ -114,7 +114,7 @@ async def take_rules_about(
         .returning(*columns_of(alert_rules, Rule), rule.left_out_count)
     )
     rows = (await connection.execute(statement)).mappings().all()
-    # What a rule has left out it tells first, once its hour is over.
+    # Send the notice about left-out messages first, once the rule's hour is over.
     sending = [dict(row) for row in rows if not row["left_out_count"]]
     return [_to_rule(**row)[0] for row in sorted(sending, key=lambda row: row["alert_rule_id"])]
 

@@ -23,17 +23,17 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import refuse_deadly
 
-# Deliveries wait in a queue of their own: a receiver that doesn't answer holds nobody's reply and no sync.
+# Deliveries have their own queue, so that an unresponsive receiver delays neither replies nor syncs.
 ALERTS = "alerts"
 WORKERS = 4
 # Pauses between attempts: 23.5 hours in all.
 PAUSES = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 3600, 7200, 21_600, 50_000))
 KEPT_ATTEMPTS = 10
-# What is attempted so late has lost its job; so many of them are taken up at a time.
+# A delivery that is overdue by this time has lost its job; at most AT_ONCE of these are retried together.
 OVERDUE = timedelta(hours=1)
 AT_ONCE = 100
 TEST, LEFT_OUT = "alert.test", "alert.left_out"
-# The members of an alert in a mail, with their labels.
+# The members that a mail shows of an alert, with their labels.
 _LABELS: Mapping[str, str] = {
     "name": "What",
     "flow": "Run",
@@ -58,7 +58,7 @@ async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID)
         logger.exception("alert_delivery_defect", delivery_id=str(delivery_id))
         attempt = Attempt(error="The service failed on this message. Tell an operator.")
     number = delivery.attempt_count + 1
-    # A test is for the admin who waits for it, and is sent once.
+    # An admin waits for a test message, so it is never retried.
     is_over = attempt.is_last or number > len(PAUSES) or delivery.message["type"] == TEST
     pause = None if attempt.error is None or is_over else PAUSES[number - 1]
     async with runtime.database.transaction(organization_id) as connection:

@@ -95,7 +95,7 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
 
 
 async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> Attempt:
-    # Of the address the host alone: what follows it may be a secret.
+    # Only the host, because the rest of the address may contain a secret.
     with traces.span("post webhook", {"server.address": httpx.URL(url).host}, kind=SpanKind.CLIENT) as span:
         async with (
             httpx.AsyncClient(transport=GuardedTransport(allowed), timeout=_CONNECT_SECONDS) as http,
