@@ -35,7 +35,7 @@ async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
 
 def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple[UUID, ...]]:
     """Yield every chain from the bottom up to `top`. No step leads to a dead end, so the first few chains are cheap."""
-    # Each entry is the lowest one so far and the entry it was come to from.
+    # Each entry: the lowest principal of a chain so far, and the entry above it.
     pending: list[_Link] = [(top, None)]
     while pending:
         link = pending.pop()
@@ -103,7 +103,7 @@ async def _paths(
     levels = await levels_above(principal.principal_id, around)
     below = await queries.list_steps_down(connection, organization_id, levels=levels, most=MOST_PATHS + 1)
     if principal.kind == "user":
-        # Everyone in the organization is like a group that each user, and nobody else, is a direct member of.
+        # Everyone in the organization is like a group of which each user is a direct member.
         levels[organization_id] = 1
         below[organization_id] = [principal.principal_id]
     held = [

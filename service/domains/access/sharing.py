@@ -34,7 +34,7 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     """Replace the roles that the caller has given on a resource of theirs, at commit. 403 `owner_sharing_disabled`, 400
     `unknown_principal`; raises as `_require_owned`."""
     organization_id = caller.organization_id
-    # A request that deactivates the caller, or changes the setting, waits for this or has been waited for.
+    # Wait for a concurrent request that deactivates the caller or changes the setting; later requests wait for this.
     if not request.validate_only:
         await lock_organization(connection, organization_id)
     resource, access = await _lock_owned(connection, caller, request.resource)
@@ -45,7 +45,7 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     others = access.without(before.items())
     held = best_roles(others.grants())
     given = await _resolve(connection, caller, request.grants, before=before)
-    # A role that the person has already, or a better role, is no share, and doesn't end with it.
+    # A role that the person already has, or a lower role, is no share, so it stays when the shares end.
     after = {who: role for who, role in given.items() if _raises(held.get(who), role)}
     gives = any(_raises(before.get(who), role) for who, role in after.items())
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:

@@ -47,16 +47,16 @@ def resources_in(
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
-    # Written so, it is not planned as a join, which would lose the order and so read the whole stretch.
+    # `IS TRUE` prevents a join in the plan, which would lose the order and read the whole stretch.
     may_read = stretch.c.access_class.in_(sa.select(readable.c.access_class)).is_(sa.true())
     walked = sa.select(stretch.c.object_id).where(may_read, count_of(readable) > FEW)
     walked = walked.order_by(stretch.c.object_id).limit(_LIMIT).cte("walked")
-    # Where the walk ended: nowhere, when it has been past every resource.
+    # The position where the walk ended; NULL after the last resource.
     end = every.offset(STRETCH - 1).limit(1).scalar_subquery()
     begin = sa.select(sa.case((count_of(readable) <= FEW, _AFTER), else_=end).label("after")).cte("begin")
     start = sa.select(begin.c.after).scalar_subquery()
 
-    # The page lies in the classes that begin first, as many as it has rows.
+    # The page's rows are in the classes whose first resources come first: at most as many classes as rows.
     head = _first_of(organization_id, readable, resource_type=resource_type, after=start).limit(1).lateral()
     nearest = (
         sa.select(readable.c.access_class)
@@ -137,13 +137,13 @@ async def list_readable_among(
     )
     statement = sa.select(resources.c.resource_type, resources.c.resource_id).where(
         matches(resources, caller.organization_id, resource_type=asked.c.type, resource_id=asked.c.id),
-        # Written so, it is not planned as a join, which goes wrong where there are many classes and few resources.
+        # `IS TRUE` prevents a join in the plan, which is slow with many classes and few resources.
         resources.c.access_class.in_(readable_classes(caller)).is_(sa.true()),
     )
     return {(row.resource_type, row.resource_id) for row in await connection.execute(statement)}
 
 
-# `holding` are the groups with a role, and those nested in them. The uuid type has no max(): hence the ORDER BY.
+# `holding`: the groups with a role, and the groups nested in them. The uuid type has no max(): hence the ORDER BY.
 _EFFECTIVE_PRINCIPALS = sa.text("""
 WITH RECURSIVE holding (group_id) AS (
     SELECT r.principal_id FROM class_readers r JOIN principals p ON p.principal_id = r.principal_id
@@ -221,7 +221,7 @@ def _to_principal(*, principal_id: UUID, kind: str, name: str, email: str | None
     return UserPrincipal(id=str(principal_id), name=name, email=email or "")
 
 
-# `around` are the readers, the organization of the people among them, and the groups that any of these is in.
+# `around`: the readers, the organization of the people among them, and all groups around these.
 _WAYS = sa.text("""
 WITH RECURSIVE around (reader_id, principal_id) AS (
     SELECT p.principal_id, own.id FROM principals p

@@ -166,10 +166,10 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
         yield resources.c.resource_type == of_type
     classes = _classes(organization_id, resource_filter)
     if classes is not None:
-        # Written so, it is not planned as a join, which would lose the order.
+        # `IS TRUE` prevents a join in the plan, which would lose the order.
         yield resources.c.access_class.in_(classes).is_(sa.true())
     if asked.query is not None:
-        # The names are searched once, into a hash: a join would read the name of each resource that is walked past.
+        # A hash of the matching names: a join would read the name of each resource that the walk passes.
         yield sa.or_(
             resources.c.resource_id.icontains(asked.query, autoescape=True),
             resources.c.object_id.in_(_name_matches(organization_id, asked.query)),
@@ -217,7 +217,7 @@ def _name() -> sa.Label[str | None]:
     return sa.func.coalesce(*(table.c.name for table in _NAMED.values())).label("name")
 
 
-# The first condition is one that the index can begin at; the second knows the holders of one class apart.
+# The index begins at the first condition; the second distinguishes the holders of one class.
 _HOLDERS = sa.text("""
 SELECT c.digest, r.principal_id, p.kind, r.role
 FROM access_classes c
@@ -252,7 +252,7 @@ def _to_holder(*, digest: bytes, kind: str, **columns: Any) -> tuple[bytes, Acce
     return digest, holder
 
 
-# Group by group, so that a page reads the groups it shows and the one that it ends in, not all there are.
+# Group by group, so that a page reads only the groups that it shows.
 _GROUP_PEOPLE = sa.text("""
 SELECT g.principal_id AS group_id, person.member_id AS principal_id
 FROM principals g CROSS JOIN LATERAL (

@@ -82,7 +82,7 @@ async def _find_owner(connection: Connection, caller: Caller, reference: Princip
     return found.principal_id
 
 
-# What is done all day long and takes nothing from anybody. An access that a `document.update` changes shows by itself.
+# Frequent actions that take no access away. A `document.update` that changes the access has another entry for that.
 QUIET = frozenset(
     {
         "agent.feedback",

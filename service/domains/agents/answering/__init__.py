@@ -31,7 +31,7 @@ __all__ = [
 
 async def answer(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
     """Answer a message; `progress` gets the checked text so far. Raises ModelFailure, within `CARREL_MODEL_SECONDS`."""
-    # What talks to models takes a fifth of the service's start; it is loaded by the first message, off the event loop.
+    # Model libraries would take a fifth of the service's start, so the first message loads them off the event loop.
     await asyncio.to_thread(import_module, "service.domains.agents.answering.replying")
     from service.domains.agents.answering.replying import reply_to  # noqa: PLC0415 - see above
 

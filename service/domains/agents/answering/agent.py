@@ -61,7 +61,7 @@ class AgentDeps:
     def warnings(self) -> list[str]:
         """Return warnings about the searches for the reader of the reply."""
         told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
-        # A message that follows others may need no search: "In German, please."
+        # A later message may need no search: "In German, please."
         is_first = len(self.messages) == 1
         if self.may_search and not self.searches and is_first and answer_small_talk(self.messages[0]) is None:
             told.append(LOOKED_UP_NOTHING)
@@ -110,7 +110,7 @@ async def search_passages(context: RunContext[AgentDeps], query: str) -> ToolRet
     Args:
         query: A question or a few words, in the language of the documents."""
     found = await context.deps.search(query)
-    # As JSON a passage can't pretend to be another one, or to be over.
+    # JSON keeps a passage's text from imitating another passage, or the end of a passage.
     shown = [{"n": number, "document": passage.document_name, "text": passage.text} for number, passage in found]
     return ToolReturn(json.dumps(shown, ensure_ascii=False), metadata=context.deps.list_found(found))
 

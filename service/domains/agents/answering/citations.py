@@ -18,8 +18,8 @@ LONGEST_QUOTE = 2000
 CITATION_DROPPED = "A citation was removed: its words don't stand in the passage it names."
 NUMBER_DROPPED = "A number in brackets was removed: it looked like a citation and quoted nothing."
 
-# Verified citations stand as their number between the two until the rest is clean; a model's own ones are removed, and
-# never compared.
+# A verified citation is its number between these two characters until the text is clean. These characters are removed
+# from the model's text, and never compared.
 OPEN, CLOSE = "\ue000", "\ue001"
 _SENTINELS = re.compile(f"[{OPEN}{CLOSE}\x00]")
 _VERIFIED = re.compile(f"{OPEN}(\\d+){CLOSE}")
@@ -28,7 +28,7 @@ _QUOTES = "\"“”„«»'‘’"
 _DOUBLE = dict.fromkeys(map(ord, "“”„‟«»″"), '"')
 _SINGLE = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'")
 _TYPOGRAPHY = _DOUBLE | _SINGLE
-# The white space before a citation goes with it; tried from its beginning alone, so that much of it costs no more.
+# Removed with the citation; matches only from the beginning of white space, so that long white space costs no more.
 _SPACE = r"(?:(?<![ \t])[ \t]++)?"
 _NAMED = r"(?:(?i:passage|source|document|doc)\W{0,2}|(?i:n)\s?)?"
 MARK = re.compile(
@@ -117,7 +117,7 @@ class _Marks:
         if not 1 <= number <= len(self.passages):
             return None
         passage = self.passages[number - 1].text
-        # A model reads passages as JSON, and may copy its escapes.
+        # A model reads passages as JSON, and may copy the escapes.
         plain = words.replace('\\"', '"').replace("\\n", "\n")
         quote = _find_quote(words, passage) or _find_quote(plain, passage)
         return None if quote is None else Citation(number - 1, quote)
@@ -141,7 +141,7 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
 def _find_quote(quote: str, passage: str) -> str | None:
     """Return a quote with the passage's spelling, ignoring white space and quotation marks; None if missing."""
     wanted, _ = _normalize(quote.strip())
-    # "The" stands in any passage.
+    # A quote of common words such as "The" alone is in any passage.
     words = [word for word in split_words(wanted) if any(map(str.isalnum, word))]
     if not words or (len(words) < _FEWEST_WORDS and all(fold(word) in QUERY_STOP_WORDS for word in words)):
         return None

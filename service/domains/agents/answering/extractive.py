@@ -23,7 +23,7 @@ from service.text.sentences import cut_sentences
 LONGEST_NAME = 120
 _ITEM, _MARKUP = re.compile(r"\A(?:[-*•]|\d{1,3}[.)]) +"), re.compile(r"[*`\[\]<>]|(?<!\w)_|_(?!\w)")
 _BRACKETS = str.maketrans("[]<>", "()()")
-# At the beginning of a message, with a noun phrase on each side and nothing behind them.
+# A comparison is a whole message with a noun phrase on each side.
 _NOUN = r"(?!(?:and|or|but|with|to|und|oder|mit|that|which|when|if|they|them|we|us|i|me|you)\b)[\w'\u2019/&-]++"
 _NOUNS = rf"({_NOUN}(?: {_NOUN}){{0,7}})"
 _COMPARES = re.compile(
@@ -76,7 +76,7 @@ async def _write(
     quotable = await asyncio.to_thread(_list_quotable, found, places)
     most = 1 if compares else MOST_GATHERED if len(questions) == 1 else MOST_OF_A_PART
     chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most, found=places)
-    # What no sentence of any document answers may stand elsewhere on the page that answers another part.
+    # Another section of a page that answers one part of the question may answer a part that no sentence answers.
     pages = {sentence.document for some, fit in chosen if fit == "answers" for sentence in some}
     beside = [[one for one in some if fit == "far" and one.document in pages and not compares] for some, fit in chosen]
     chosen = [(near, "close") if near else one for near, one in zip(beside, chosen, strict=True)]

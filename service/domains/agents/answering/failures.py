@@ -48,7 +48,7 @@ def _name(error: Exception) -> str:
         return "ModelContextWindowExceededError"
     kinds = (name for name in SAID if isinstance(error, getattr(exceptions, name, ())))
     found = next(kinds, "malformed")
-    # Steps are too many because of an error; without a cause, nothing came that is an event of a stream.
+    # An UnexpectedModelBehavior with a cause ran out of retries; without a cause, the stream had no valid event.
     return "malformed" if found == "UnexpectedModelBehavior" and error.__cause__ is None else found
 
 

@@ -24,7 +24,7 @@ FEWEST_WORDS = 2
 _ALIKE, _FEWEST_ALIKE, _MOST_CITED, _LONGEST_READ = 0.8, 4, 8, 40_000
 """The share, and the number, of words that two sentences share for a negation in only one to contradict the other."""
 
-# Bounded, so that the time they take is linear in a text of nothing but points or spaces.
+# Bounded, so that a text of many points or spaces takes linear time.
 _CITATION = re.compile(r"\s{0,4}\[(\d{1,4})\]")
 _ENDS = ".!?…。！？"  # noqa: RUF001 - the punctuation of many scripts
 _CITED_AFTER_END = re.compile(rf"(?<![{_ENDS}])([{_ENDS}]{{1,8}})((?:\s{{0,4}}\[\d{{1,4}}\])+)")
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"\d+")
 _FIGURES = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]{0,40}\d)?")  # noqa: RUF001 - separators of many languages
 _CLAUSE_ENDS = re.compile(r"[,;:–—] ")  # noqa: RUF001 - likewise
 _HUNDRED, _THOUSAND = 100, 1000
-# Within a sentence: its first word has a capital in any case, and so has what follows a colon or a quotation mark.
+# Names within a sentence: first words, and words after a colon or a quotation mark, have a capital anyway.
 _NAME = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]*[^\W\d_A-ZÀ-Þ][^\W\d_]*"
 _CAPITALIZED = re.compile(rf"(?<=[\w,;)] )\b{_NAME}(?:[ -]{_NAME})*")
 _CAPITAL_NOUNS = frozenset({"de", "lb"})
@@ -47,7 +47,7 @@ _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _UNITS = {word: number for number, words in enumerate(_WORDS["units"]["words"]) for word in words.split()}
 _NEGATIONS = {code: re.compile(pattern, re.IGNORECASE) for code, pattern in _WORDS["negations"].items()}
 _TURNS = {code: re.compile(pattern, re.IGNORECASE) for code, pattern in _WORDS["turns"].items()}
-# A unit follows its number; the mark or the code of a currency may stand before it.
+# A unit follows its number; a currency's sign or code may come first.
 _UNIT_AFTER = re.compile(r"[ \u00a0-]?([€$£¥%]|[^\W\d_]+)")
 _CURRENCY_BEFORE = re.compile(r"([€$£¥]|\b(?:EUR|USD|GBP|CHF|JPY)\b)[ \u00a0]?\Z")
 _NO_STATEMENT = (":", "?", "？")  # noqa: RUF001 - likewise
@@ -237,7 +237,7 @@ def _figures(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, int, fr
             value = words[fold(each[0])]
             part = max(part, 1) * value if value >= _HUNDRED else part + value
             whole, part = (whole + part, 0) if value == _THOUSAND else (whole, part)
-        # "One" is as often no number.
+        # "One" is often not a number.
         if whole + part > 1:
             yield run[0].start(), run[-1].end(), frozenset({str(whole + part)})
         run = [match] if match and fold(match[0]) in words else []

@@ -19,7 +19,7 @@ SCRIPT_REMOVED, CALL_REMOVED = _WARNINGS["script"], _WARNINGS["call"]
 
 def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> str:
     """Return a text without hidden parts, adding warnings; tool calls of a `known` text stay, as part of the answer."""
-    # Halves of characters are joined; a half that stays alone is no text.
+    # Join surrogate pairs; remove single surrogates, which are not text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
 
     @cache

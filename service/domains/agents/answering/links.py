@@ -9,22 +9,22 @@ from service.domains.agents.answering.hidden import SCRIPT_REMOVED
 IMAGE_REMOVED = "An image was removed: replies show none."
 LINK_REMOVED = "A link was removed: its address stands neither in the passages nor in the conversation."
 
-# Some renderers make links of what Markdown's escapes stand for, and of addresses of mail.
+# Some renderers also make links from Markdown's escapes and from mail addresses.
 _COLON, _SLASH = r"(?::|&(?:colon|#0*58|#x0*3a);)", r"(?:/|&(?:sol|#0*47|#x0*2f);)"
 _SCHEME = rf"(?:[a-z][a-z0-9+.-]{{1,20}}{_COLON}{_SLASH}{{2}}|mailto{_COLON}|www(?:\.|&(?:period|#0*46|#x0*2e);))"
 _MAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-z]{2,20}"
-# As it is written, and as far as a renderer that makes links of bare addresses may read it: to white space or a tag.
+# An address as written, and as far as a renderer of bare addresses may read it: up to white space or a tag.
 _WRITTEN = re.compile(rf"{_SCHEME}[^\s<>\"`\ue000\ue001]+|{_MAIL}", re.IGNORECASE)
 _ADDRESS = re.compile(rf"{_SCHEME}(?:(?!\]\()[^\s<\ue000\ue001])+|{_MAIL}", re.IGNORECASE)
 _TRAILING = ".,;:!?)]}'*_~|\"`>"
-# What may be repeated at all: nothing that runs, and no spelling that a browser reads as another address.
+# The only addresses that may be repeated: none runs code, and none has a spelling that a browser reads differently.
 _LEADS = re.compile(
     r"(?!(?:javascript|vbscript|data):)[a-z][a-z0-9+.-]*://[^\\]*|mailto:[^\\]*|[^:&\\/?#]*(?:[/?#][^\\]*)?",
     re.IGNORECASE,
 )
 
 _IMAGE = re.compile(r"!\[[^\[\]]{0,500}\](?:\([^()]{0,2000}\)|\[[^\[\]]{0,500}\])?|!(?=\[)")
-# The attributes of such a tag are plain words, and lead nowhere.
+# Attributes of such a tag are plain words without addresses.
 _HARMLESS = r'[a-z][a-z0-9-]*+(?:\s++[\w:-]++="[\w .-]*+")*+\s*+/?>'
 _TAG = re.compile(
     r"<(?=/?(?:img|image|a|iframe|frame|script|style|link|object|embed|svg|video|audio|source|picture|form|input|button"
@@ -32,12 +32,12 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _PICTURES = frozenset({"img", "image", "svg", "video", "audio", "source", "picture"})
-# A tag without an end, whose end another person's words may be; and `<scheme:…>`, a link without two slashes.
+# A tag without an end, which another person's text may end; and `<scheme:…>`, a link without two slashes.
 _HALF_TAG = re.compile(
     rf"<(?!{_HARMLESS})(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)",
     re.IGNORECASE,
 )
-# Where a link leads, as Markdown reads it: what angle brackets hold, or up to white space, brackets being in pairs.
+# A link's target as Markdown reads it: text in angle brackets, or text up to white space with paired parentheses.
 _LEADS_TO = r"\s*+(?:<(?P<angle>[^<>\n]*+)>|(?P<plain>(?!<)[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+)(?!\())"
 _LINK = re.compile(rf"\[(?P<label>[^\[\]]{{0,500}})\]\({_LEADS_TO}[^()]{{0,500}}\)")
 _TARGET = re.compile(rf"\]\((?:(?={_LEADS_TO})|)")

@@ -94,7 +94,7 @@ def drop_greeting(message: str) -> str:
 
 def answer_small_talk(message: str) -> str | None:
     """Return the reply to a mere greeting, thanks, or question about possible questions; None for other messages."""
-    # The whole message is looked at first: the greeting tells the language of "como está".
+    # Compare the whole message first, because its greeting tells the language of "como está".
     for said in (_plain(message), _plain(drop_greeting(message))):
         for one in PHRASES.values():
             known = {one.welcome: one.greetings, one.you_are_welcome: one.thanks, one.ability: one.ability_questions}

@@ -38,7 +38,7 @@ _SAYS = re.compile(r"[^\W_]|[\u2600-\u27bf\U0001f000-\U0001faff]")  # at least a
 _MOST_NAMED = 12
 
 _CITED = re.compile(r"[ \t]?\[\d+\]")
-_SETTINGS: Any = {"max_retries": 0}  # `Retries` does that, within the deadline and as it can be tested
+_SETTINGS: Any = {"max_retries": 0}  # `Retries` retries within the deadline instead
 
 
 async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
@@ -130,14 +130,14 @@ async def _run(
         )
     except Ended as ended:
         return [str(ended)]
-    # The sender may ask no more; and the database, which the caller knows.
+    # The sender has lost access, or the database failed, which the caller handles.
     except (ModelFailure, Forbidden, NotFound, SQLAlchemyError, DriverError):
         raise
     except Unavailable as error:  # the embeddings endpoint
         after = int(error.headers.get("Retry-After", failures.SOON))
         raise ModelFailure(error.message, code=error.code, retry_after=after) from error
     except Exception as error:  # noqa: BLE001 - an endpoint may answer anything, and whatever breaks on it is told as one
-        # Not `from error`: what the provider said would be in every trace of it.
+        # Not `from error`: each traceback would contain the provider's text.
         raise failures.failure_of(error, model=name) from None
     return [CUT_SHORT[each] for each in [result.response.finish_reason] if each in CUT_SHORT]
 

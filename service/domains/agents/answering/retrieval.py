@@ -100,7 +100,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
             position=position,
             by_chunk=True,
             filtering=Filtering(lookup.question, collection.fields) if options.enable_smart_filtering else None,
-            # Weigh words by chunks that the sender may read, not by the whole space's counts.
+            # Weigh words by the chunks that the sender may read, not by the whole space's counts.
             by_frequency=False,
             embeddings=embeddings,
             passages=REACH,

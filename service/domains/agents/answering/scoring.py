@@ -183,7 +183,7 @@ def _choose_for(
     is_titled = above[best] >= MOST_OF_IT and scores[best] >= CLOSE_TITLED
     if has_names[best] and is_first and (leads or is_titled):
         return [quotable[best]], "close"
-    # Sentences in another language are never near: the search may know better.
+    # Similarity across languages is always low, so trust the search there.
     if order.max() < NEAREST and stemming_of(language, default=ENGLISH) not in stemmings:
         order = prior - prior.max() + 1
     return _choose(quotable, order.tolist(), bound=NEAREST, most=MOST_NEAREST, share=NEARLY), "far"

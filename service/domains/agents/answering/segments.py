@@ -36,7 +36,7 @@ _CODE = re.compile(r"(?:^|\s)(?:--?[a-z]|[~$.]?/\w)|\w=\S")
 _ROW_SEPARATOR = " | "
 _KEYWORDS = ("Keywords: ", "Tags: ", "Categories: ")
 """Beginnings of keyword lists on pages, written for search and not as sentences."""
-# An order to a model, planted in a document ("Ignore all previous instructions"), is no answer, nor what follows it.
+# An order to a model, planted in a document ("Ignore all previous instructions"), is no answer; nor is the rest.
 _ORDER = re.compile(
     r"(?:\A|[.!?:] )(?:please )?(?:ignore|disregard|forget|override|ignorier|vergiss|ignorez|oublie|ignora|negeer)\w*\b"
     r"[^.!?]{0,40}\b(?:all|any|above|earlier|prior|previous|alle|bisherig|vorherig|pr[eé]c[eé]dent|anterior|vorige|eerdere)"
@@ -100,7 +100,7 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
         table = _table_around(lines, place) if _is_row(line) else ""
         whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
         around, left_out = _lines_around(lines, place, bounds, asks) if not orders[place] else ("", 0)
-        around = around if _plain(around) in plain else ""  # a line of keywords may be missing in it
+        around = around if _plain(around) in plain else ""  # a keyword line may be missing in the passage
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
             under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]

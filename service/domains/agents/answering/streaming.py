@@ -107,7 +107,7 @@ class Draft:
         raise Ended(REPEATED)
 
     async def _show(self, text: str) -> None:
-        # A later passage can make an earlier citation hold. What was shown stays as it is until the end then.
+        # A later passage can make an earlier citation valid. Then the shown text stays unchanged until the end.
         if text.startswith(self._shown) and text != self._shown:
             self._shown = text
             await self._progress(text, tuple(self._passages))

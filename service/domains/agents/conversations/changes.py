@@ -37,7 +37,7 @@ async def share_conversation(
         references=[(f"readers.{place}", UserReference(email=email)) for place, email in enumerate(request.readers)],
         may_be_named=lambda principal, _place: principal.kind == "user" and principal.active,
     )
-    # another request may have deleted it meanwhile
+    # another request may have deleted it
     if not await queries.lock_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id):
         raise unknown_conversation()
     readers = {item.principal_id for item in named} - {caller.principal_id}
@@ -74,7 +74,7 @@ async def give_feedback(
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
     authorize_message(author.caller, agent_id)
     verdict = feedback.feedback.value
-    # What a refusal below has noted goes with the request's transaction.
+    # A refusal below rolls this back with the request's transaction.
     which = {"turn_id": message_id, "agent_id": agent_id}
     turn = await queries.note_feedback(
         connection, caller.organization_id, **which, principal_ids=author.subject_ids, feedback=verdict

@@ -14,7 +14,7 @@ from service.domains.agents.conversations.queries import StoredPassage
 from service.platform.logs import logger
 from service.runtime import Runtime
 
-# So long nothing is written after something was.
+# The least time between two writes of a draft.
 PAUSE_SECONDS = 0.25
 
 

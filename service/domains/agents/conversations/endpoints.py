@@ -86,7 +86,7 @@ async def _look(
     async with reauthenticate(http, runtime) as (connection, again):
         authorize(again, messages.SEND_MESSAGE.requires)
         acting = await acting_for(connection, again, request.user_email)
-        # It may be erased since.
+        # The turn may be erased by now.
         return require(await turns.see_turn(connection, acting, turn_id=turn_id), turns.unknown_conversation())
 
 

@@ -41,9 +41,9 @@ from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import refuse_deadly
 
 FAILED, COMPLETED, WITHHELD = "failed", "completed", "withheld"
-# What the model is shown at most of the exchanges before; how much of their text is a setting.
+# The most earlier exchanges that the model gets; a setting limits their text.
 MOST_EXCHANGES = 50
-# A reply is held to the setting where it is made; so much later it is ended whatever happens there.
+# The job fails this long after the reply's own deadline, in case that deadline is not kept.
 SPARE_SECONDS = 30
 
 
@@ -160,7 +160,7 @@ async def _finish(runtime: Runtime, draft: Draft, outcome: Reply | ServiceError)
 
 EVERY_SECONDS = 60
 AT_ONCE = 100
-# Beyond the longest that a reply may take, so that none is given up while a worker is at it.
+# Longer than any reply may take, so that no reply is given up while a worker makes it.
 PATIENCE = timedelta(minutes=10)
 
 

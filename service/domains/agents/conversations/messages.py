@@ -32,7 +32,7 @@ async def begin_turn(
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None:
-        # What was said before may rest on documents outside the collections that a caller is narrowed to.
+        # Earlier messages may quote documents outside the collections that the caller is limited to.
         is_beyond = caller.collection_ids is not None
         if is_beyond or not await queries.lock_conversation(
             connection, caller, conversation_id=message.conversation_id, agent_id=agent.agent_id
@@ -102,7 +102,7 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
 async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> SendAgentMessageResponse:
     connection, organization_id = request.connection, caller.organization_id
     found = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
-    conversation_id = require(found, unknown_conversation())  # it may be erased since
+    conversation_id = require(found, unknown_conversation())  # it may be erased by now
     busy = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
     if await queries.rerun_turn(connection, organization_id, turn_id=turn_id) and busy is None:
         await enqueue_next(runtime, connection, organization_id, conversation_id=conversation_id)

@@ -66,7 +66,7 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     names = await list_names(connection, caller, document_ids=ids)
     if len(names) != len(ids):
         raise unknown_document()
-    # As short quotable lines: the author of a document's name must not write the sender's words.
+    # Short quoted names: the author of a document's name must not write in place of the sender.
     plain = {one: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for one, name in names.items()}
     values = {
         variable.name: ", ".join(f"“{plain[item]}”" for item in dict.fromkeys(variable.ids)) for variable in variables
@@ -75,7 +75,7 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
         raise _refuse("Two input variables have the same name. Send each once.", "must have different names")
     found = [match[1].strip() for match in VARIABLE.finditer(message.text)]
     lines = [f"{name}: {value}" for name, value in values.items() if name not in found]
-    # Measured before it is made: a variable that stands there a thousand times would take gigabytes.
+    # Measured first: a message with a variable a thousand times would take gigabytes.
     growth = sum(len(values.get(name, "")) for name in found)
     if len(message.text) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
         raise _refuse(

@@ -25,7 +25,7 @@ from service.schema.conversations import (
     turns,
 )
 
-# The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
+# The job queue's library owns this table (`service.runtime.jobs`); a job's arguments contain ids.
 _JOBS = sa.table("procrastinate_jobs", sa.column("id", sa.BigInteger), sa.column("args", JSONB))
 
 
@@ -357,13 +357,13 @@ async def replace_readers(
 
 
 async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
-    # They are locked, as where a turn is added or ended: the conversation first, or the two wait for each other.
+    # Callers lock conversations before turns, as when turns are added or ended: another order could deadlock.
     are_in = in_array(turns.c.conversation_id, conversation_ids)
     count = await delete_rows(connection, turns, organization_id, are_in)
     await end_erased(connection, organization_id, conversation_ids=conversation_ids)
     for table in (conversation_readers, conversations):
         await delete_rows(connection, table, organization_id, in_array(table.c.conversation_id, conversation_ids))
-    return max(count, len(conversation_ids))  # those without a message count as well: 0 means that nothing was left
+    return max(count, len(conversation_ids))  # conversations without a message count too: 0 means that nothing was left
 
 
 def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> sa.ColumnElement[bool]:

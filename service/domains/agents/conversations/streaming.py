@@ -28,9 +28,9 @@ from service.web.dependencies import is_stopping, reauthenticate
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 0.25
 PAUSE_GROWTH = 1.5
-# What a message may wait for its turn, without the time of its reply.
+# How long a message may wait in the queue, without the time for its reply.
 QUEUE_SECONDS = 60.0
-# A service that is stopping gives its requests half a minute; this is well within it.
+# Less than the half minute that a stopping service gives its requests.
 STOPPING_SECONDS = 15.0
 RETRY_SECONDS = 5
 
@@ -60,7 +60,7 @@ async def wait_until_done(runtime: Runtime, request: Request, *, organization_id
 
 
 MEDIA_TYPE = "text/event-stream"
-# Nobody on the way may keep events back until there are more of them.
+# Proxies must pass each event on at once.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LAST_EVENT_ID = "Last-Event-ID"
 EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)

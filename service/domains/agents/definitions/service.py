@@ -26,7 +26,7 @@ from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
-# What an agent's row holds of its definition, by the names that requests and rows share.
+# The members of an agent's definition that are columns of its row.
 _ROW = tuple(name for name in wire.AgentSettings.edited if name != "collection_ids")
 
 
@@ -86,7 +86,7 @@ async def update_agent(
     after = wire.AgentDefinition.model_validate(dict(before) | given)
     if after == before:
         return wire.AdminAgentsUpdateResponse(**dict(before))
-    # No other agent can take it: the organization is locked.
+    # The organization is locked, so no other agent can take the name.
     if await queries.is_name_taken(connection, caller.organization_id, name=after.name, but=after.agent_id):
         raise _name_taken()
     await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=_select_row(after))
@@ -198,7 +198,7 @@ async def _keep_version(
     rows: list[dict[str, object]] = [
         {"settings": _dump(now), "saved_by": caller.acting_through or caller.principal_id, "saved_at": now.updated_at}
     ]
-    # Settings that an older release has kept lack the newer members.
+    # Settings from an older release lack newer members.
     if before is not None and _dump(before) not in [_dump(version) for version in newest]:
         rows.insert(0, {"settings": _dump(before), "saved_by": None, "saved_at": before.updated_at})
     numbered = [{**row, "version_no": number} for number, row in enumerate(rows, newest[0].number + 1 if newest else 1)]

@@ -273,7 +273,7 @@ async def update_means(connection: Connection, organization_id: UUID, *, run_id:
     """Recompute a run's means and counts from its results, and set the time to now."""
     of_it = evaluation_results.c
     means: dict[str, sa.ColumnElement[Any]] = {name: sa.func.avg(_number(name)) for name in SCORES}
-    # A question that nothing answers should not be answered: `refused` says how many were not.
+    # Only questions with an answer count; `refused` counts the correct refusals of questions without an answer.
     means["answered"] = sa.func.avg(_number("answered")).filter(of_it.refused.is_(None))
     means["case_count"] = sa.func.count().filter(of_it.error.is_(None))
     means["failed_count"] = sa.func.count(of_it.error)

@@ -27,7 +27,7 @@ from service.web.pagination import Cursor
 TARGET = "evaluationSet"
 MOST_SETS = 1000
 MOST_RUNS = 1000
-# Changed questions of which an entry of the audit log has the values.
+# The most changed questions whose values an audit entry contains.
 MOST_TOLD = 20
 
 

@@ -98,7 +98,7 @@ async def list_questions(
         .limit(limit)
     )
     if filters.query is not None:
-        # Looked up one by one: a join may read the messages of all there are.
+        # A look-up for each row: a join may read the messages of all questions.
         message = sa.select(turns.c.message).where(matches(turns, organization_id, turn_id=page.c.turn_id))
         statement = statement.where(message.scalar_subquery().icontains(filters.query, autoescape=True))
     return await find_rows(connection, statement, wire.LoggedQuestion)

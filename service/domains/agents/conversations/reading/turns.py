@@ -93,7 +93,7 @@ def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> Seen
         return SeenTurn(row, RUNNING, None if row.withheld else row.reply)
     if row.status == FAILED:
         return SeenTurn(row, FAILED, None)
-    # A source may have become unreadable since the turn was read.
+    # A source may have become unreadable after the turn was read.
     if row.withheld or any(citation["passageNo"] not in sources for citation in row.citations):
         return SeenTurn(row, "WITHHELD", None)
     return SeenTurn(
