@@ -119,7 +119,7 @@ async def decide(connection: Connection, upload: Upload, state: AskedState) -> D
         access=access,
         resource=_resource(form, document_id, before),
         placement=await _placement(connection, caller, form, document_id),
-        # No number is ever used twice, also not those of a document that was deleted.
+        # Version numbers are never reused, not even those of a deleted document.
         next_version=1 + (state.last_version.row or {"version": 0})["version"],
         new_contents=before is None
         or form.force_update

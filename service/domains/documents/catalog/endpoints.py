@@ -29,7 +29,7 @@ from service.web.multipart import Received, receive, uploads_folder, write_bytes
 from service.web.routing import Router
 
 router = Router()
-# Text in a file of this kind is read as it is, unless it begins as another kind of file does (%PDF-).
+# A file with this name is read as plain text, unless it begins like another kind of file (%PDF-).
 FILE_NAME = "contents.txt"
 
 
@@ -68,7 +68,7 @@ async def upload_document(
     """Create a document from a file, by Idempotency-Key if given. Superseded by uploadFile."""
     key = idempotency_key(request)
     if key is None:
-        # The document is certainly new, so its body needn't be read to know that it adds to what waits.
+        # Without a key, the document is new and adds to the backlog, so refuse before reading the body.
         await require_room(runtime, caller.organization_id, None)
     async with _receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)

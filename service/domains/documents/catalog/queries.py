@@ -185,7 +185,7 @@ async def find_external_ids(
     connection: Connection, organization_id: UUID, external_ids: Collection[str]
 ) -> dict[str, str]:
     """Return each external id in the Unicode form of the existing document; composed (NFC) without a document."""
-    # In ASCII there is a single form: most names need no id here.
+    # An ASCII name has a single Unicode form, so it needs no second id.
     others = [external_id for external_id in external_ids if not external_id.isascii()]
     forms = {other: {document_id_for(organization_id, form): form for form in forms_of(other)} for other in others}
     wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
@@ -240,7 +240,7 @@ async def read_owner(connection: Connection, organization_id: UUID, *, principal
     return UserPrincipal.model_validate((await connection.execute(statement)).scalar_one())
 
 
-# Of what a list has of a document, besides its owner, its place in the catalog's index, and whether it is being read.
+# The columns of a listed document, without its owner, its index entry, and whether pages are being read.
 _LISTED = (
     *(documents.c[name] for name in ("document_id", "custom_metadata", "created_at", "updated_at")),
     documents.c.name.label("document_name"),
@@ -272,8 +272,8 @@ _KEYS = {
     DocumentOrder.NAME: _Key(name_key(), _ID, str),
     DocumentOrder.SIZE: _Key(document_versions.c.file_size, document_versions.c.document_id, int),
 }
-# A reader of at most so many documents gets them sorted. For other readers, the index of the key is walked, and the
-# documents that they may not read are passed over.
+# Sort the documents of a reader who has at most this many. For other readers, walk the key's index and pass over
+# unreadable documents.
 _FEW = 5000
 
 
@@ -305,7 +305,7 @@ async def list_documents(
         own, given = sa.tuple_(key.value, key.document_id), sa.tuple_(key.read(after[0]), after[1])
         matching = matching.where(own < given if is_descending else own > given)
     turn = sa.desc if is_descending else sa.asc
-    # No index has the order of a row, so a row sorts all matches: if few are readable, or names are compared.
+    # No index has the order of this tuple, so use it only to sort all matches: few documents, or a filter by name.
     named = document_filter.request.document_name is not None
     is_sorted = not walks or (named and order is not DocumentOrder.CREATED)
     places = [sa.tuple_(key.value, key.document_id)] if is_sorted else [key.value, key.document_id]
@@ -368,7 +368,7 @@ def _select_matching(
     organization_id, request = caller.organization_id, document_filter.request
     readable = [is_readable(reader, resources) for reader in document_filter.readers]
     if walks:
-        # Written so, the condition is not planned as a join, which would lose the order.
+        # `IS TRUE` prevents a join in the plan, which would lose the order.
         readable = [condition.is_(sa.true()) for condition in readable]
     newest = (document_versions.c.document_id == _ID) & (document_versions.c.version == documents.c.version)
     joined = documents.join(resources, resources.c.object_id == _ID).outerjoin(document_versions, newest)
@@ -413,7 +413,7 @@ async def list_folders(
     above = _path_of(document_filter.request.folder or "")
     depth = above.count("/") + 1 if above else 0
     paths = _select_matching(caller, document_filter, path_of_document().label("path"), of_versions=False)
-    path = paths.offset(sa.literal_column("0")).subquery("paths").c.path  # so the path is made once a document
+    path = paths.offset(sa.literal_column("0")).subquery("paths").c.path  # OFFSET 0 makes each path once
     named = sa.select(sa.func.split_part(path, "/", depth + 1).label("name"))
     inside = named.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
     key = sa.func.lower(sa.func.normalize(inside.c.name))  # macOS writes names decomposed
@@ -508,5 +508,5 @@ def _path_of(folder: str) -> str:
 
 
 def _is_in_folder(folder: str) -> sa.ColumnElement[bool]:
-    # All documents are looked through: lower() is not leakproof, so under row-level security no index on it is used.
+    # This scans all documents: lower() is not leakproof, so under row-level security it can't use an index.
     return sa.func.starts_with(sa.func.lower(path_of_document()), sa.func.lower(f"{folder}/"))

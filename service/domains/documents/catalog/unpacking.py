@@ -30,17 +30,17 @@ from service.runtime.jobs.running import LATE, is_away, is_last_attempt, refuse_
 from service.text.reading import MOST_PLACES, ContainedFile, Limits, UnreadableFile
 from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
 
-# So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
+# Enough files at once to keep the readers busy, few enough to leave room for people's uploads.
 AT_ONCE = 4
 DELETED_AT_ONCE = 100
-# After so many files at most it is said how many are done.
+# The most files between two updates of the number done.
 READ_AT_ONCE = 50
 LONGEST_ID, LONGEST_NAME = 1024, 255
-# The paths of so many files are read at once where nothing else of them is.
+# The most paths read at once if the files themselves are not read.
 NAMED_AT_ONCE = 1_000
-# A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
+# The levels of nested archives whose files become documents.
 DEEPEST = 3
-# A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
+# After this many files that can't be extracted, the container is damaged or meant to keep the readers busy.
 MOST_FAILURES = 3
 LIMITS = Limits()
 
@@ -137,7 +137,7 @@ async def unpack(
             await _finish(run)
             return
     except ContainerChangedError:
-        # The upload that changed it has enqueued a job of its own.
+        # The upload that changed the container has enqueued its own job.
         return
     except Exception as error:
         if is_away(error) and not is_last_attempt():
@@ -241,7 +241,7 @@ async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set
         else:
             run.leave_out(number, file.path, why)
 
-    # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
+    # A file with unreadable new contents leaves its document unchanged, like a refused upload.
     document_ids = {document_id_for(run.caller.organization_id, _external_id(run, item)) for item in files}
     run.kept |= document_ids
     run.bytes_left -= sum(len(file.content or b"") for file in files)

@@ -33,7 +33,7 @@ ACTING_PART = "uploadAsUserEmail"
 
 
 LOOK_SECONDS = 1.0
-# People wait for a search; a load hardly notices that its uploads come one after the other meanwhile.
+# People wait for a search; a bulk load hardly slows down when its uploads wait for one another.
 TURN_SECONDS, LATER_SECONDS = 0.05, 3.0
 
 
@@ -68,7 +68,7 @@ async def save_upload(
 async def let_searches_go_first(share: Share) -> None:
     """While searches run, wait until no other document's words are awaited, but for `LATER_SECONDS` at most."""
     until = time.monotonic() + LATER_SECONDS
-    # Of all workers, so there is no event to wait for.
+    # The figures are of all workers, so there is no event to wait for.
     while share.total(Figure.SEARCHES_RUNNING) and share.total(Figure.WORDS_AWAITED):
         if time.monotonic() > until:
             break

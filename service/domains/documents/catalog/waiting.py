@@ -22,7 +22,7 @@ async def wait_for_index(
 ) -> UploadFileResponse:
     """Return an upload's outcome when its words are indexed or the wait is over. A patient wait ends only when the
     service stops, and includes the vectors. `indexing` is DONE when all spaces have words and vectors."""
-    # What was saved is on the disk, and seen there.
+    # The committed upload counts in the disk's usage, so its promised room is given up.
     promise_of(request).end()
     outcomes = await _wait(request, runtime, saved, patiently=patiently)
     has_words = outcomes is not None and not saved.lacks_words

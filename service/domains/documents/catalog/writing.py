@@ -99,7 +99,7 @@ async def write(
     else:
         status = UploadStatus.UNCHANGED
     saved = await describe(connection, decision, contents, status=status, indexing=indexing)
-    # The files in the file before are deleted by the same job.
+    # The same job deletes the files of the previous version.
     holds_files = saved.file.file_count or (before is not None and before.file.file_count)
     if holds_files and status is not UploadStatus.UNCHANGED:
         await enqueue_unpacking(runtime, connection, decision.caller, decision.document_id)
@@ -150,8 +150,7 @@ async def _write(runtime: Runtime, connection: Connection, decision: Decision, c
     batch, before, organization_id = Batch(), decision.before, decision.caller.organization_id
     registration = _register(batch, decision) if before is None else None
     spaces, packed_bytes = None, 0 if contents is None else len(contents.blocks)
-    # While more waits than there is room for, the text is left where it was just written. A text that was kept before
-    # is claimed with its size.
+    # While the backlog is full, the text waits in the database. A text saved earlier is claimed with its size.
     is_begun = contents is not None and runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
     if decision.new_version:
         _save_version(batch, decision, contents, most_pages=runtime.settings.ocr_pages)
@@ -217,7 +216,7 @@ def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *
         created_by=decision.caller.principal_id,
         text=None if contents is None else NewText(decision.fields.name, contents.blocks),
     )
-    # A new document has no pages from before.
+    # A new document has no earlier pages to replace.
     if contents is not None and (contents.is_recognized or decision.before is not None):
         replace_pages(
             batch,

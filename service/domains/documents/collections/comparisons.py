@@ -12,7 +12,7 @@ from carrel.wire.search import FilterOperator
 from service.domains.documents.collections.filters import ORDERINGS, Comparison
 
 TEXTS = frozenset({FieldType.STRING, FieldType.LIST})
-LONGEST_KEY = 200  # it stands in page tokens
+LONGEST_KEY = 200  # page tokens contain it
 
 
 def name_of_value(number: int) -> str:
@@ -23,7 +23,7 @@ def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -
     """Build a metadata value's condition. An absent value, or a value of another type, matches only "not equal"."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
     other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
-    if comparison.kind in TEXTS and comparison.operator not in ORDERINGS:  # texts are equal in any case
+    if comparison.kind in TEXTS and comparison.operator not in ORDERINGS:  # case doesn't matter for equal texts
         held, other = func.lower(held), func.lower(other)
     if comparison.operator is FilterOperator.CONTAINS:
         return func.strpos(held, other) > 0
@@ -58,7 +58,7 @@ def _cast_value(held: ColumnElement[str], kind: FieldType) -> ColumnElement[Any]
     if kind in TEXTS:
         return held.collate("C")
     if kind is FieldType.DATETIME:
-        # A time without an offset is in UTC, whatever the session's zone.
+        # A time without an offset is in UTC, even if the session has another zone.
         has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
         aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
         naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))

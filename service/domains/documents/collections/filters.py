@@ -75,7 +75,7 @@ def parse_as(kind: FieldType, text: str) -> Value | None:
         return None
     try:
         return _PARSERS[kind](text)
-    except OverflowError:  # a time that its offset takes out of the calendar
+    except OverflowError:  # with its offset, the time is outside the calendar
         return None
 
 

@@ -104,7 +104,7 @@ def _roles(caller: Caller) -> ColumnElement[Any]:
     )
 
 
-# Of what a collection is made, besides the caller's roles.
+# The columns of a collection, without the caller's roles.
 _COLUMNS = (
     collections.c.collection_id,
     collections.c.space_id,
@@ -245,7 +245,7 @@ def _to_counted(*, document_count: int, former_names: Sequence[str], **columns: 
 
 _document_resources = resources.alias("document_resources")
 _container_places = space_documents.alias()
-# A file has the values of its container beside it in the space, unless a caller sent chunks of either.
+# A file also has its container's values in the same space, unless a caller sent chunks of either.
 _parent = (
     select(_container_places.c.document_id)
     .where(
@@ -289,7 +289,7 @@ def _select_readable(caller: Caller, space_id: int, *columns: ColumnElement[Any]
     )
 
 
-# The version that is found, and the version of which words and vectors are there.
+# The version that search finds, and the version whose words and vectors are both indexed.
 _INDEXED = shown_version().label("indexed_version"), space_documents.c.indexed_version.label("whole_version")
 
 
@@ -503,7 +503,7 @@ async def list_chunks(
     return await sql.find_rows(connection, statement, wire.DocumentChunk)
 
 
-# Each as `role:principal id`.
+# Each value is `role:principal id`.
 _GRANTS = (
     select(func.array_agg(func.concat(class_readers.c.role, ":", class_readers.c.principal_id)))
     .where(sql.matches(class_readers, sql.ORGANIZATION, access_class=resources.c.access_class))

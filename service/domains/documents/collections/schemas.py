@@ -58,7 +58,7 @@ class _Step:
         if effect is None:
             return value
         if not member.may_read:
-            # Whether a hidden value is among the choices would tell the value.
+            # An effect that depends on the hidden value would reveal whether it is among the choices.
             self.unread.add(ValueEffect.UNFIT if held and self.narrows else effect)
             return value
         self.counts[effect] += 1

@@ -65,7 +65,7 @@ class Egress:
         host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
         try:
             allowed = self._allowed.allows(ipaddress.ip_address(host.split("%", maxsplit=1)[0]))
-        except ValueError:  # no IP address: a Unix socket, or something stranger
+        except ValueError:  # not an IP address, such as a Unix socket
             allowed = False
         if not allowed:
             self.denied = True
@@ -92,11 +92,11 @@ def _install() -> None:
 
 # MongoDB's limit for a replica set.
 MOST_MEMBERS = 50
-# Several times what MongoDB asks for of itself; so much is hashed in a twentieth of a second.
+# Several times MongoDB's default; this many take a twentieth of a second.
 MOST_ITERATIONS = 100_000
 
 _all_hosts = Hello.all_hosts
-# The driver's one place for what a server says while it is authenticated to is private; a test tells if it moves.
+# The driver reads a server's authentication messages only in this private function; a test notices if it moves.
 _parse_scram = auth._parse_scram_response  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
 
@@ -110,7 +110,7 @@ def bound_announcements() -> None:
 
 def _max_message_size(hello: Hello[Any]) -> int:
     told = hello.document.get("maxMessageSizeBytes")
-    # No other type: nothing is greater than NaN.
+    # Other types are refused because NaN would pass any comparison.
     return min(told, MAX_MESSAGE_SIZE) if isinstance(told, int) else MAX_MESSAGE_SIZE
 
 
@@ -134,10 +134,10 @@ SILENT_SECONDS = 2.0
 MOST_ATTEMPTS = 3
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_QUOTE = 300
-# Codes by which a server says that the query itself is wrong; what it says then is about the query.
+# Error codes for a wrong query; their messages are about the query.
 _BAD_QUERY = frozenset({2, 9, 14, 40, 168, 16410, 17287})
 _UNAUTHENTICATED, _UNAUTHORIZED, _OF_ATLAS = 18, 13, 8000
-# What the driver trips over when an answer is not of the form that it takes for granted.
+# The errors that the driver raises on a malformed answer.
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, struct.error)
 
 
@@ -216,7 +216,7 @@ class SourceClient:
         return False
 
     def _refusal(self, error: OperationFailure) -> SourceError:
-        # A server may call anything a code.
+        # The server's code may be of any type.
         code = error.code if isinstance(error.code, int) else None
         said = str((error.details or {}).get("errmsg", ""))
         words = self._repeatable(said)
@@ -239,7 +239,7 @@ class SourceClient:
 
 
 def _connection_error(error: ConnectionFailure) -> SourceError:
-    # Of why a server could not be reached, the driver keeps nothing but words.
+    # The driver keeps the reason only as text.
     if "SSL handshake failed" in str(error):
         return SourceError(
             "source_tls_failed",

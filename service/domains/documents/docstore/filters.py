@@ -10,7 +10,7 @@ from service.domains.documents.docstore.values import from_extended
 from service.platform.errors import BadRequest, FieldError
 
 FIELD = "config.filterExpression"
-# JavaScript, in a query or in an aggregation expression; `$code` is how Extended JSON writes some.
+# JavaScript in queries and aggregation expressions; `$code` is JavaScript in Extended JSON.
 REFUSED: Final = frozenset({"$where", "$function", "$accumulator", "$code", "$scope"})
 _MOST_BYTES = 64 * 1024
 _DEEPEST = 50

@@ -17,10 +17,10 @@ from service.domains.documents.docstore.values import SourceId, plain_value, tim
 from service.platform.errors import ServiceError
 from service.platform.files import clean_file_name
 
-# Which fields come to what is a part of every fingerprint: when it changes, all documents are written again.
+# A part of every fingerprint: a new version of the mapping writes all documents again.
 _MAPPING_VERSION = 1
 _LONGEST_STEM = 200
-# The members of sourceFields that the fields of an upload come from.
+# The members of sourceFields for the fields of an upload.
 _MEMBERS = {
     "document_name": "sourceName",
     "document_external_url": "sourceUrl",
@@ -80,7 +80,7 @@ def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> Mapp
             collection_id=target.collection_id,
             document_external_url=url or None,
             source_system_updated=updated,
-            # The config's readers; fields left out mean no readers.
+            # The config decides the readers; omitted fields mean no readers.
             allowed_users_email_addresses=target.config.allowed_users_email_addresses,
             allowed_group_ids=target.config.allowed_group_ids,
             internal_public=target.config.internal_public or False,

@@ -35,11 +35,11 @@ PAGE_BYTES = 16 * 1024 * 1024
 LISTED_AT_ONCE = 1000
 POOL_SIZE = 2
 
-# What lies outside is no time to Python, nor to a reader.
+# Python has no times outside this range, and no reader means one.
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 _DATED: Final = {"$gte": _EARLIEST, "$lte": _LATEST}
-# The least value of each type that an id can have, in MongoDB's order of types; null is equal to itself alone.
+# The least id of each type, in MongoDB's order of types; null equals only itself.
 _LEAST: Final[tuple[tuple[frozenset[str], Any], ...]] = (
     (frozenset({"null"}), None),
     (frozenset({"int", "long", "double", "decimal"}), float("-inf")),
@@ -86,11 +86,11 @@ async def open_mongodb(
         "serverSelectionTimeoutMS": milliseconds,
         "socketTimeoutMS": int(seconds * 1000) + milliseconds,
         "maxPoolSize": POOL_SIZE,
-        # A run is short, and asks again of itself when a primary has changed: no second connection to watch that.
+        # A run is short and retries after a change of primary, so it needs no second connection that watches for one.
         "serverMonitoringMode": "poll",
     }
     if options.get("tls") or options.get("ssl"):
-        # What a certificate names for its revocation would be asked without being judged.
+        # OCSP would connect to an address from the certificate that AllowedHosts has not checked.
         options["tlsDisableOCSPEndpointCheck"] = True
     hosts = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parts.hosts]
     try:
@@ -119,7 +119,7 @@ class MongoSource:
         self._asking = asking
         fields = config.source_fields
         paths = (fields.body, fields.source_name, fields.source_system_updated, fields.source_url)
-        # Whole top-level fields: paths into one another can't be projected together.
+        # Whole top-level fields: MongoDB can't project overlapping paths together.
         self._projection = {path.split(".")[0]: 1 for path in paths if path is not None}
         self._updated = fields.source_system_updated
 
@@ -166,7 +166,7 @@ class MongoSource:
         while wanted:
             answer = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
             found |= {document.source_id.key: document for document in answer.documents}
-            # One may come with an id of another type: it is equal to MongoDB, and never the one that is wanted.
+            # MongoDB may return an equal id of another type, which is not the wanted document.
             rest = [value for value in wanted if SourceId(value).key not in found]
             wanted = rest if len(rest) < len(wanted) else []
         return list(found.values())
@@ -184,7 +184,7 @@ class MongoSource:
             return None
         field = self._updated
         found = await self._find({field: _DATED}, {field.split(".")[0]: 1}, [(field, -1)], 1)
-        # A document with several times is ordered by the latest of them.
+        # MongoDB orders a document with several times by the latest.
         times = [time for item in found.documents if item.fields for time in times_of(value_at(item.fields, field))]
         return max(times, default=None)
 
@@ -197,7 +197,7 @@ class MongoSource:
             while True:
                 asked = {"$and": [query, narrowed]} if narrowed else query
                 found = await self._find(asked, projection, [("_id", 1)], limit)
-                # Some servers compare across types; what is of another type has its own turn.
+                # Some servers compare across types; documents of other types come in their own round.
                 own = [document for document in found.documents if document.source_id.kind in kinds]
                 if own:
                     yield own

@@ -32,7 +32,7 @@ async def preview(
             limit.reschedule(None)
             number = None
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(seconds, longest / 2)):  # before the database itself gives up
+                async with asyncio.timeout(min(seconds, longest / 2)):  # this limit ends before the database's own
                     number = await source.count()
     except SourceError as error:
         return refusal(error.code, error.message)

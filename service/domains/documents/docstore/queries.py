@@ -21,15 +21,15 @@ from service.schema.catalog import collections, docstore_documents, docstore_fai
 from service.schema.identity import resources
 from service.schema.indexing import space_documents
 
-# A run that has told nothing for so long is taken for lost; it may be launched again, and then writes no more.
+# A run without a sign of life for this time is lost. It can be launched again, and the lost run can't write.
 LOST_AFTER = timedelta(minutes=15)
 APPROVED, _HELD = "approved", "held"
 _KEPT_RUNS = 50
-# Which later outcomes leave standing what a run did first with a document that it reads again.
+# For each first outcome of a document in a run, the later outcomes that don't replace it.
 _STANDS = {"created": ("updated", "unchanged"), "updated": ("unchanged",)}
 _COUNTS = ("read_count", "created_count", "updated_count", "unchanged_count", "deleted_count")
 _OUTCOMES = ("warning", "error")
-# What people see of a sync, besides its status.
+# The columns of a sync that people see, besides its status.
 _SHOWN = (
     *("sync_id", "collection_id", "config", "cursor", "created_at", "updated_at", "progress_at"),
     *("started_at", "finished_at", *_COUNTS, *(f"{kind}_{part}" for kind in _OUTCOMES for part in ("code", "message"))),
@@ -112,7 +112,7 @@ def _to_sync(
         resource_id=str(sync_id),
         document_collection_id=collection_id,
         config=wire.DocstoreConfigInfo.model_validate(with_defaults),
-        # Each address is encrypted another way: the digest tells that it was replaced, and nothing of it.
+        # Each encryption of an address differs, so the digest shows only that the address was replaced.
         version=digest_of([with_defaults, (columns.pop("sealed_uri") or b"").hex()]),
         status=status,
         counts=wire.DocstoreCounts(**counts),

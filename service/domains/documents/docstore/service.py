@@ -33,7 +33,7 @@ from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 TARGET = "docstoreSync"
-# What can change of a config while the position of the next run stays.
+# Members of a config whose changes keep the position of the next run.
 _APART = ("sync_name", "delete_missing", "delete_limit_percent")
 
 
@@ -229,7 +229,7 @@ def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync, config: wire.Doc
 
 
 async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreConfig) -> None:
-    # The module that reads addresses imports MongoDB's driver, and is loaded late as that is (see `running.task`).
+    # `uris` imports MongoDB's driver, which is loaded late (see `running.task`).
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.uris")
     from service.domains.documents.docstore.uris import check_uri  # noqa: PLC0415 - see above
 

@@ -16,15 +16,15 @@ from service.platform.networks import AllowedHosts
 
 FIELD = "docstoreURI"
 _SCHEME = re.compile(r"mongodb(\+srv)?://", re.ASCII)
-# What matters for reading.
+# Options that matter for reading.
 _USED_OPTIONS: Final = frozenset(
     {
         *("authmechanism", "authsource", "directconnection", "loadbalanced", "maxstalenessseconds"),
         *("readconcernlevel", "readpreference", "replicaset", "ssl", "tls"),
     }
 )
-# The rest is accepted because addresses are copied with it, and does nothing. Options that read files, run commands,
-# call other hosts, or weaken TLS are not among them.
+# Further options are accepted, because people copy addresses, and ignored. No option that reads files, runs commands,
+# calls other hosts or weakens TLS is accepted.
 ALLOWED_OPTIONS: Final = _USED_OPTIONS | {
     *("appname", "connecttimeoutms", "journal", "retryreads", "retrywrites", "serverselectiontimeoutms"),
     *("sockettimeoutms", "w", "wtimeoutms"),
@@ -54,7 +54,7 @@ def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
     _check_options(text)
     is_srv = scheme.group(1) is not None
     try:
-        # What follows the scheme has the same form; read as plain, nothing is looked up.
+        # Read the rest with the plain scheme: with +srv, the parser would query DNS.
         parsed = parse_uri(f"mongodb://{text[scheme.end() :]}", validate=True)
     except (PyMongoError, ValueError, TypeError):
         raise _invalid("It can't be read.") from None

@@ -22,7 +22,7 @@ _CANONICAL: Final = JSONOptions(
     tzinfo=UTC,
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
 )
-# So long an id may be as it is; a longer one is known by its digest.
+# Longer ids are replaced by their digests.
 _LONGEST_ID = 500
 _DIGEST = "sha256-"
 
@@ -62,7 +62,7 @@ class SourceId:
         """The id as text: a short plain id unchanged, else Extended JSON, or a digest of long Extended JSON."""
         value, extended = self.value, extended_text(self.value)
         if isinstance(value, Mapping | Timestamp) or (isinstance(value, Binary) and value.subtype != 0):
-            text = extended  # as text, a value of another type might look the same
+            text = extended  # a value of another type might have the same plain text
         else:
             plain = plain_value(value)
             text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
@@ -71,7 +71,7 @@ class SourceId:
         return f"{_DIGEST}{hashlib.sha256(extended.encode()).hexdigest()}"
 
 
-# A bool is an int to Python, and Int64 is one, too.
+# bool comes before int, and Int64 too, because both are subclasses of int.
 _KINDS: Final[tuple[tuple[type, str], ...]] = (
     (ObjectId, "objectId"),
     (str, "string"),
@@ -109,7 +109,7 @@ def _plain_time(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-# Binary is bytes to Python.
+# Binary is a subclass of bytes.
 _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (float, lambda value: value if math.isfinite(value) else str(value)),
     (datetime, _plain_time),

@@ -28,7 +28,7 @@ from service.platform.logs import logger
 from service.platform.settings import Settings
 from service.runtime import Runtime
 
-# The files that are removed under one lock: uploads of the same contents wait for no more than these.
+# The files removed under one lock, for which uploads of the same contents wait.
 AT_ONCE = 100
 LONGEST_PERIOD_SECONDS = 3600.0
 
@@ -53,7 +53,7 @@ async def collect_files(runtime: Runtime) -> int:
     grace = timedelta(hours=runtime.settings.file_grace_hours)
     if not await _is_own(database, files):
         return 0
-    # Before anything is marked, which needs room in the database.
+    # Remove first: marking needs room in the database.
     removed, _ = await _remove_due(database, files, unused_for=grace)
     await asyncio.to_thread(files.remove_leftovers, untouched_seconds=UNTOUCHED_SECONDS)
     batches = files.list_stored()

@@ -25,7 +25,7 @@ def _lock_key(sha256: bytes) -> int:
 def keep_file(batch: Batch, *, sha256: bytes) -> None:
     """Protect a content from collection until the transaction ends; by then a version must refer to it."""
     batch.tell("SELECT pg_advisory_xact_lock_shared($1::bigint)", _lock_key(sha256))
-    # It is in use again: when it is unused the next time, its period of grace begins again.
+    # The next time the content is unused, its period of grace begins again.
     batch.tell("DELETE FROM unused_files WHERE sha256 = $1::bytea", sha256)
 
 
@@ -64,7 +64,7 @@ async def mark_unused(connection: Connection, *, sizes: Mapping[bytes, int]) -> 
     """Record contents as unused; contents recorded earlier keep the earlier time."""
     rows = [{"sha256": sha256, "size": size} for sha256, size in sizes.items()]
     given = rows_of([unused_files.c.sha256, unused_files.c.size], rows)
-    # A record that an upload is just deleting is left out: to insert it, one would wait for the upload's end.
+    # Leave out a record that an upload is deleting: inserting it would wait for that upload.
     is_recorded = select(unused_files.c.sha256).where(unused_files.c.sha256 == given.c.sha256).exists()
     unrecorded = select(given.c.sha256, given.c.size).where(~is_recorded)
     new = insert(unused_files).from_select(["sha256", "size"], unrecorded)

@@ -41,7 +41,7 @@ async def start_rebuild(
         started = await _start(connection, caller, model=model, request=request)
     if started.status is wire.IndexRebuildStatus.RUNNING:
         runtime.background.spawn(_run_now(runtime.indexer, caller.organization_id))
-    # All entries are counted when nobody waits for this any more. It has begun, counted or not.
+    # Counting all entries may fail; the rebuild has begun anyway.
     try:
         async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
             return wire.StartIndexRebuildResponse(**dict(await _to_rebuild(connection, caller, started)))
@@ -199,7 +199,7 @@ def _without_counts(caller: Caller, rebuild: Rebuild) -> wire.IndexRebuild:
         previous_embeddings_model=rebuild.previous_model,
         status=rebuild.status,
         forced=rebuild.forced,
-        # How many documents there are that the caller may not know of is told to admins alone.
+        # Only admins may know how many other documents there are.
         left_count=rebuild.left_count if caller.is_admin else None,
         started_at=rebuild.started_at,
         finished_at=rebuild.finished_at,

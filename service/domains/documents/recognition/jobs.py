@@ -32,12 +32,12 @@ from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"
 PAGES_AT_ONCE = 20
-# A page is given up when it was interrupted so often; the other pages of its document come first.
+# A page fails after this many interrupted attempts; meanwhile the document's other pages are read.
 MOST_TRIES = 4
 SWEEP_SECONDS = 600
 SWEPT_AT_ONCE = 100
-# While the document is being indexed, its contents stay as they are; and for a while, a file store may be away, a disk
-# full, or no process able to read pages.
+# The contents don't change while the document is being indexed. A file store that is away, a full disk, or a lack of
+# processes may last longer.
 LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
 
 
@@ -60,7 +60,7 @@ async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UU
         rest = await queries.find_waiting_page(connection, organization_id, document_id=document_id)
         if rest is None and not merged.is_done:
             pause = pause or LATER
-        # What waits for a document whose indexing has failed is taken up again once that is mended.
+        # Waiting pages of a document whose indexing failed are read once its indexing works again.
         if rest is not None or not (merged.is_done or merged.has_failed):
             await enqueue_reading(runtime, connection, organization_id, document_id=document_id, pause=pause)
     if merged.has_text:

@@ -21,7 +21,7 @@ from service.text.reading import FoundPicture
 
 _PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
-# To be read, or to be merged: written as the index of unfinished pages has it, which isn't used for a parameter.
+# Pages to read or to merge, in the spelling of the partial index, which a parameter would not use.
 _UNFINISHED = (scanned_pages.c.state == literal_column(f"'{WAITING}'")) | scanned_pages.c.blocks.is_not(None)
 _FORGET = "DELETE FROM scanned_pages WHERE organization_id = $1::uuid AND document_id = $2::uuid"
 _ADD = """
@@ -239,7 +239,7 @@ async def list_forgotten(
         is_pending(),
         entry.attempts >= FAILED_AFTER,
     )
-    # Pages of a document in the trash wait until it is restored.
+    # Pages of a document in the trash wait until the document is restored.
     is_own = (pages.organization_id == organization_id) & pages.document_id.in_(select(entry.document_id))
     forgotten = select(pages.document_id).distinct().where(is_own, _UNFINISHED, ~job.exists(), ~failed.exists())
     statement = rows_after(forgotten, pages.document_id, after=after, limit=limit)

@@ -18,7 +18,7 @@ from service.platform import sql
 from service.schema.catalog import source_items, source_reports, sources
 from service.schema.identity import principals
 
-# As much of a name as fits into an index, whatever its characters.
+# The characters of a name that fit into an index in any script.
 SORTED_CHARACTERS = 200
 _REPLACED = ("code", "message", "fingerprint", "since", "ignored")
 
@@ -52,7 +52,7 @@ class Report:
 
 
 _SOURCE = sql.columns_of(sources, Source)
-# A report is sent in minutes; one that has not ended for so long never will.
+# A report takes minutes; a report still open after this time will never end.
 ABANDONED = timedelta(days=1)
 
 
@@ -186,7 +186,7 @@ async def keep_ignored(connection: Connection, key: ReportKey, *, old: ReportKey
         )
         .values(ignored=before.c.was_ignored)
     )
-    # Until the table is analyzed, PostgreSQL takes a new report for a single item, and would compare each with all.
+    # Until the table is analyzed, PostgreSQL expects a single item and would compare each item with all others.
     await connection.exec_driver_sql("SET LOCAL enable_nestloop = off")
     await connection.execute(statement)
     await connection.exec_driver_sql("SET LOCAL enable_nestloop = on")

@@ -62,7 +62,7 @@ async def add_items(
             f"A report has at most {MOST_ITEMS:,} items. End this report without more items.",
             code="too_many_source_items",
         )
-    # Of two with the same id in one statement, PostgreSQL would take none.
+    # PostgreSQL refuses an upsert with the same id twice.
     rows = {row["item_id"]: row for row in (_to_row(source.source_id, item) for item in request.items)}
     key = _key(caller, source, request.report_no)
     await queries.save_items(connection, key, items=list(rows.values()), sent_count=sent_count)
@@ -233,7 +233,7 @@ def _to_row(source_id: UUID, item: wire.ReportedItem) -> dict[str, Any]:
 
 
 def _item_id(source_id: UUID, name: str, place: str) -> UUID:
-    # No text of a request holds a NUL, so that no two pairs of name and place are alike.
+    # No text of a request contains a NUL, so each pair of name and place is distinct.
     return uuid5(source_id, f"{name}\0{place}")
 
 

@@ -11,7 +11,7 @@ from service.platform.errors import Conflict
 from service.runtime import Runtime
 from service.runtime.jobs.models import TaskName
 
-# Unpacking waits in a queue of its own: an archive may take long, and nobody's reply waits behind it.
+# Unpacking has its own queue: an archive may take long, and no reply may wait for it.
 UNPACK_FILES = TaskName("unpack_files", "containers")
 
 

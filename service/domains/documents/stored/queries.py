@@ -105,7 +105,7 @@ def lock_document(batch: Batch, document_id: UUID) -> None:
     batch.tell("SELECT pg_advisory_xact_lock($1::bigint)", key)
 
 
-# The columns of a version that say what its file is, and the fields of StoredFile that they become.
+# The columns of a version that describe its file, with their fields in StoredFile.
 FILE_COLUMNS = {
     "file_sha256": "sha256",
     "file_size": "size",

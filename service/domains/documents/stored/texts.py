@@ -15,7 +15,7 @@ from service.permissions.rights import unknown_document
 from service.platform.errors import require
 from service.text.reading import Block, are_short, iterate_blocks
 
-# As much as most clients give their model at once.
+# The most text that most clients pass to their model at once.
 MOST_CHARACTERS = 100_000
 
 

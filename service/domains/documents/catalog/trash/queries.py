@@ -27,7 +27,7 @@ from service.schema.catalog import (
 from service.schema.identity import class_readers, principals, resources
 from service.schema.indexing import space_documents
 
-# What belongs to a document by its id and comes back with it.
+# Tables with the document's id whose rows return with the document.
 _KEPT = (document_versions, document_contents, scanned_pages)
 _ID, _KEPT_ID = documents.c.document_id, trashed_documents.c.trashed_document_id
 
@@ -61,8 +61,8 @@ async def keep_document(
         sa.select(_as_list(id=reader.principal_id, role=reader.role, name=principals.c.name))
         .join_from(class_readers, principals, principals.c.principal_id == reader.principal_id)
         .where(reader.access_class == resources.c.access_class, reader.role != Role.OWNER)
-        # A share ends with its document: after its owner has lost the document, a restored share would stay for good.
-        # A lower role of the same reader is an admin's.
+        # Leave out shares: they end with the document, and its owner could not end a restored share after losing the
+        # document. A lower role of the same reader was given by an admin.
         .where(sa.func.coalesce(shares[sa.cast(reader.principal_id, sa.Text)].astext, "") != reader.role)
     )
     place = {name: collections.c[name] for name in ("collection_id", "name", "created_by")}
@@ -159,7 +159,7 @@ def _select_for(caller: Caller, days: int, *columns: Any) -> sa.Select[*tuple[An
         .where(
             trashed_documents.c.organization_id == caller.organization_id,
             trashed_documents.c.deleted_at > sa.func.now() - timedelta(days=days),
-            # Default deny: the trash is in no collection.
+            # Default deny: no collection contains the trash.
             own if caller.collection_ids is None else sa.false(),
         )
     )

@@ -67,7 +67,7 @@ async def delete_for_good(
     """Delete documents in the trash for good, for their owners and admins; 404 if none of them is there (any more)."""
     found = await _lock(runtime, connection, caller, request.trashed_document_ids)
     ids = [kept.trashed_document_id for kept in found]
-    # The id in the trash has the name: by now another document may have the id from before.
+    # Use the trashed id: another document may have the earlier id by now.
     said = [{"documentId": str(kept.document_id), "version": kept.version} for kept in found]
     changes = [Change("document.erase", "document", *each) for each in zip(ids, said, strict=True)]
     await record_all(connection, caller, changes=changes)
@@ -183,7 +183,7 @@ async def _write(
     await record(connection, caller, "document.restore", "document", document_id, details=details)
     left_out = sorted({row["name"] for row in kept.readers if row["id"] not in living})
     if left_out and not caller.is_admin:
-        # Only admins may know the readers chosen by other admins.
+        # Only admins may know the readers that other admins chose.
         left_out = ["1 reader" if len(left_out) == 1 else f"{len(left_out)} readers"]
     return left_out, [each.space_id for each in spaces.rows]
 

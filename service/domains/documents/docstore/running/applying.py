@@ -28,11 +28,11 @@ from service.platform.sql import Window
 from service.runtime import Runtime
 from service.web.multipart import uploads_folder, write_bytes
 
-# So many documents at once: enough to fill the embedder's batches, few enough to leave room for people's uploads.
+# Enough documents at once to fill the embedder's batches, few enough to leave room for people's uploads.
 AT_ONCE = 6
 RETRIED_AT_ONCE = 100
 NOT_MAPPED, NOT_TAKEN, SOME_FAILED = "source_not_mapped", "documents_not_taken", "documents_failed"
-# What a mapping fails a document for; every other code is the upload's.
+# Error codes of the mapping; all others are the upload's.
 _OF_MAPPING = frozenset({"missing_value", "wrong_type", "invalid_value"})
 _REASONS, _EXAMPLES, _LONGEST_EXAMPLE = 3, 3, 60
 _AGAIN = "every run tries them again."
@@ -49,7 +49,7 @@ async def walk(run: Run) -> None:
     phase = kept["phase"]
     if phase == WALKED and not run.is_new:
         return
-    # Without times, what changed behind a walk is found by the next whole one alone.
+    # Without times, only a new walk from the beginning finds changes before the position.
     resumes = phase in {SNAPSHOT, CHANGES} and (is_dated or not run.is_new)
     if resumes and run.is_new:
         await retry_failures(run)

@@ -37,7 +37,7 @@ async def reconcile(run: Run) -> Note | None:
         found = await queries.count_listed(connection, run.key, listing_no=listing_no)
     if found.unlisted == 0 or not run.config.delete_missing:
         return None
-    # Compare the loss with the earlier documents only: new and failed documents must not make it seem smaller.
+    # Compare the loss with the earlier documents only: new and failed documents must not make it look smaller.
     before = min(held, found.existing - found.created) or found.existing
     reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, found=found)
     if reason is not None:

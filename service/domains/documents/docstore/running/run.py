@@ -27,7 +27,7 @@ from service.runtime import Runtime
 if TYPE_CHECKING:
     from service.domains.documents.docstore.mongodb import MongoSource
 
-# So often at least a waiting run says that it continues.
+# The longest time between two signs of life of a waiting run.
 MOST_SILENT_SECONDS = 10
 
 

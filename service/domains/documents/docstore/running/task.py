@@ -25,7 +25,7 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt, refuse_deadly
 
-# Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
+# Syncs have their own queue: a sync may take hours, and no reply may wait for it.
 DOCSTORE = "docstore"
 SILENT = Note("source_silent", "The document database has not answered for a few seconds. The run keeps trying.")
 DEFECT = Note("internal", "The service failed on this run. Launch it again. If it fails again, tell an operator.")
@@ -65,7 +65,7 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
     settings = runtime.settings
     config = DocstoreConfig.model_validate(sync.config)
     uri = unseal_uri(runtime, organization_id, sync)
-    # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
+    # MongoDB's driver would take a good part of the service's start, so the first run loads it off the event loop.
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.mongodb")
     from service.domains.documents.docstore.mongodb import open_mongodb  # noqa: PLC0415 - see above
 
