@@ -19,10 +19,10 @@ from service.runtime import Runtime
 
 AGAIN_SECONDS = 60
 LEASE = timedelta(seconds=5 * AGAIN_SECONDS)
-# So late a schedule may start before it is missed.
+# A schedule is missed if it has not started this long after its time.
 GRACE = timedelta(minutes=15)
 MOST_LEASES = 10_000
-# So many that have expired are taken up in one transaction.
+# The most expired leases in one transaction.
 AT_ONCE = 100
 LOST, MISSED = "run_lost", "schedule_missed"
 _CODES: Mapping[wire.RunOutcome, str] = {
@@ -73,7 +73,7 @@ async def report_schedules(
 
 async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) -> None:
     subject, outcome, whole = _subject(caller.principal_id, request.subject), request.outcome, not request.is_partial
-    # A retry of some items knows nothing of the source as a whole, so an open alert keeps what it has of that.
+    # A retry of some items says nothing about the whole source, so an open alert keeps its members.
     run = {name: getattr(request, name) for name in ("flow", "flow_run_id", "document_count") if whole}
     run["name"] = request.source
     if whole and outcome in {wire.RunOutcome.COMPLETED, wire.RunOutcome.QUARANTINE}:
@@ -129,7 +129,7 @@ async def begin_expired(runtime: Runtime, connection: Connection, organization_i
 
 
 EVERY_SECONDS = 30
-# After a while in which nobody could report, since the service or its database was away, everybody gets so long.
+# After an outage of the service or its database, every reporter gets this much longer.
 _PATIENCE_SECONDS = 2.5 * AGAIN_SECONDS
 _GAP_SECONDS = 3 * EVERY_SECONDS
 

@@ -19,7 +19,7 @@ from service.platform.identifiers import first_uuid7_at
 from service.runtime import Runtime
 
 EVERY_SECONDS = 3600
-# So many texts in one transaction: however much has gathered, no statement runs into its time limit.
+# The most texts in one transaction, so that no statement reaches its time limit.
 AT_ONCE = 10_000
 CONVERSATIONS_AT_ONCE = 500
 

@@ -101,7 +101,7 @@ async def _add(connection: Connection, caller: Caller, request: StartDocumentCha
         collection_id=_collection_of(request),
         custom_metadata=request.custom_metadata,
     )
-    if placement.membership is None:  # else its values of fields stay
+    if placement.membership is None:  # a document already in the collection keeps its field values
         await place_document(connection, caller, placement, version=document.version)
         if document.file.file_count:
             await place_files(connection, caller, container_id=document_id)

@@ -146,7 +146,7 @@ async def _change_some(
             async with connection.begin_nested():
                 await change_document(runtime, connection, caller, request, document_id)
             done += 1
-        except (Unavailable, InsufficientStorage):  # such as too much to be indexed
+        except (Unavailable, InsufficientStorage):  # such as a full indexing backlog
             waits = True
             break
         except ServiceError as error:

@@ -82,7 +82,7 @@ async def count_read_alone(
         )
         .cte("others")
     )
-    # Groups with another person in them, however deep; UNION ends cycles.
+    # Groups with another person, also in nested groups; UNION ends cycles.
     peopled = (
         select(group_members.c.group_id)
         .join(others, others.c.principal_id == group_members.c.member_id)

@@ -37,7 +37,7 @@ from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
 
 BATCH = 1000
-# A request begins no further batch after this time: proxies and clients wait for an answer for a minute or less.
+# A request begins no further batch after this time: proxies and clients wait a minute or less for an answer.
 MOST_SECONDS = 10.0
 _SYNC = ResourceType.DOCSTORE_SYNC
 
@@ -259,7 +259,7 @@ async def plan_offboarding(
         keys = await identity.list_working_keys_of(connection, organization_id, owner_id=person_id)
         groups = await queries.list_groups_of(connection, organization_id, member_id=person_id)
         grantee = await get_grantee(connection, organization_id, principal_id=person_id)
-        # Treat the person as active, so that documents without another reader are counted also after their access ends.
+        # Treat the person as active, to count documents without another reader even after the access ended.
         only_reader = (
             []
             if grantee is None
@@ -316,7 +316,7 @@ async def _end_access(connection: Connection, caller: Caller, person: Principal)
     """Deactivate a user, and end all memberships and all ways to sign in or act as the user."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False, password_hash=None)
-    # A person's own upload locks resources first, and then the person.
+    # Lock in the order of an upload by this person: resources before the person.
     unshared = await permissions.end_shares(connection, organization_id, owner_ids=[person_id])
     left = await end_access(connection, organization_id, principal_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])

@@ -33,13 +33,13 @@ from service.schema.identity import resources
 from service.schema.indexing import TOTAL_TERM, index_rebuilds, space_documents, spaces, term_deltas, term_statistics
 
 LATELY = timedelta(hours=24)
-# A conversation is noted as changed when a message comes, and the reply may end so much later.
+# A message updates its conversation's time; the reply ends at most this much later.
 REPLYING = timedelta(hours=1)
 MOST_SOURCES = 20
 NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value)
 
 _Figures = dict[str, ColumnElement[Any]]
-# These are absent without any, as from a service that doesn't know them.
+# Members that are absent when 0, so that old and new services answer alike.
 _SYNC_TROUBLES = ("syncs.incomplete", "syncs.refused_documents", "syncs.refusing")
 _OF_INDEXING = ("indexing.failed_in_collections", "indexing.failed_in_meaning", "indexing.without_meaning")
 _ABSENT = ("failed_run_count", "renewing_count", *_OF_INDEXING, *_SYNC_TROUBLES)
@@ -181,7 +181,7 @@ def _select_jobs(organization_id: UUID) -> Subquery:
     return (
         select(cast(_jobs.c.status, Text).label("status"), cast(asked_at, DateTime(timezone=True)).label("since"))
         .select_from(_jobs.outerjoin(turns, own).outerjoin(docstore_syncs, sync))
-        # Deliveries of alerts wait on purpose, and are listed by themselves; text recognition is told by its pages.
+        # Alert deliveries wait on purpose and are listed separately; text recognition is counted by pages.
         .where(_jobs.c.args["organization_id"].astext == str(organization_id), _jobs.c.queue_name.not_in([ALERTS, OCR]))
         .subquery("jobs")
     )
@@ -192,7 +192,7 @@ def _id_in(name: str) -> ColumnElement[UUID]:
 
 
 def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
-    # By the conversations that went on lately, which an index finds.
+    # Recently updated conversations, which an index finds.
     recent = and_(matches(conversations, organization_id), conversations.c.updated_at > func.now() - LATELY - REPLYING)
     return _number(
         turns.join(conversations, conversations.c.conversation_id == turns.c.conversation_id),

@@ -172,7 +172,7 @@ async def delete_group(
         "resourceCount": granted,
     }
     change = Change("group.delete", "group", group_id, details)
-    await record_all(connection, caller, changes=[change])  # with the name that it has until now
+    await record_all(connection, caller, changes=[change])  # before the delete, while the group has a name
     await listing.delete_group(connection, organization_id, group_id=group_id)
     return people.AdminGroupsDeleteResponse(group_id=group_id, member_count=len(members), resource_count=granted)
 

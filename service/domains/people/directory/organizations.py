@@ -20,7 +20,7 @@ from service.platform.identifiers import uuid7
 from service.platform.secrets import Secret
 from service.runtime import Runtime
 
-# As many as a request names.
+# The most hosts that a request may name.
 MOST_HOSTS = 100
 _CHANGES_OF_HOSTS = {"added_client_document_hosts", "removed_client_document_hosts"}
 
@@ -64,7 +64,7 @@ async def update_organization(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
 ) -> wire.AdminOrganizationUpdateResponse:
     """Change the organization's settings; omitted settings stay. Raises Conflict `no_sign_in_provider`."""
-    # A concurrent change waits for this one, and then changes its result.
+    # Concurrent changes wait here, so that each sees the result of the other.
     await queries.lock_organization(connection, caller.organization_id)
     before = await get_organization(connection, caller)
     await refuse_stale(connection, caller, request.version, before, target_id=caller.organization_id)
@@ -81,7 +81,7 @@ async def update_organization(
     if values:
         await queries.update_organization(connection, caller.organization_id, values=values)
     if hosts is not None:
-        # After the update, whose lock a document that is fetched just now waits for.
+        # After the update, because a client document that is being fetched waits for its lock.
         gone = await listing.list_described_clients(connection, caller.organization_id, other_than=hosts)
         changes = [
             Change("oauthClient.delete", "oauthClient", client_id, {"documentUrl": address})

@@ -163,7 +163,7 @@ MOST_PEOPLE = 100
 """The most people to examine, since each has separate groups and classes."""
 
 
-# Active people and service accounts among these principals, or in groups among them.
+# The active people and service accounts among these principals and in their groups.
 _PEOPLE = """
 inside (principal_id) AS (
     SELECT unnest(:member_ids)

@@ -92,7 +92,7 @@ async def _put_users(
     ]
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     ended = [old.principal_id for old, new in changed if old is not None and old.active and not new.active]
-    # A person's own upload locks resources first, and then the person.
+    # Lock in the order of an upload by this person: resources before the person.
     unshared = await end_shares(connection, caller.organization_id, owner_ids=ended)
     await end_sign_ins(connection, caller.organization_id, principal_ids=ended)
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])

@@ -54,7 +54,7 @@ async def delete_group(connection: Connection, caller: ScimCaller, group: Stored
         "resourceCount": await removal.count_granted(connection, organization_id, group_id=group_id),
     }
     changes = [Change("group.members", "group", item, {"removed": [str(group_id)]}) for item in sorted(around)]
-    # Recorded with the name that it has until now.
+    # Before the delete, so that the entry has the group's name.
     await record_changes(connection, caller, changes=[*changes, Change("group.delete", "group", group_id, details)])
     await removal.delete_group(connection, organization_id, group_id=group_id)
 

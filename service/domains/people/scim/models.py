@@ -15,7 +15,7 @@ from sqlalchemy import Boolean, ColumnElement, DateTime, Text, Uuid, and_, cast,
 from carrel.wire.fields import guest_address, normal_email
 
 MOST_RESULTS = 1000
-# So many members all groups of a page have together, unless one alone has more.
+# The most members that all groups of a page have together, unless a single group has more.
 MOST_MEMBERS = 10_000
 LONGEST_NAME = 1000
 
@@ -112,7 +112,7 @@ def describe_provider(user: type[User] = User) -> scim.ScimProvider:
 
 
 Match: TypeAlias = Callable[[ColumnElement[Any]], ColumnElement[bool]]
-# Deeper ones would cost the parser and the database much, and no provider sends them.
+# More terms would cost the parser and the database too much, and no provider sends them.
 MOST_TERMS = 50
 CASE_EXACT = frozenset({"id", "externalid"})
 
@@ -183,7 +183,7 @@ class _Conditions(path.FilterVisitor[ColumnElement[bool]]):
         return and_(*terms) if node.op is path.LogicalOperator.and_ else or_(*terms)
 
     def visit_value_path(self, node: path.ValuePath) -> ColumnElement[bool]:
-        # One value fulfils all of it; of members there is the id alone to ask for, so one comparison is all.
+        # A single value must fulfil the whole filter. Members have only ids to compare, so one comparison is enough.
         name = self._name(node.attr_path)
         if name in self._attributes.many and not isinstance(node.val_filter, path.Comparison | path.Present):
             raise scim.InvalidFilterException(detail="Put only a single comparison between [ and ].")
@@ -212,7 +212,7 @@ def _compare_id(column: ColumnElement[Any], op: path.CompareOperator, value: Any
     if op is path.CompareOperator.eq and isinstance(value, str):
         try:
             return column == UUID(value)
-        except ValueError:  # nobody's id
+        except ValueError:  # not an id
             return false()
     return _compare(cast(column, Text), op, value, exact=True)
 

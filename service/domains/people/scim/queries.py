@@ -74,7 +74,7 @@ _COMMON: Mapping[str, ColumnElement[Any]] = {
     "externalid": principals.c.external_id,
     "meta.created": principals.c.created_at,
 }
-# What a filter may ask of people, and an order go by; addresses are kept in lower case, one for each person.
+# The attributes of people for filters and sorting; each person has one address, in lower case.
 _EMAILS = {"": principals.c.email, ".value": principals.c.email, ".type": literal("work"), ".primary": true()}
 USER_ATTRIBUTES = Attributes(
     {**_COMMON, "username": principals.c.email, "active": principals.c.active}
@@ -102,7 +102,7 @@ async def find_user_bound_to(connection: Connection, organization_id: UUID, *, s
     bound = select(upstream_identities.c.principal_id).where(
         sql.matches(upstream_identities, organization_id, subject=subject)
     )
-    # Before guests' own addresses were known, what Entra calls them was kept as the address.
+    # Earlier releases saved Entra's name for a guest as the address.
     is_guest = and_(principals.c.external_id == subject, principals.c.email.contains(GUEST_MARK, autoescape=True))
     statement = _users(organization_id).where(or_(principals.c.principal_id.in_(bound), is_guest)).limit(1)
     return await sql.find_row(connection, statement, StoredUser)
@@ -253,7 +253,7 @@ class FoundToken:
     name: str
     status: str
     unused_for_a_minute: bool
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
 
 _TOKEN_OF_HASH = select(

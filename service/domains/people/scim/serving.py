@@ -19,9 +19,9 @@ from service.domains.people.scim.models import FilteredUser, User, describe_prov
 from service.domains.people.scim.storage import Storage
 from service.platform.errors import BadRequest, ServiceError
 
-# So many operations may go through all members of a group, one after the other.
+# The most operations of a request that may each read all members of a group.
 MOST_COMPLEX = 10
-# What SCIM has words of its own for (RFC 7644, section 3.12).
+# Carrel's error codes with a scimType of their own (RFC 7644, section 3.12).
 _TYPES = {"last_admin": "mutability", "invalid_request": "invalidSyntax", "unknown_members": "invalidValue"}
 
 

@@ -183,7 +183,7 @@ def _to_user(row: StoredUser) -> scim.Resource[Any]:
         id=str(row.principal_id),
         external_id=row.external_id,
         user_name=row.email,
-        # A name that stands for none is none, so that it can be removed.
+        # Leave out a default name, so that a client can remove the name.
         display_name=None if row.name == users.default_name(row.email) else row.name,
         active=row.active,
         meta=scim.Meta(resource_type="User", created=row.created_at, version=user_version(row)),
@@ -191,7 +191,7 @@ def _to_user(row: StoredUser) -> scim.Resource[Any]:
 
 
 def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> scim.Resource[Any]:
-    # Read from the database, so they are not validated again: a group may have many.
+    # The database's rows need no validation, which is slow for many members.
     shown = [
         Member.model_construct(
             value=str(member.principal_id), type=kind, ref=scim.Reference[Any](f"{kind}s/{member.principal_id}")

@@ -32,7 +32,7 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
     seen = await queries.find_user_by(connection, organization_id, email=email, external_id=given.external_id)
     bound = await queries.find_user_bound_to(connection, organization_id, subject=given.external_id or "")
-    # Another provider may give another person the same subject: the address, or Entra's name for a guest, decides.
+    # The same subject at another provider may be another person: the address, or Entra's name for a guest, decides.
     is_same = bound is not None and (bound.email == email or GUEST_MARK in bound.email)
     if bound is not None and is_same and {user.principal_id for user in seen} <= {bound.principal_id}:
         await change_user(connection, caller, bound, given)
@@ -63,7 +63,7 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
     email = _address_of(given, before=before)
-    # Else a token's holder could give an admin's account to another person.
+    # Otherwise the holder of the token could pass an admin's account to another person.
     stays = email == before.email and before.external_id in {None, given.external_id}
     is_admin = before.is_admin and stays and (before.active or not active)
     name, external_id = _name_of(given) or default_name(email), given.external_id
@@ -71,7 +71,7 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
     if after == before:
         return
     await _refuse_taken(connection, caller, user_id=user_id, email=email, external_id=given.external_id)
-    # A person's own upload locks resources first, and then the person.
+    # Lock in the order of an upload by this person: resources before the person.
     unshared = await end_shares(connection, organization_id, owner_ids=[] if active else [user_id])
     if not active:
         await end_sign_ins(connection, organization_id, principal_ids=[user_id])

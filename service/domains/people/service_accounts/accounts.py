@@ -72,7 +72,7 @@ async def delete_account(
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, account_id=account_id):
         raise unknown_account()
-    # A token that was being minted is committed by now, so it is seen.
+    # With the lock held, tokens of concurrent requests are committed, so this revokes them too.
     stopped = await queries.revoke_tokens_of(connection, caller.organization_id, account_id=account_id)
     await leave_all_groups(connection, caller, member_id=account_id)
     worked = sum(stopped.values())

@@ -226,7 +226,7 @@ async def list_reached_collections(
 
 async def count_fruitless_collections(connection: Connection, caller: Caller) -> int:
     """Count the collections the caller may search but without any document the caller may READ."""
-    # Not correlated, so that the memberships are gone through once, however many collections there are.
+    # Not correlated, so that PostgreSQL reads the memberships once for all collections.
     fruitful = (
         select(space_documents.c.space_id)
         .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
