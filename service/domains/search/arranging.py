@@ -9,10 +9,10 @@ from service.domains.search.search_query import Hit
 from service.domains.search.understanding.folding import WORDS
 from service.index.tokenization import fold, split_words
 
-ARRANGED = 100  # results that are grouped or ordered by time; the others are left out
-LEAST_BY_TIME = 0.4  # of the best relevance: results with less are left out of an order by time
+ARRANGED = 100  # the most results that are grouped or ordered by time; further results are left out
+LEAST_BY_TIME = 0.4  # the share of the best relevance that a result needs to be ordered by time
 
-# Texts are nearly equal that share this part of their runs of words, or of which one is nearly all in the other.
+# Texts are nearly equal if they share this part of their runs of words, or if one contains nearly all of the other.
 _RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4
 _NUMBERS = {*WORDS["others"]["numbers"].split(), "first", "second", "third", "half", "quarter"}
 
@@ -55,7 +55,7 @@ def _read(text: str) -> tuple[frozenset[str], frozenset[int]]:
 
 def _are_similar(text: tuple[frozenset[str], frozenset[int]], other: tuple[frozenset[str], frozenset[int]]) -> bool:
     (telling, runs), (others_telling, others_runs) = text, other
-    # The same words about another number, day or party say something else.
+    # Texts with the same words but different numbers, days or names differ in meaning.
     if telling - others_telling and others_telling - telling:
         return False
     fewer = min(len(runs), len(others_runs))

@@ -12,11 +12,11 @@ from service.domains.search.search_query import WORDS, Hit
 
 SMALLEST_DEVIATION = 1e-6
 
-# So many deviations below the dense leg's hits, nothing is further away in meaning. They lie the closer together the
-# more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
+# The lowest score in meaning, in deviations below the dense hits. Similar texts lie close together in large spaces:
+# without this limit, hits of a rare word alone would score too low.
 FURTHEST_IN_MEANING = -4.0
 
-# So many deviations a nearly empty passage is worth less, and in a search by words this share.
+# A nearly empty passage loses this many deviations, or this share in a search by words.
 BARE_DEVIATIONS = 1.5
 BARE_SHARE = 0.5
 
@@ -68,7 +68,7 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
     """Return the mean and deviation of scores, padded with zeros to `at_least` scores."""
     size = max(len(scores), at_least, 1)
     padded = np.array([*scores, *[0.0] * (size - len(scores))])
-    # As mean() and std() compute it, which take three times as long for so few.
+    # Equals mean() and std(), which take three times as long for so few values.
     mean = float(np.add.reduce(padded)) / size
     away = padded - mean
     return Scale(mean, deviation=max(sqrt(float(np.add.reduce(away * away)) / size), SMALLEST_DEVIATION))

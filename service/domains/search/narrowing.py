@@ -56,7 +56,7 @@ async def find_narrowing(
         rarest = min(terms[text], key=lambda word: sum(known.get(term, 0) for term in word), default=())
         if not rarest and not is_phrase(text):
             continue
-        # The index reads all chunks with a word. Of a common word, what is in scope is read up to the limit.
+        # The index reads all chunks with a word. For a common word, read the chunks in scope up to the limit.
         is_common = not rarest or sum(known.get(term, 0) for term in rarest) > MOST_FOUND
         if is_common and is_phrase(text):
             common.add(text)
@@ -67,7 +67,7 @@ async def find_narrowing(
         )
     few = queries.ask_whether_small(found, scope.caller, scope.space, few=MOST_FOUND) if common else None
     await found.run(connection)
-    if few is not None and few.rows[0]["is_small"]:  # all readable passages were compared
+    if few is not None and few.rows[0]["is_small"]:  # small enough that all readable passages were compared
         common.clear()
     return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
 

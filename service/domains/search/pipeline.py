@@ -49,8 +49,8 @@ from service.runtime import Runtime
 from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
 
-FIRST, LOOKED_THROUGH = 3, 20  # results, in which the words of a query are looked for before they are looked up
-LONGEST_NAME, FEWEST_DIGITS = 6, 3  # the most words of a name, and the digits of a number that is a name
+FIRST, LOOKED_THROUGH = 3, 20  # first results whose texts are checked for the query's words before the index is asked
+LONGEST_NAME, FEWEST_DIGITS = 6, 3  # the most words of a name, and the fewest digits of a number like a name
 MOST_WITHOUT_MEANING = 1000
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
@@ -167,7 +167,7 @@ async def _search(plan: Plan[Row], log: SearchLog | None) -> Found[Row]:
         found_ids = [hit.document_id for hit in found.best(plan.limit)]
         runtime.indexer.embedding.prefer(plan.caller.organization_id, found_ids)
     if plan.reranks:
-        # By the scores of a model, and so with no transaction open any more.
+        # The model scores without an open transaction.
         best = {hit: found.rows[hit] for hit in found.ranking.hits[: plan.candidates] if hit in found.rows}
         texts = {hit: text_of(row.name, row.text) for hit, row in best.items()}
         order, reranking = await rerank(runtime.reranker, " ".join(plan.texts), texts)
@@ -206,7 +206,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         unmet = await find_unmet(read.connection, ranked.scope, plan.parsed.fields) if not ranking.hits else []
         if plan.passages > 1:
             passages = ranked.ask_passages(plan, last)
-        # On several servers, rights are asked again of results alone.
+        # On several servers, only the results' rights are checked again.
         is_counted = plan.mode is not SearchMode.LEXICAL and not read.is_distributed
         left_out = ask_without_meaning(last, ranked.scope, most=MOST_WITHOUT_MEANING) if is_counted else None
         if log is None:
@@ -239,13 +239,13 @@ class _Ranked:
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
     query = ranked.read.search_query
     seen, texts, missing = set[int](), list[str](), query.reading.by_word
-    # The words of most queries are all in the first texts.
+    # Most queries have all their words in the first texts.
     for part in (rows[:FIRST], rows[FIRST:LOOKED_THROUGH]):
         texts += (text for row in part for text in (row.names, row.text))
         missing = await compute(texts, _find_missing, query, texts, seen)
         if not missing:
             return ALL_MATCHED
-    # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
+    # On several servers, only the results' rights are checked again, so the answer may reveal nothing of other texts.
     corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
     return await check_words(ranked.read.connection, everything, query, missing, texts if corrects else None)
@@ -263,7 +263,7 @@ def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collect
     for number, row in enumerate(rows[hit] for hit in hits if hit in rows):
         names = row.names if len(query.reading.words) > 1 else row.name
         if is_full(names):
-            places[row.hit] = 0 if len(row.text) > NEARLY_EMPTY or not is_full(row.text) else 2  # a heading alone
+            places[row.hit] = 0 if len(row.text) > NEARLY_EMPTY or not is_full(row.text) else 2  # only a heading
         elif number < LOOKED_THROUGH and is_full(names, row.text):
             places[row.hit] = 1
     return ranked.ranking.with_hits(sorted(hits, key=lambda hit: places.get(hit, 2))) if places else ranked.ranking

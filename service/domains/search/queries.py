@@ -34,11 +34,11 @@ from service.platform.sql import columns_of, count_where, find_row, find_rows, o
 from service.schema.identity import principals
 from service.schema.search import free_texts, searches
 
-# Pages, then documents, whose chunks the first pass by meaning hands on to the exact scores. More pages than documents,
-# so that one long document on the very subject leaves room for others.
+# The pages, then documents, whose chunks get exact scores after the first pass by meaning. More pages, so that one long
+# document on the subject leaves room for others.
 BEST_PAGES = 5000
 BEST_DOCUMENTS = 2000
-# Feedback from the first results (Rocchio, 1971): the question moves this far towards the mean of so many of them.
+# Feedback from the first results (Rocchio, 1971): the question moves this far towards the mean of this many results.
 FEEDBACK_WEIGHT, FEEDBACK_EXAMPLES = 0.4, 3
 
 
@@ -163,7 +163,7 @@ def shape_of(scope: Scope) -> Shape:
         has_without=bool(scope.without),
         has_pattern=scope.pattern is not None,
         has_passages=scope.by_chunk and scope.passages is not None,
-        # Which a space tells that a snapshot has read; another may have some.
+        # A CurrentSpace may have vectors; only a snapshot knows.
         has_vectors_inside=not isinstance(scope.space, CurrentSpace) or scope.space.has_vectors_inside,
     )
 
@@ -354,7 +354,7 @@ def log_search() -> AnySelect:
     return select(kept.returning(free_texts.c.subject_id).cte("kept").c.subject_id)
 
 
-# Of a search from before thumbs were kept, the newest feedback is the only thumb.
+# Searches from before thumbs were saved have only their newest feedback.
 _IS_OLDER = (searches.c.thumbs == literal_column("'{}'")) & searches.c.feedback.is_not(None)
 _THUMBS = case((_IS_OLDER, func.jsonb_build_object("", searches.c.feedback)), else_=searches.c.thumbs)
 
@@ -445,7 +445,7 @@ def _log_conditions(request: wire.AdminSearchLogQueryRequest) -> list[ColumnElem
     if request.to is not None:
         conditions.append(searches.c.at < request.to)
     if request.without_results:
-        # Written out, so that the index of such searches is known to do.
+        # A literal, so that PostgreSQL can use the partial index of such searches.
         conditions.append(searches.c.result_count == literal_column("0"))
     if request.without_words:
         conditions.append(~searches.c.has_words)

@@ -12,11 +12,11 @@ from service.domains.search.fusion import BARE_SHARE, Legs, Scores, fuse, fusion
 from service.domains.search.queries import FEEDBACK_EXAMPLES, ChunkWeights, ExactScores
 from service.domains.search.search_query import WORDS, Hit, Scope, SearchQuery
 
-# Cosines of texts that have nothing, and of texts that have all in common with a question, for the model here. From
-# `LEAST_NEAR`, if it isn't less than half the best, a text is called close in meaning.
+# For the built-in model: cosines of texts with nothing, and with everything, in common with a question. From
+# `LEAST_NEAR`, a text with at least half the best cosine is called close in meaning.
 FAR, NEAR, LEAST_NEAR = 0.1, 0.7, 0.25
 
-# Of several rankings, the first place counts as much more than the second as this is small (Cormack et al., 2009).
+# When rankings are merged, the smaller this number, the more the first places count (Cormack et al., 2009).
 RECIPROCAL_OFFSET = 10
 
 

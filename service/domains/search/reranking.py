@@ -13,7 +13,7 @@ from service.text.reranking import NotReranked, Outcome, Reranker
 CANDIDATES = 50
 """The number of best hits to score, whatever number is requested, so longer lists begin like short lists."""
 
-# Of the sum of reciprocal ranks, the model's count for this share. See docs/decisions.
+# The model's share in the sum of reciprocal ranks. See docs/decisions.
 _MODEL_SHARE = 0.5
 
 _NOTES = {

@@ -60,7 +60,7 @@ async def search_catalog(
         runtime,
         acting,
         texts=[parsed.text],
-        # Fields alone have no words to look for: what they choose is ranked by meaning.
+        # A query of fields alone has no words to look for, so rank by meaning.
         mode=options.mode if parsed.has_words else wire.SearchMode.SEMANTIC,
         space=catalog.row,
         ask_contents=queries.ask_found_documents,
@@ -113,7 +113,7 @@ async def submit_feedback(
     Raises NotFound for foreign searches, BadRequest `document_not_in_results`, and the errors of `find_author`."""
     author = await find_author(connection, caller, user_email=request.user_email)
     feedback = str(request.feedback)
-    # What a refusal below has noted goes with the request's transaction.
+    # A refusal below rolls this back with the request's transaction.
     judged = await queries.note_feedback(
         connection,
         caller.organization_id,
@@ -126,7 +126,7 @@ async def submit_feedback(
         raise NotFound("You made no such search. Send the searchId of a search response.", code="search_not_found")
     details = {"feedback": feedback}
     if request.document_id is not None:
-        # Of searches from before their results were kept, any document is taken: what they found is not known.
+        # The results of searches from older releases are unknown, so accept any document.
         if judged.document_ids is not None and request.document_id not in judged.document_ids:
             message = "The search did not find this document. Send a documentId of its results, or leave it out."
             raise BadRequest(message, code="document_not_in_results", details=[FieldError("documentId", message)])
@@ -218,7 +218,7 @@ async def search_collection(
     conditions = conditions_by_schema(filters, collection.fields, member="structuredQueryFilters")
     own = {each.field for each in filters}
     parsed = ParsedQuery(query) if options.literal_query else parse_query(query)
-    # With alternatives or phrases, filters are read from the query as it is written: they refuse some of these.
+    # Filters refuse some alternatives and phrases, so they read the query as written.
     stated = query if parsed.clauses else parsed.text
     understood = await understand(runtime, acting, stated, collection, options, own=own, asks_model=asks_model())
     texts = understood.questions or [parsed.text]
@@ -267,7 +267,7 @@ def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
     similarities = ranking.similarities
     if metric == DistanceMetric.EUCLIDEAN:
         similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]
-    scores = [score for score in smooth_scores(similarities) if score >= threshold]  # they never rise
+    scores = [score for score in smooth_scores(similarities) if score >= threshold]  # scores never rise
     return replace(ranking, hits=ranking.hits[: len(scores)], similarities=scores)
 
 
@@ -279,7 +279,7 @@ def _say_applied(
     if questions:
         extraction = wire.AppliedExtraction(questions=questions, by_model=by_model, note=None if by_model else note)
     if found.drawn is not None:
-        # Of several questions no conditions are drawn, whatever they state.
+        # Several questions draw no conditions.
         unused = find_unused(questions[0] if questions else query, found.drawn, fields) if len(questions) <= 1 else []
         if unused:
             note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])

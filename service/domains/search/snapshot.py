@@ -170,7 +170,7 @@ def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:
     if has_unspaced(query.text):
         return weights["unspaced"]
     if query.text.isascii() and query.stemmings == (ENGLISH,):
-        return WORDS  # to tell a language loads a model
+        return WORDS  # detecting the language loads a model
     if language := languages.tell_language([query.text]):
         stemming = stemming_of(language, default=ENGLISH)
         return WORDS if language == languages.ENGLISH else weights.get(stemming, weights["other"])

@@ -96,7 +96,7 @@ def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
 def _end(text: str, end: int, *, earliest: int) -> int:
     if end == len(text):
         return end
-    # One character more is looked at: the space that tells the end of a sentence from a decimal point.
+    # Includes the next character: a space there distinguishes the end of a sentence from a decimal point.
     ends = [match.end() for match in _SENTENCE_ENDS.finditer(text, earliest, end + 1)]
     if ends:
         return ends[-1]

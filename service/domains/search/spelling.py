@@ -21,15 +21,15 @@ from service.index.terms import round_frequency, terms_of
 from service.index.tokenization import WORD, fold, split_words
 from service.platform.batches import Answer, Batch
 
-MOST_WORDS = 8  # of a query; a pasted text is not checked word by word
-MOST_LOOKED_UP = 24  # similar words, the most frequent ones, in what the reader may read
+MOST_WORDS = 8  # a longer query is a pasted text, which is not checked
+MOST_LOOKED_UP = 24  # the most frequent similar words in readable texts that are looked up
 MOST_CORRECTIONS = 2
-MOST_TEXTS = 5  # of a similar word: texts have a stem in several forms, such as "manager" and "management"
+MOST_TEXTS = 5  # texts per similar word: a stem has several forms, such as "manager" and "management"
 COMMON = 5_000
 """A word in more chunks isn't looked up in the index: the reader's documents are scanned up to the first match."""
 
 MOST_CORRECTED, ALIKE_TWICE, LIKE_SEEN = 2, 0.7, 0.8
-ALIKE = 0.75  # the stem of "wayes" is that of "way", which nobody means by "waves"
+ALIKE = 0.75  # "wayes" has the stem of "way", which nobody means by "waves"
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
 _TWICE = range(7, 14)
@@ -96,7 +96,7 @@ async def _find_similar(
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
     seen = {fold(each) for text in texts for each in split_words(text) if len(each) >= _SHORTEST and each.isalpha()}
-    own = replace(search_query, stemmings=search_query.stemmings[:1])  # thousands of spellings have a stem for each
+    own = replace(search_query, stemmings=search_query.stemmings[:1])  # stem thousands of spellings in one language
     slips = _slip(folded) if len(folded) in _TWICE else ()
     twice = (other for at, each in slips for _, other in _slip(each, at))
     return (

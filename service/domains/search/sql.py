@@ -35,15 +35,15 @@ from service.schema.catalog import documents
 from service.schema.identity import resources
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
 
-# Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
+# For a reader of at most this many code pages, scoring all chunks is faster than an index look-up.
 FEW_PAGES = 2000
-# As many, told by their chunks before a search, which then has a shorter statement.
+# The same limit in chunks, checked before a search, which then has a shorter statement.
 FEW_CHUNKS = 10_000
-# So many hits at least are shown to be the first ones: a hybrid ranking stands on more of a leg than it shows.
+# At least this many hits are proven to be the first: a hybrid ranking uses more hits of a leg than it shows.
 LEAST_PROVEN = 20
 # pgvector adds up in single precision.
 MARGIN = 1.00001
-# A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
+# The chunks of a leg that are ranked, and how far to continue if they are of too few documents.
 LEG = 100
 FURTHEST = 1000
 NEARLY_EMPTY = 64  # bytes: a title or a heading alone has the words of many questions, and answers none
@@ -62,7 +62,7 @@ FEW_BOUND: sa.ColumnElement[float] = sa.bindparam("few_bound", type_=sa.Double[f
 AT_LEAST: sa.ColumnElement[int] = sa.bindparam("at_least", type_=sa.Integer())
 PATTERN: sa.ColumnElement[str] = sa.bindparam("pattern", type_=sa.Text())
 MOST: sa.ColumnElement[int] = sa.bindparam("most", type_=sa.Integer())
-# Of documents that wait for their vectors, so that counting those in scope costs little however many wait.
+# The most documents without vectors that are read to count those in scope.
 WAITING_LOOKED_AT = 5000
 UNKNOWN: sa.ColumnElement[float] = sa.bindparam("unknown", type_=sa.Float())
 
@@ -165,7 +165,7 @@ def dense_leg(shape: Shape) -> AnySelect:
     code = constant("code", BIT(shape.dimensions), shape)
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
     distance = sa.func.least(*(slot.op("<~>", return_type=sa.Float())(code) for slot in slots)).label("distance")
-    # Servers of a cluster don't ask whether all in scope is scored at once.
+    # Servers of a cluster can't tell whether all chunks in scope are scored.
     is_large = shape.is_distributed or shape.is_small is False
     reads_much = () if is_large else (sa.not_(_reads_little(shape)),)
     nearest = (
@@ -206,10 +206,10 @@ def lexical_leg(shape: Shape) -> AnySelect:
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
     if shape.is_distributed:
         return _hits(shape, "lexical", scored.where(_in_scope(chunks, shape), scores < 0))
-    # Few keys have to find all that the ranking is made of: with more keys, it is the same.
+    # Few keys suffice if they find all hits that the ranking uses: more keys would give the same hits.
     by_few, few_do = _look_up(shape, "few", keys=FEW_KEYS, bound=FEW_BOUND, proven=LEG)
     by_more, more_do = _look_up(shape, "more", keys=KEYS, bound=BOUND, worth=(sa.not_(few_do),))
-    # OFFSET lets PostgreSQL score each chunk once, and not again for its filter.
+    # OFFSET makes PostgreSQL score each chunk once, and not again for its filter.
     every = scored.where(sa.not_(few_do), sa.not_(more_do), _in_scope(chunks, shape)).offset(0).subquery("every")
     rest = sa.select(*every.c).where(every.c.negative < 0)
     return _hits(shape, "lexical", by_few, by_more, rest)
@@ -370,7 +370,7 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         return sa.select(joined).order_by(joined.c.document_id, joined.c.hit_no)
     ranked = sa.select(hit.c.document_id, hit.c.chunk_no.label("hit_no"), *ranks)
     best = _add_scores(own, near, ranked).subquery("best")
-    # Of the nearest chunks alone, as the text is in another place of memory than the scores.
+    # Only the nearest chunks, because texts are stored apart from scores.
     own_chunk = chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE
     is_best = chunks.c.document_id == best.c.document_id, chunks.c.chunk_no == best.c.nearest
     sized = sa.select(best, size).join(chunks, sa.and_(*own_chunk, *is_best))

@@ -26,7 +26,7 @@ async def weigh_among_readable(read: Snapshot, caller: Caller) -> Snapshot:
     weighed: list[SearchQuery] = []
     for query, terms, answer in zip(read.search_queries, groups, answers, strict=True):
         counted = dict(answer.rows)
-        # The terms of a word are counted together, by the first of them.
+        # All terms of a word are counted together, under the first.
         frequencies = {its[0]: counted.get(number, 0) for number, its in enumerate(terms, 1)}
         weighed.append(await compute([query.text], _weigh, query, frequencies, counted.get(0, 0)))
     return replace(read, search_queries=weighed)

@@ -14,7 +14,7 @@ from service.platform import sql
 from service.schema.identity import principals
 from service.schema.search import free_texts, saved_searches, searches
 
-# So many of the newest searches are looked at for those of late, however many of them programs made.
+# The newest searches that are read to find a person's recent searches among those of programs.
 MOST_LOOKED_AT = 2000
 
 

@@ -68,5 +68,5 @@ def with_vectors(statement: AnySelect, shape: Shape) -> AnySelect:
 
 
 def lexical_score(column: sa.ColumnElement[Any], shape: Shape) -> sa.ColumnElement[float]:
-    # pgvector goes through its left side: the shorter list first takes a tenth less.
+    # pgvector loops over its left operand: the shorter list first takes a tenth less time.
     return constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape).op("<#>", return_type=sa.Float())(column)

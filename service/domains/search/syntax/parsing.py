@@ -86,7 +86,7 @@ _SINGLE = re.compile(r"['\u2018](\w[^'\u2018\u2019]*)['\u2019](?=[\s).,;:!?]|\Z)
 _FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
 _END = re.compile(r"\){0,8}(?:\s|\Z)")
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
-_LONG_NUMBER = re.compile(r"-(\d{4,})")  # a year, or a number of a document; "-5" is an amount
+_LONG_NUMBER = re.compile(r"-(\d{4,})")  # a year or a document's number; "-5" is an amount
 _IS_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ONLY_EXCLUDES = re.compile(r"\s*(?:-(\d\S*)|NOT\s+(\w+))\s*")
 
@@ -142,7 +142,7 @@ class _Reader:
     not_understood: list[str] = field(default_factory=list[str])
 
     def read(self) -> None:
-        # In a text of capitals, NOT and OR are words like others.
+        # In a text in capitals, NOT and OR are ordinary words.
         others = [word for word in self.query.split() if word not in {"NOT", "OR"} and word.isalpha()]
         tokens, at, joins = list(self._split()), 0, not "".join(others).isupper()
         while at < len(tokens):
@@ -175,7 +175,7 @@ class _Reader:
     def _take(self, begin: int) -> tuple[str, int]:
         """Return a phrase or the characters up to the next blank, and the position after it."""
         single = _SINGLE.match(self.query, begin)
-        if single and len(single[1].split()) > 1:  # a word in such quotation marks may have two apostrophes
+        if single and len(single[1].split()) > 1:  # single quotation marks around a word may be apostrophes
             return f'"{single[1].strip()}', single.end()
         closing = _QUOTES.get(self.query[begin])
         if closing:

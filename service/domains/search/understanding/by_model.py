@@ -24,7 +24,7 @@ SECONDS = 5.0
 MOST_TOKENS = 1000
 MOST_CONDITIONS = 10
 
-# Another attempt would take the time that is left for the rules.
+# The rules need the time that a retry would take.
 _SETTINGS: Any = {"max_tokens": MOST_TOKENS, "temperature": 0.0, "max_retries": 0}
 
 _INSTRUCTIONS = """\
@@ -58,8 +58,8 @@ class NotReadError(Exception):
     """The model did not read the query; the message gives the reason."""
 
 
-# Servers enforce a schema of the answer more often than that a tool is called: llama.cpp's does so for each model, and
-# Ollama's takes no `tool_choice`. What they are given to enforce, they don't show to the model.
+# More servers enforce a schema than tool calls: llama.cpp does so for each model, and Ollama has no `tool_choice`.
+# Servers don't show the schema to the model.
 _BY_SCHEMA = NativeOutput(Reading, template="Answer with JSON of this schema, and with nothing else:\n{schema}")
 
 _WITHOUT_SCHEMA: set[tuple[str | None, str]] = set()
@@ -76,7 +76,7 @@ async def read_by_model(
     for occurring in values.values():
         for field, value in occurring:
             known.setdefault(field, []).append(value)
-    # What differs from query to query comes last: servers keep what they computed for the beginning of a prompt.
+    # The query comes last, because servers cache the computed beginning of a prompt.
     prompt = json.dumps(
         {"today": today.isoformat(), "fields": dict(fields), "values": known, "query": query}, ensure_ascii=False
     )

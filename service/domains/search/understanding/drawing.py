@@ -48,7 +48,7 @@ _OF_SUBJECTS = frozenset({None, "in", "of", "on", "during", "within", "for"})
 """Words linking a period to the words before, possibly a text's subject: "the budget for 2026"."""
 
 _JOINING = r"(?:or|and|as well as|plus|versus|vs)"
-# What follows: "or …", another number or time ("2024-2026", whose mark is no word), or the next item of a list.
+# The text after a value: "or …", another number or time ("2024-2026"), or the next item of a list.
 _JOINED_AFTER = re.compile(
     rf"(?: {DOCUMENTS})?(?: ,)? {_JOINING} |(?<=\d)(?: ,| to| through| till)? (?:\d|{POINT} )"
     r"| , (?:[^\s,.?!;:]+ ){1,3}?(?:,|and|or) "
@@ -254,7 +254,7 @@ def _draw_values(asked: QueryText, values: Values) -> Iterator[Match]:
             r" (?:and|or|,|/)(?: the)? $", asked.line[end : places[at + 1][0]] if places[at + 1 :] else ""
         )
         found = _value(asked, start, end)
-        if found is None or joined:  # several values of a field at once are no condition that a search knows
+        if found is None or joined:  # a condition can't have several values of a field
             continue
         named, is_not, start_of_all, end_of_all = found
         fitting = {

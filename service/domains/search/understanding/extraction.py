@@ -21,7 +21,7 @@ _HELP = r"(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will|wo
 _WORDS = {"what": _WHAT, "help": _HELP}
 _ASKS = re.compile(PATTERNS["asks"] % _WORDS, re.IGNORECASE)
 _TELLS = re.compile(PATTERNS["tells"], re.IGNORECASE)
-# A second question begins behind "and" where it has a word that asks and the verb of a question of its own.
+# A second question begins after "and" if that part has a question word and a verb of its own.
 _AND = re.compile(PATTERNS["asks_again"] % _WORDS, re.IGNORECASE)
 
 _RELATIVE = re.compile(r"(?<=\w) that (?=(?:is|are|was|were|has|have|had|can|will|we|i|they|you)\b)", re.IGNORECASE)
@@ -95,14 +95,14 @@ def _leans(question: str) -> bool:
 def _drop_history(message: str) -> tuple[str, str]:
     """Return a message without quotes, greeting or signature, and its speaker's last two turns before."""
     lines = [line.strip() for line in message.splitlines() if not line.lstrip().startswith(">")]
-    # The patterns look for white space at every place: of many empty lines in a row, one is left.
+    # The patterns look for white space at every place, so reduce runs of empty lines to a single empty line.
     text = "\n".join(line for at, line in enumerate(lines) if line or (at and lines[at - 1]))
     for end in (_QUOTED_FROM, _SIGNATURE):
         if (match := end.search(text)) and text[: match.start()].strip():
             text = text[: match.start()]
     speakers = list(_SPEAKER.finditer(text))
     before = ""
-    # Labels ("Note:", "Question:") stand once; in a conversation each person speaks twice.
+    # Labels ("Note:", "Question:") occur once; in a conversation each person speaks twice.
     turns = Counter(speaker["name"].casefold() for speaker in speakers)
     if any(count > 1 for count in turns.values()) and not text[: speakers[0].start()].strip():
         text, before = _last_turn(text, speakers)

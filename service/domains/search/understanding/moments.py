@@ -54,7 +54,7 @@ def _read(groups: dict[str, str | None], today: date) -> Period | None:
         return Period(None, _before(groups["age"], today))
     if first := groups["first"] or groups["begin"]:
         last = groups["last"] or groups["finish"] or ""
-        if re.fullmatch(MONTH_OR_DAY, first):  # the year behind the other one holds for both
+        if re.fullmatch(MONTH_OR_DAY, first):  # "March to May 2024": the year is of both
             first = f"{first} {last.split()[-1]}"
         return Period(_point(first, today).start, _point(last, today).end)
     relation, named = groups["relation"], groups["point"] or ""
