@@ -20,7 +20,7 @@ from service.platform.sql import Window
 from service.schema.identity import api_keys, group_members, organizations, principals
 from service.schema.signin import provider_memberships
 
-# What changes when a principal is put again; its id, kind and address stay.
+# The columns that replacing a principal changes; id, kind and address stay.
 _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
 
 
@@ -166,7 +166,7 @@ async def put_principals(connection: Connection, organization_id: UUID, *, rows:
         index_elements=[principals.c.principal_id],
         set_={
             **{name: new.excluded[name] for name in _CHANGEABLE},
-            # Active again, a person is the identity provider's to see again, too.
+            # An active person is visible to the identity provider again.
             "released_at": sa.case((new.excluded.active, None), else_=principals.c.released_at),
         },
         where=principals.c.organization_id == organization_id,

@@ -11,7 +11,7 @@ from service.platform.errors import BadRequest, TooLarge, UnsupportedMedia, requ
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_BYTES = 64 * 1024
-# More than the largest form has room for of ticked collections.
+# More parameters than fit into the largest form.
 MOST_PARAMETERS = 1500
 
 Parameters = Sequence[tuple[str, str]]

@@ -53,7 +53,7 @@ async def take_sign_in(visitor: VisitorDep) -> Response:
     found = await find_organization(runtime, called)
     attempt = Attempt(
         organization_id=found or await _any_organization(runtime, called),
-        # No account has this address, so the attempt is counted and refused like an unknown address in any spelling.
+        # An unknown organization: no account has this address, so the attempt counts and fails like an unknown address.
         email=email if found else f"{normal_email(email)}\n{_plain(called)}\nunknown",
         password=SecretStr(form.get("password", "")),
         address=visitor.sender,
@@ -126,7 +126,7 @@ async def _page(
         "sign_in.html",
         request,
         refused,
-        # Forms lead on to providers, at addresses by https; or on this machine, if the service is there.
+        # Forms may lead to providers over https, or to the service on this machine.
         leads_to=[runtime.settings.issuer] if has_providers or way else (),
         headers={},
         organization=None if only is None else only.name,

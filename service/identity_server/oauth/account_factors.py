@@ -47,7 +47,7 @@ async def change_factors(visitor: VisitorDep) -> Response:
 
 
 async def _prove(page: OwnPage, form: dict[str, str]) -> Person | Refused:
-    # A new proof takes a passkey, and no earlier proof, which would last for ever.
+    # A new passkey needs a new proof: an earlier proof could be renewed for ever.
     if "proof" not in form or form.get("action") == "passkey":
         return await prove(page, form, purpose=_purpose(page.person))
     proof = Proof(form["proof"], form.get("until", ""))

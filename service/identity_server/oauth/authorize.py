@@ -30,7 +30,7 @@ from service.platform.identifiers import to_uuid
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, lead_to
 
-# Those that are ticked, and so many more that are offered, fit into the largest form that is read.
+# The chosen collections, and as many more on offer, fit into the largest accepted form.
 MOST_CHOSEN = 1000
 MOST_COLLECTIONS = 200
 LONGEST_NAME = 200
@@ -66,7 +66,7 @@ async def authorize(visitor: VisitorDep) -> Response:
     """Ask the person to sign in and to consent. Scopes allowed earlier are not asked for again."""
     visit = Visit.of(visitor)
     if not await describe_client(visit.runtime, visit.browser, visit.parameters):
-        # Of several organizations, one is asked: that of who signs in. Then the client sends them again.
+        # Several organizations: the person signs in to choose one. Then the client starts again.
         return lead_to("../../account/sign-in")
     async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)

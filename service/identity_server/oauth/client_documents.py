@@ -32,7 +32,7 @@ MOST_AT_ONCE = 8
 LONGEST_ADDRESS = 2000
 LONGEST_NAME = 200
 MOST_REDIRECT_URIS = 20
-# What a document lets people be asked for, unless an admin changes it: what only admins may do is never among it.
+# The scopes of a described client until an admin changes them; never a scope for admins only.
 SCOPES = (ApiScope.CATALOG_READ.value, ApiScope.AGENT_MESSAGE.value)
 KEPT = timedelta(hours=1)
 KEPT_AT_LEAST, KEPT_AT_MOST = timedelta(minutes=1), timedelta(days=1)

@@ -16,7 +16,7 @@ from service.platform.errors import Conflict, NotFound, require
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
-# So many may wait for an admin that one member asked for: a list that nobody could read is no list.
+# The most clients that wait for an admin per member who asked: admins must be able to read the list.
 MOST_PENDING = 25
 _TARGET = "oauthClient"
 

@@ -45,7 +45,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     sender = current_sender().address
     await runtime.rate_limits.require_few_refused_sign_ins(sender)
     try:
-        # Requests with the same address get this answer or error, during the fetch and for some seconds after it.
+        # Requests with the same address share this answer or error, during the fetch and for some seconds after it.
         document = await runtime.kept.get(
             ("client document", address),
             partial(_FETCHES.fetch, runtime.settings, address),
@@ -56,7 +56,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         await runtime.rate_limits.count_refused_sign_in(sender)
         raise _unusable(f"The document at {address} can't be used. {error}") from error
     async with runtime.database.transaction(organization_id) as connection:
-        # An admin who takes the host away now waits for this, and then deletes the client.
+        # An admin who removes the host waits for this lock, and then deletes the client.
         await lock_organization(connection, organization_id)
         await _organization(connection, person, host=host)
         await _keep(connection, organization_id, address, document, now=now)

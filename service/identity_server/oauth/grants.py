@@ -1,5 +1,5 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-# Authlib has no types, and its base classes take some parameters by other names than ours.
+# Authlib has no types, and its base classes name some parameters differently.
 """Authlib's grants (RFC 6749, 7009, 7636) with Carrel's rules: S256 always, and single-use codes and refresh tokens."""
 
 import hashlib
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
-# What an authorization request may say once each, except the proof of the client (RFC 6749, section 3.1; RFC 7636).
+# Members that an authorization request may have once, without the client's proof (RFC 6749, section 3.1; RFC 7636).
 ONCE = ("response_type", "response_mode", "scope", "state", "prompt", "code_challenge", "code_challenge_method")
 
 
-# How a client proves itself at the endpoints; a public one has nothing to prove itself by.
+# How a client authenticates at the endpoints; "none" is for public clients.
 CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post", "none"]
 
 

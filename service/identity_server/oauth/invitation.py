@@ -24,7 +24,7 @@ from service.web.pages.routing import PageRoute, cookieless, depth_of, link_to_a
 
 FORGOTTEN = "forgotten"
 UNFIT = "Choose a password of 8 to 1024 characters."
-# Where the workbench takes a person who is signed in here; the page there begins with a word of welcome.
+# The workbench page after the first sign-in, with a welcome message.
 FIRST_PAGE = f"/oauth/login?{urlencode({'next': '/?welcome=1'})}"
 
 _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)

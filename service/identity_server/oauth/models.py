@@ -1,6 +1,6 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # pyright: reportUnknownMemberType=false
-# Authlib has no types, and its base classes take some parameters by other names than ours.
+# Authlib has no types, and its base classes name some parameters differently.
 """Clients, codes and tokens with the methods Authlib calls, backed by their rows."""
 
 import hmac
@@ -42,8 +42,7 @@ class Request(OAuth2Request):
     def __init__(
         self, method: Literal["GET", "POST"], *, parameters: Parameters, headers: Mapping[str, str] | None = None
     ) -> None:
-        # Authlib refuses http; whether TLS ends here or at a proxy is not to be seen, and it uses the address for
-        # nothing else.
+        # Authlib refuses http and uses the address for nothing else; the service can't tell whether a proxy ends TLS.
         super().__init__(method, "https://localhost", headers=headers or {})
         self.payload = self._values = _Payload(parameters)
         self.granted: tuple[str, ...] = ()
@@ -75,7 +74,7 @@ class Client(ClientMixin):
     is_public: bool
     document_url: str | None
     secret_hash: bytes = field(repr=False)
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
     def get_client_id(self) -> str:
         return str(self.client_id)

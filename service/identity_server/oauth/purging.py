@@ -9,7 +9,7 @@ from service.identity_server.oauth import queries
 from service.identity_server.signin import queries as sign_in_queries
 from service.runtime import Runtime
 
-# For so long, expired credentials are still recognized.
+# How long expired credentials are still recognized.
 KEPT = timedelta(days=1)
 
 

@@ -273,7 +273,7 @@ async def delete_expired(connection: Connection, organization_id: UUID, *, now: 
         oauth_token_families.c.created_at < before,
         ~living.exists(),
     )
-    # In the order of a withdrawal: in another one, each could wait for the other.
+    # Lock in the order of a withdrawal, to avoid deadlocks.
     await _keep_last_uses(connection, organization_id, ended)
     for table, gone in (
         (oauth_codes, and_(oauth_codes.c.expires_at < before, oauth_codes.c.used_at.is_(None))),

@@ -70,7 +70,7 @@ class Step:
     ) -> Response:
         """Show how to set up an app; `pending` is set if the organization demands it."""
         secret = enrolment.secret(self.visitor)
-        # Made here of characters that the library escapes itself.
+        # The library escapes all characters that it writes here.
         picture = Markup(draw_picture(secret, email=person.email, organization_name=organization_name))  # noqa: S704
         value = secret.get_secret_value()
         return form_page(
@@ -153,7 +153,7 @@ class Step:
         secret = enrolment.secret(self.visitor)
         outcome = await rules.set_up_app(self.visitor, secret=secret, code=form.get("code", ""))
         if isinstance(outcome, Refused):
-            # The same secret again: the app has it already.
+            # Keep the secret, because the app already has it.
             name = pending.organization_name
             return self.show_new_app(pending.person, enrolment, outcome, organization_name=name, pending=pending)
         return self._signed_in(*outcome)

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportIncompatibleMethodOverride=false, reportUnknownVariableType=false
-# Authlib has no types, and its base classes take some parameters by other names than ours.
+# Authlib has no types, and its base classes name some parameters differently.
 """Authlib's authorization server with Carrel's tables, in a thread (`store.in_thread`); the event loop runs the SQL."""
 
 import base64
@@ -28,7 +28,7 @@ from service.platform import secrets
 # The characters of an error description (RFC 6749, section 5.2).
 NOT_DESCRIPTIVE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-# What Authlib says nothing about, or too little.
+# Errors that Authlib describes badly or not at all.
 DESCRIPTIONS = {
     "Invalid 'redirect_uri' in request.": "Send the same redirect_uri as in the authorization request.",
     "invalid_grant": "The code or token is unknown, used, expired or revoked. Send the person to authorize again.",
@@ -171,7 +171,7 @@ class AuthorizationServer(AuthlibServer):
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
         """Convert an error to an Answer (RFC 6749, sections 4.1.2.1, 5.2), repeating only scopes of the request."""
-        # Authlib says Invalid "code" in request for whatever is wrong with a code.
+        # Authlib says Invalid "code" in request for every problem with a code.
         given = error.description or ""
         said = "" if given.startswith("Invalid ") else given
         description = said or DESCRIPTIONS.get(given) or DESCRIPTIONS.get(str(error.error), "") or given

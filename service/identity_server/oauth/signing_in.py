@@ -28,7 +28,7 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     if not visit.browser.known:
         return cookieless(visit.request, again=visit.address)
     if not visit.is_own_form(form, "signIn"):
-        # If another tab has signed in since, nothing is left to ask here.
+        # Another tab may have signed in, so that no sign-in is needed here.
         return visit.show_next() if asked.person else await _show_again(visit, asked, STALE)
     email, organization_id = form.get("email", ""), asked.client.organization_id
     if form.get("action") == "passkeySignIn":
@@ -53,7 +53,7 @@ async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
     taken = await second_step(visit, leads_to=[asked.redirect_uri]).take(form)
     if taken is not None:
         return taken
-    # Another tab may have signed in since, as above.
+    # Another tab may have signed in, as above.
     return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(GONE, 403))
 
 

@@ -29,10 +29,10 @@ from service.platform.errors import BadRequest, ServiceError
 from service.web.pages.routing import Link, PageRoute, address_from, lead_to, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
-# What a state says of who is on the way to their account, in place of an authorization request, which names a client:
-# their organization.
+# The member of a state for a sign-in to the person's account: the organization. Other states have an authorization
+# request, which names a client.
 ACCOUNT = "account"
-# The application's session that is confirmed next, if that is the reason for the sign-in.
+# The application's session to confirm, if that is the reason for the sign-in.
 CONFIRM = "confirm"
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

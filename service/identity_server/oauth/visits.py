@@ -24,7 +24,7 @@ from service.platform.networks import without_local_port
 from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import lead_to
 
-# What of `prompt` asks for another person or another sign-in; it is done after the sign-in.
+# Values of `prompt` that demand a new sign-in or another person; the sign-in fulfils them.
 PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
 
 

@@ -25,7 +25,7 @@ from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
-# A logout token is issued when it is sent: an older one is refused, and a newer one is remembered for so long.
+# Providers issue a logout token when they send it: older tokens are refused, and newer ones remembered for this time.
 LONGEST = timedelta(minutes=10)
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -57,7 +57,7 @@ async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
         raise NotVouched("provider")
     async with runtime.database.transaction(organization_id, read_only=True) as connection:
         now = await runtime.clock.now(connection)
-    # Anybody can send a token here: what can't be right costs the provider nothing.
+    # Anyone can send a token here, so refuse a wrong one before asking the provider.
     if said.get("iss") != registered.issuer:
         raise NotVouched("issuer")
     check_logout(said, client_id=registered.registration.client_id, now=now)

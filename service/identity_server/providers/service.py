@@ -31,7 +31,7 @@ from service.web.pagination import Cursor
 
 TARGET = "signInProvider"
 MOST_PROVIDERS = 100
-# The columns that admins edit; domains have a table of their own.
+# The columns that admins edit; domains have their own table.
 _KEPT = [name for name in wire.SignInProvider.edited if name != "domains"]
 
 

@@ -57,11 +57,11 @@ async def end_sessions_of(
     now: datetime,
 ) -> dict[str, int]:
     """End all sessions of a person, or only `ids`; return their numbers, in the audit log's form."""
-    # Sessions, codes, tokens: in the order in which requests lock them, and offboarding too.
+    # Sessions, codes, tokens: the order in which requests and offboarding lock them.
     browsers = await queries.delete_browser_sessions(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
     )
-    # A request that exchanges a code now has locked it, and this sees its tokens.
+    # Waits for concurrent exchanges of codes, whose tokens are then found.
     await delete_unused_codes_of(connection, organization_id, principal_ids=[principal_id])
     families = await queries.list_living_families(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
@@ -94,7 +94,7 @@ async def end_sign_ins(
 async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:
     """End all of a person's access for good. Change the person's own row afterwards: requests lock in that order."""
     ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)
-    # The address may be another person's by the time it comes back.
+    # By the time the person returns, the address may be another person's.
     identities = await delete_identities(connection, organization_id, principal_id=principal_id)
     factors = await reset_factors(connection, organization_id, principal_id=principal_id)
     keys = await revoke_keys_of(connection, organization_id, owner_id=principal_id)

@@ -24,9 +24,8 @@ from service.runtime import Runtime
 
 FREE_FOR_ACCOUNT = 5
 FREE_FOR_ADDRESS = 20
-# An account's failures from one network in so long a time are one entry of the audit log, those of its second factor
-# another one. It is as long as the longest
-# wait, so that a long attack has an entry in each.
+# The audit log has one entry for an account's failures from one network in this time, and another one for its second
+# factor. It equals the longest wait, so that a long attack has an entry in each wait.
 AN_ENTRY = queries.LONGEST_WAIT
 
 

@@ -11,14 +11,14 @@ from uuid import UUID
 from joserfc import errors, jws, jwt
 from joserfc.jwk import Key, KeySet, import_key
 
-# Signatures by a key pair alone: with a shared secret, or none, any holder of the client's secret could sign.
+# Only key pairs: with a shared secret or no signature, holders of the client's secret could sign tokens.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 KEY_TYPES = frozenset({"RSA", "EC", "OKP"})
 LEEWAY_SECONDS = 60
 LONGEST_SUBJECT = 255
 LONGEST_EMAIL = 320
 LAST_TIME = 1 << 34
-# Issuers with tokens of a special form.
+# Issuers of Microsoft Entra, whose tokens have a special form.
 ENTRA_HOSTS = frozenset(
     {
         "login.microsoftonline.com",
@@ -29,11 +29,11 @@ ENTRA_HOSTS = frozenset(
     }
 )
 GOOGLE_HOST = "accounts.google.com"
-# What a UserInfo endpoint can't say: time and session of a sign-in, and other owners of an account.
+# Claims that a UserInfo endpoint lacks: time and session of a sign-in, and other owners of an account.
 ONLY_OF_TOKENS = frozenset({"auth_time", "hd", "oid", "sid"})
 
 
-# What is wrong with a token or a sign-in, for people; "The provider … doesn't confirm who you are: ".
+# The problem with a token or a sign-in, for people: "The provider … doesn't confirm who you are: ".
 REASONS: Mapping[str, str] = {
     "audience": "its token is meant for another application",
     "nonce": "its token belongs to another sign-in, or was already used",
@@ -100,7 +100,7 @@ class Subject:
         required and must not be earlier (section 3.1.3.7, no. 13). Raises NotVouched `auth_time` or `old_sign_in`."""
         said: object = self.claims.get("auth_time")
         stamp = said if isinstance(said, int | float) and not isinstance(said, bool) else None
-        # Neither a time that is none, nor one that is still to come, counts longer than one of now.
+        # Ignore a time that is not valid; a future time counts as now.
         proven = None if stamp is None or not 0 <= stamp < LAST_TIME else datetime.fromtimestamp(stamp, UTC)
         if not_before is not None and proven is None:
             raise NotVouched("auth_time")
@@ -125,7 +125,7 @@ def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) ->
     nonce: object = claims.get("nonce")
     if not _is_text(nonce, longest=len(expected.nonce)) or not hmac.compare_digest(nonce, expected.nonce):
         raise NotVouched("nonce")
-    # A token that others get as well says nothing about who brings it, unless an admin names them and the token was
+    # A token for several audiences doesn't prove who sent it, unless an admin allows the audiences and the token was
     # issued to this client (section 3.1.3.7, no. 3 to 5).
     said: object = claims["aud"]
     audiences = cast("list[object]", said) if isinstance(said, list) else [said]
@@ -164,7 +164,7 @@ def signed_claims(
     try:
         decoded = jwt.decode(str(token), KeySet(list(usable_keys(keys))), algorithms=ALGORITHMS)
         registry.validate(decoded.claims)
-    except Exception as exc:  # on hostile input the library's parts raise whatever they do
+    except Exception as exc:  # on hostile input the library may raise anything
         raise NotVouched(_reason_of(exc)) from exc
     return decoded.claims
 

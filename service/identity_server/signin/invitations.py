@@ -32,7 +32,7 @@ from service.runtime import Runtime
 
 PATH = "/account/invitation"
 LINK_LIFETIME = timedelta(hours=1)
-# So long after a mail, nobody can have the person sent another one.
+# The least time between two mails to a person.
 _PAUSE = timedelta(minutes=5)
 _MAIL = """\
 Someone requested a link to reset the password of {email} at {organization}, Carrel.
@@ -79,7 +79,7 @@ def _address_of(runtime: Runtime, secret: secrets.Secret) -> str:
 
 async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refused:
     """Count a request for a link; return the task to mail the link after the answer, so timing reveals no account."""
-    # Where the organization is unknown, more lines follow what was typed: an empty address is refused there, too.
+    # For an unknown organization, lines follow the typed address: an empty address is refused there too.
     if runtime.settings.smtp_url is None or not attempt.email.partition("\n")[0].strip():
         return Refused("Type your email address first.", 400)
     try:
@@ -125,7 +125,7 @@ async def accept_invitation(
 ) -> tuple[Invited, Browser]:
     """Set an invited person's password and sign the browser in. Sessions by another password end; after a mailed link,
     all sessions and tokens (`end_sign_ins`). Failures are forgotten. Raises NotFound `invitation_not_found`."""
-    await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
+    await find_invited(runtime, token)  # hash a password only for a valid token, because hashing takes long
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):
         person, organization_id = invited.person, invited.person.organization_id
@@ -151,7 +151,7 @@ async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
         if found is None:
             raise _unknown_invitation()
-        # A request that waited for the lock, and lost, doesn't find the invitation any more.
+        # Of concurrent requests, only the first still finds the invitation.
         await lock_organization(connection, found.organization_id)
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))
         if found is None or found.expires_at <= await runtime.clock.now(connection):

@@ -29,15 +29,15 @@ from service.runtime import Runtime
 DISCOVERY = "/.well-known/openid-configuration"
 CALLBACK = "/api/oauth/upstream/callback"
 SCOPE = "openid email profile"
-# How long one answer may take in all, and how large it may be.
+# The longest time for an answer, and its largest size.
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
 MOST_KEPT_BYTES = 256 * 1024
-# So long metadata and keys are kept. A key that isn't among them is looked for again, for logout tokens, which anybody
-# can send, once in so many seconds.
+# How long metadata and keys are kept. An unknown key is looked up again at most once per pause, because anyone can send
+# logout tokens.
 KEPT_SECONDS = 300.0
 PAUSE_SECONDS = 30.0
-# What an error of a token endpoint is called (RFC 6749, section 5.2); nothing else of it is logged.
+# The error codes of a token endpoint (RFC 6749, section 5.2); the log has nothing else of its answers.
 ERROR_NAME = re.compile(r"[a-z_]{1,40}", re.ASCII)
 KNOWN_METHODS = {"client_secret_basic", "client_secret_post"}
 Verified = TypeVar("Verified")
@@ -243,7 +243,7 @@ class Provider:
     async def _keep(
         self, name: str, ask: Callable[[], Awaitable[Mapping[str, Any]]], since: float | None
     ) -> Mapping[str, Any]:
-        # What one provider may be asked at, another with the same issuer may not be: guarded and not are two.
+        # Answers over guarded connections and others are kept apart.
         named = (self._is_guarded, self._own.issuer, name)
         since = time.monotonic() - KEPT_SECONDS if since is None else since
         return await self._runtime.kept.get(named, ask, since=since, errors=ProviderAway)

@@ -28,7 +28,7 @@ from service.schema.signin import (
 MOST_DOUBLINGS = 30
 LONGEST_WAIT = timedelta(minutes=15)
 REMEMBERED = timedelta(hours=1)
-# An attempt that had to wait is counted on an entry that began no longer ago.
+# An attempt that must wait is counted on an entry that began within this time.
 COUNTED_ON = timedelta(hours=1)
 
 
@@ -43,7 +43,7 @@ class Session:
     expires_at: datetime
     last_used_at: datetime | None
     confirmed_at: datetime | None
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Invitation:
     principal_id: UUID
     created_at: datetime
     expires_at: datetime
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
 
 _SESSION_OF_HASH = select_to_enter(browser_sessions.c.secret_hash, Session)
@@ -107,7 +107,7 @@ async def change_person(connection: Connection, organization_id: UUID, *, princi
     await connection.execute(update(principals).where(_user(organization_id, principal_id)).values(values))
 
 
-# Where passwords are switched off nobody has one, so that sessions and sign-ins that began with one end as well.
+# Where passwords are switched off, passwords count as absent, which also ends sessions that began with a password.
 _PASSWORD = case(
     (
         select(organizations.c.passwords_enabled)

@@ -57,7 +57,7 @@ async def withdraw_for(
 ) -> list[UUID]:
     """Delete consents to a client and revoke the client's tokens, optionally for a person; return people's ids."""
     found = await queries.delete_consents(connection, organization_id, client_id=client_id, principal_id=principal_id)
-    # A request that exchanges a code or refreshes a token now has it locked, and this sees the new ones.
+    # Concurrent exchanges and refreshes hold a lock, so this waits for them and finds the new tokens too.
     family_ids = await families_of(connection, organization_id, principal_ids=found, client_id=client_id)
     await revoke_families(connection, organization_id, family_ids=family_ids, now=now)
     return found

@@ -15,11 +15,11 @@ from pyotp.totp import TOTP
 from service.identity_server.signin.sessions import Visitor
 
 ISSUER = "Carrel"
-# How many steps of 30 seconds the clocks of the service and of a phone may differ by.
+# The most steps of 30 seconds by which the phone's clock may differ from the service's.
 SKEW = 1
 RECOVERY_CODES = 10
 _SECRET_BYTES = 20
-# Without letters and digits that look alike (Crockford's base 32): 80 bits in 16 characters.
+# Without similar letters and digits (Crockford's base 32): 80 bits in 16 characters.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH = 16
 _GROUP = 4

@@ -27,12 +27,12 @@ from service.platform.settings import Settings
 Credential = TypeVar("Credential", structs.AuthenticationCredential, structs.RegistrationCredential)
 LIFETIME = timedelta(minutes=5)
 NAME = "Carrel"
-# No authenticator says more, and a longer id of a credential is none (WebAuthn, section 7.1).
+# More than any authenticator sends; longer credential ids are invalid (WebAuthn, section 7.1).
 MOST_CHARACTERS = 16 * 1024
 MOST_ID_BYTES = 1023
 _NONCE_BYTES = 16
 _TIME_BYTES = 8
-# Where the CBOR of authenticator data begins, by whether a credential is described before it (WebAuthn, section 6.1).
+# The CBOR of authenticator data begins here, or after the description of a credential (WebAuthn, section 6.1).
 _HEAD_BYTES, _AAGUID_BYTES, _LENGTH_BYTES = 37, 16, 2
 _FLAGS_AT, _HAS_CREDENTIAL = 32, 0x40
 
@@ -131,7 +131,7 @@ class Ceremony:
                 expected_rp_id=self.party.host,
                 expected_origin=self.party.origin,
                 credential_public_key=public_key,
-                # The count is compared where it is stored, so that of two at once one is refused.
+                # The database compares the count, so that only one of two concurrent uses succeeds.
                 credential_current_sign_count=0,
                 require_user_verification=True,
             )

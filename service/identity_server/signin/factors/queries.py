@@ -36,7 +36,7 @@ class Passkey:
     principal_id: UUID
     public_key: bytes
     user_handle: bytes
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Pending:
     principal_id: UUID
     password_mark: bytes
     expires_at: datetime
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str]  # not stored: entering the organization (set_organization) uses this column
 
 
 _PENDING_OF_HASH = select_to_enter(pending_sign_ins.c.secret_hash, Pending)

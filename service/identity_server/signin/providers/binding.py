@@ -24,7 +24,7 @@ from service.identity_server.signin.queries import Person
 from service.platform.identifiers import uuid7
 
 LONGEST_NAME = 200
-# The accounts of these issuers are anybody's. Entra's tenant of personal accounts has this id.
+# Anyone can open an account with these issuers. Entra's tenant of personal accounts has this id.
 ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
 OPEN_TO_ANYBODY = frozenset({id_tokens.GOOGLE_HOST, "appleid.apple.com"})
 
@@ -46,7 +46,7 @@ def is_of_one_tenant(issuer: str) -> bool:
     tenant = parts.path.strip("/").split("/")[0].lower()
     try:
         return str(UUID(tenant)) == tenant and tenant != ENTRA_CONSUMERS
-    except ValueError:  # common, organizations, consumers, or a name, which no token has
+    except ValueError:  # common, organizations, consumers, or a name: no token contains these
         return False
 
 
@@ -108,7 +108,7 @@ async def _find_person(
     if not decides:
         raise id_tokens.NotVouched("domain")
     person = await signin.find_person(connection, organization_id, email=email)
-    # Only Microsoft issues an `oid`. Of guests and others it may have provisioned a name of the tenant as the address.
+    # Only Microsoft issues an `oid`. Entra may have provisioned an address of the tenant for guests and others.
     is_of_entra = urlsplit(subject.issuer).hostname in id_tokens.ENTRA_HOSTS and known.subject == known.external_id
     if person is None and brought is not None and is_of_entra and not brought.is_admin:
         domain = brought.email.rpartition("@")[2]
@@ -149,7 +149,7 @@ def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject)
             given = (guest_address(named) if is_of_entra else None) or named
     email = normal_email(given or "")
     local, _, domain = email.rpartition("@")
-    # Beyond ASCII there are letters that become others in lower case: such an address is another person's.
+    # Some letters beyond ASCII become other letters in lower case: the address would be another person's.
     if given is None or not (given.isascii() or given == email) or not local or not domain or "@" in local:
         raise id_tokens.NotVouched("unverified")
     return email
@@ -191,7 +191,7 @@ async def _create(
 
 
 async def _bind(connection: Connection, organization_id: UUID, *, person: Person, known: _Known, now: datetime) -> None:
-    # Not while the person's access is ended: the address may be another person's later.
+    # With the lock, the person's access can't end at the same time: the address could later be another person's.
     await lock_organization(connection, organization_id)
     current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
     if current is None or not current.active:
@@ -199,7 +199,7 @@ async def _bind(connection: Connection, organization_id: UUID, *, person: Person
     issuer, subject = known.issuer, known.subject
     row = {"issuer": issuer, "subject": subject, "principal_id": person.principal_id, "bound_at": now}
     if not await signin.bind_identity(connection, organization_id, row=row):
-        # Either the account is another person's, or the person came back twice at once and is bound by now.
+        # The account belongs to another person, or a concurrent sign-in of this person has bound it.
         bound = await signin.find_identity(connection, organization_id, issuer=issuer, subject=subject)
         if bound != person.principal_id:
             raise id_tokens.NotVouched("taken", principal_id=person.principal_id)

@@ -53,7 +53,7 @@ class LeftSession:
 class ChosenProvider:
     organization_id: UUID
     provider_id: UUID
-    entered: InitVar[str] = ""  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str] = ""  # not stored: entering the organization (set_organization) uses this column
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from service.platform.identifiers import uuid7
 from service.platform.rate_limits import network_of
 from service.runtime import Runtime
 
-# So many entries of one reason from one network, then fewer and fewer.
+# The entries with the same reason from a network before only some are recorded.
 FREE_ENTRIES = 5
 LONGEST_AUDIENCE = 200
 HINTS = {

@@ -20,7 +20,7 @@ from service.platform.settings import Settings
 from service.platform.sql import Window
 from service.runtime import Runtime
 
-# An ID token of more characters is not shown to the provider again: browsers and servers limit addresses.
+# The longest ID token that is sent to the provider at sign-out: browsers and servers limit addresses.
 LONGEST_HINT = 6000
 
 
