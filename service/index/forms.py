@@ -33,12 +33,12 @@ PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
 MARKED = 0.2
 """Matches with a smaller share are not marked in a text."""
 
-# With ASCII letters in its place, or none: the digits of other scripts follow separately.
+# Letters to replace by ASCII letters or to remove; the digits of other scripts follow separately.
 _LETTERS = str.maketrans({
     "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h", "\u0131": "i",
     "ى": "ي", "ی": "ي", "ة": "\u0647", "ک": "ك", "ς": "\u03c3", "\u02bb": "", "\u02bc": "",
 })  # fmt: skip
-# These Cyrillic letters keep their marks: they are letters of their own, and most Russian adjectives have them.
+# These Cyrillic letters keep their marks: with a mark, they are separate letters, frequent in Russian adjectives.
 _ACCENTS = re.compile("(?<![иіу])[\u0300-\u036f\u0653-\u0655]+")
 _EXPANSIONS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 _EXPANDING = frozenset({"danish", "english", "german", "norwegian", "simple"})
@@ -48,7 +48,7 @@ _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|er|e)", re.IGNORECASE)
 _CAMEL = re.compile(r"[A-Z]+s?(?![^A-Z])|[A-Z]?[^A-Z]+")
 _BORDER = re.compile(r"\d+|\D+")
 
-# Signs that people leave out, write in another way, or that software puts in: soft hyphens, half-spaces and the like.
+# Signs that people omit or vary, or that software inserts: soft hyphens, half-spaces and so on.
 _INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
 _SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013{_INVISIBLE}"
 _IN_WORD = re.compile(WORD.pattern.partition("\\w")[2].removesuffix("*"))
@@ -60,18 +60,18 @@ _CONTRACTED = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _DIGIT = re.compile(r"\d")
 _BLANKS = " \u00a0\u2009\u202f"
 _NUMBER = re.compile(r"([A-Za-z]{0,3})(\d+(?:[.,'\u2019\u066c\u066b]\d+)+)([A-Za-z]{0,3})")
-# The patterns begin with what is rare in a text, and look at what stands before it afterwards: that is faster.
+# For speed, each pattern begins with a rare character, and then looks back.
 _SPACED_NUMBER = re.compile(
     rf"\d(?<![\w.,]\d)(?<!\d[{_BLANKS}]\d)\d{{0,2}}(?:[{_BLANKS}]\d{{3}}){{1,6}}(?:[.,\u066b]\d+(?!\w)|(?!\w|[{_BLANKS}.,'\u2019-]\d))"
 )
 _NUMBER_SIGNS = str.maketrans("\u2019\u066c\u066b\u00a0\u2009\u202f", "'',   ")
-# A telephone number, an account, a card, a plate or a part: groups with blanks between them.
+# A telephone, account, card, plate or part number: groups separated by blanks.
 _GROUPS = re.compile(r"(?:[A-Z\d](?<![\w./-].)|[+(])[A-Z\d()]{0,9}(?:[ -][A-Z\d()]{1,9}){1,8}(?!\w|[./-]\w)")
 _IS_CODE = re.compile(r"(?=.*\d)(?=.*[A-Z])(?!.*(?:[A-Z]{6}|\b[A-Z]+ [A-Z]+ [A-Z]+\b))")
 _IS_NUMBER = re.compile(r"(?=[+(0]|\d{3})[^A-Z]*\Z")
 _IS_SURE = re.compile(r"[+(0]|[A-Z]{2}\d")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 24
-_DIGITS, _OF_NUMBER = "0123456789", 4  # as many as a number with a blank, a year or a group has at least
+_DIGITS, _OF_NUMBER = "0123456789", 4  # the digits that a number with a blank, a year or a group has at least
 
 _DATE = re.compile(r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}))(?=$|T\d)")
 _YEAR, _ASCII_YEAR = re.compile(r"\d{4}(?<!\d....)(?!\d)"), re.compile(r"\d{4}(?<!\w....)(?!\w)")
@@ -165,7 +165,7 @@ def _join_parts(parts: list[Word]) -> Iterator[Form]:
 
 def find_forms(text: str) -> Iterator[Form]:
     """Yield forms for several words, or for a word because of its neighbours."""
-    # Counting characters takes a tenth of what a pattern takes.
+    # Counting characters takes a tenth of the time of a pattern.
     is_ascii = text.isascii()
     has_digits = not is_ascii or sum(map(text.count, _DIGITS)) >= _OF_NUMBER
     numbers = [*_SPACED_NUMBER.finditer(text)] if has_digits else []
@@ -209,9 +209,9 @@ def _read_groups(written: str) -> Iterator[Form]:
     digits, size = re.sub(r"\(0\)|[^\dA-Z]", "", written), len(written)
     fewest = _FEWEST_DIGITS if _IS_NUMBER.match(written) else 3 if _IS_CODE.match(written) else size
     if " " in written and fewest <= len(digits) <= _MOST_DIGITS:
-        # Without a sign at the beginning, the groups may be numbers of their own: years in a row.
+        # Without a sign at the beginning, the groups may be separate numbers, such as years.
         rest = 0.3 if _IS_SURE.match(written) else 1.0
-        # A telephone number without the code of its country, or the zero instead.
+        # A telephone number without its country code, or without the leading zero.
         own = re.sub(r"\(0\)|\D", "", written.partition(" ")[2]) if written[0] == "+" else digits.lstrip("0")
         yield from (Form(0, size, each, JOINED, rest) for each in {digits, own})
         yield _as_written(written)
@@ -232,7 +232,7 @@ def _read_run(run: str) -> tuple[Form, ...]:
     if (found := _DATE.match(run)) and (day := _read_date(found)):
         return Form(0, found.end(), day, 1.0, 0.3), _as_written(found[0])
     if found := _NUMBER.fullmatch(run):
-        is_version = found[1] in {"v", "V"}  # 2.10 is another than 2.1
+        is_version = found[1] in {"v", "V"}  # version 2.10 is not 2.1
         if numbers := (Form(0, len(found[2]), found[2], 1.0, 0.1),) if is_version else read_number(found[2]):
             return tuple(_move((*numbers, _as_written(found[2])), found.start(2)))
         if re.search("[,\u066c\u066b]", run):
@@ -242,7 +242,7 @@ def _read_run(run: str) -> tuple[Form, ...]:
         return ()
     if run[pieces[-1].start - 1] in "'\u2019" and pieces[-1].text.lower() in _CONTRACTED:
         del pieces[-1]
-    # The article of "l'avion" is no part of its noun; that of "O'Brien" and "L'Oréal" is.
+    # The article of "l'avion" is separate from the noun; "O'Brien" and "L'Oréal" stay whole.
     if len(pieces) > 1 and run[pieces[0].end] in "'\u2019" and pieces[0].end <= 2 and pieces[1].text[0].islower():
         del pieces[0]
     return tuple(_join(run, pieces))
@@ -264,7 +264,7 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
         if not text or is_time:
             continue
         if len(text) == len(joined) and text in _SHORT:
-            text = f"{text}!"  # "U.S." is the capitalized word
+            text = f"{text}!"  # "U.S." also counts as the word in capitals
         is_one = re.search(rf"[{_INVISIBLE}]", run[start:end]) is not None
         is_code = _DIGIT.search(text) is not None
         is_name = min(len(piece.text) for piece in joined) <= 2

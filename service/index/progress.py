@@ -12,7 +12,7 @@ class Half(StrEnum):
     MEANING = "meaning"
 
 
-# After so many failures in a row, indexing is said to have failed, though it is still tried now and then.
+# After this many failures in a row, the status is FAILED, though retries continue.
 FAILED_AFTER = 5
 
 

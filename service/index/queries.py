@@ -36,7 +36,7 @@ from service.platform.sql import (
 from service.schema.identity import resources
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TOTAL_TERM, space_documents, spaces, term_deltas
 
-# As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
+# The most rows of a statement that the driver writes without blocking the event loop noticeably.
 ROWS_AT_ONCE = 64
 
 
@@ -148,7 +148,7 @@ def _build_lock(*, skip_locked: bool) -> sa.Select[*tuple[Any, ...]]:
             spaces.c.retired_at.is_(None),
         )
         .with_for_update(of=[resources, space_documents], skip_locked=skip_locked)
-        # Last, because every writer locks a space after its documents; retiring a space waits for its writers.
+        # Last, because each writer locks a space after its documents; retiring a space waits for its writers.
         .suffix_with("FOR KEY SHARE OF spaces")
     )
 
@@ -315,7 +315,7 @@ def _upsert_rows(table: sa.Table, rows: sa.TableValuedAlias, *, key: str) -> Ins
     values |= {column.name: sa.cast(column, types[column.name]) for column in rows.c}
     statement = upsert(table).from_select(list(values), sa.select(*values.values()))
     replaced = {name: statement.excluded[name] for name in values if name not in {"document_id", "space_id", key}}
-    # A vector that an earlier release wrote into a chunk's row is of the replaced text.
+    # A vector that an earlier release wrote into a chunk's row belongs to the replaced text.
     cleared = dict.fromkeys(types.keys() & {"embedding"} - values.keys())
     return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced | cleared)
 
@@ -455,7 +455,7 @@ async def truncate_entry(connection: Connection, entry: IndexEntry, *, chunk_cou
         await connection.execute(sa.delete(table).where(entry.matches(table), is_beyond))
 
 
-# So much is removed by one statement: it ends long before a statement may take too long.
+# The most rows removed by one statement, so that no statement reaches its time limit.
 CHUNKS_AT_ONCE = ENTRIES_AT_ONCE = 2000
 _OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": sa.Uuid(), "space_id": sa.Integer(), "stemming": sa.Integer()}
 
@@ -479,7 +479,7 @@ async def lock_entries(
 
 async def remove_entries(connection: Connection, organization_id: UUID, *, entries: Collection[IndexEntry]) -> None:
     for portion in _divide(entries):
-        # Chunks are counted under the term of their language's stemming, where it has one.
+        # Chunks are counted under the term of their language's stemming, if any.
         rows = [
             (entry.document_id, entry.space_id, TERMS_OF_STEMMINGS.get(stemming_of(entry.language, default=ENGLISH)))
             for entry in portion
@@ -518,7 +518,7 @@ def _build_removal(dimensions: int) -> sa.Delete:
         sa.cast(given.c.stemming, sa.Integer).label("stemming"),
     )
     removed = delete_from(chunks).returning(chunks.c.space_id, terms, stemming).cte("removed")
-    # As pgvector writes terms: {term:weight,term:weight}/dimensions.
+    # pgvector writes terms as {term:weight,term:weight}/dimensions.
     listed = sa.func.split_part(sa.func.ltrim(removed.c.terms, "{"), "}", 1)
     entries = (
         sa.func.string_to_table(sa.func.nullif(listed, ""), ",").table_valued("entry").render_derived(name="entries")

@@ -31,7 +31,7 @@ from service.text.embedding import EmbeddingModel
 
 FOLDED_AT_ONCE = 20_000
 
-# So little is worked on sooner than a thread is found for it: about five milliseconds.
+# Work of at most five milliseconds runs at once, because handing it to a thread takes as long.
 FEW_CHUNKS = 16
 FEW_CHARACTERS = 20_000
 

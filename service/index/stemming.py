@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-# PyStemmer has no annotations; this module gives it one.
+# PyStemmer has no annotations; this module adds some.
 """Snowball's stemmers by name, and the choice of the stemmer for a document's words."""
 
 import tomllib
@@ -42,5 +42,5 @@ def stemming_of_word(word: str, stemming: str) -> str:
 @cache
 def stemmer_for(stemming: str) -> Stemmer | None:
     """Return the named stemmer; None for `simple`, because words stay unchanged."""
-    # It keeps no stems itself, because `service.index.terms` keeps what comes of them.
+    # No cache here, because `service.index.terms` caches the results.
     return None if stemming == UNSTEMMED else cast("Stemmer", Snowball.Stemmer(stemming, 0))

@@ -14,9 +14,9 @@ MOST_READ = 20_000
 FEW_READ = 2_000
 """The number of chunks to find first: enough for five of six questions by a reader of most of 100,000 chunks."""
 
-# A tier is of weights from one of these numbers to below the next.
+# A tier contains the weights from one of these numbers to below the next.
 _WEIGHTS = (0.0, 0.5, 0.6, 0.7, 1.0)
-# How many of the chunks with a term have it in a tier or in a higher one. What is read depends on that, not the answer.
+# Of the chunks with a term, the estimated share in a tier or above. The estimate affects cost alone, not the answer.
 _SHARES = (1.0, 0.4, 0.15, 0.05, 0.0)
 _NONE = len(_SHARES) - 1
 

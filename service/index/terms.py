@@ -57,7 +57,7 @@ def term_of(word: str, stemming: str) -> int:
 
 
 def _stem(stemmer: Stemmer, word: str) -> str:
-    with _stemming:  # a stemmer keeps the word it is at
+    with _stemming:  # stemmers have mutable state
         return stemmer.stemWord(word)
 
 
@@ -148,7 +148,7 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
         rest = rests.get(word.start, 1.0)
         sought += (Sought(word.start, word.end, terms, 1.0, rest, is_own=True) for terms in parts)
         sought += _seek_forms(word, parts, stemmings, rest)
-    further: list[set[int]] = [set() for _ in kept]  # the terms of other spellings, by words
+    further: list[set[int]] = [set() for _ in kept]  # the terms of other spellings, by word
     instead: list[set[int]] = [set() for _ in kept]
     starts, written = [word.start for word in kept], [word.text for word in kept]
     for each in sought:

@@ -11,7 +11,7 @@ LONGEST_WORD = 64
 _MARKS = "".join(
     character
     for character in map(chr, range(0x300, 0xFE00))
-    # Those for symbols (⃣) belong to no letter.
+    # Marks for symbols (⃣) belong to no letter.
     if unicodedata.category(character) in {"Mn", "Mc"} and not "\u20d0" <= character <= "\u20ff"
 )
 WORD = re.compile(rf"\w[\w{_MARKS}]*")
@@ -28,7 +28,7 @@ _IS_HAN = re.compile(rf"[{_HAN}]")
 _HAS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _PARTS = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
-# Signs that are seldom written: Arabic and Hebrew vowels, and the dash that stretches an Arabic word.
+# Signs that are seldom written: Arabic and Hebrew vowels, and the dash that lengthens Arabic words.
 _POINTS = re.compile(r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]")
 
 

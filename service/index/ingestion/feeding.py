@@ -23,15 +23,15 @@ from service.platform.background import Background, for_each_organization
 from service.platform.disk import DiskGuard
 
 WATCH_SECONDS = 1.0
-# Vectors are made first of documents that searches found, then of the newest documents. Every so many claims take the
-# oldest, so that each comes to its turn.
+# Vectors are made first for documents that searches found, then for the newest. Every fourth claim takes the oldest
+# documents, so that each gets its turn.
 CLAIM_OF_OLDEST = 4
-# After a claim that failed, however much comes in.
+# The pause after a failed claim, even if documents arrive.
 REST_SECONDS = 2.0
 ANSWERED_SECONDS = 2.0
-# So often that a claim outlives a renewal that got no connection (`INDEXING_WAIT_SECONDS`) and the next one's wait.
+# A claim outlives a failed renewal (`INDEXING_WAIT_SECONDS`) and the wait of the next.
 RENEWED_SECONDS = LEASE.total_seconds() / 10
-# What waits is measured so rarely that it takes a tenth of the time.
+# The longest measurement of the backlog may take a tenth of the time.
 MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 
 
@@ -43,7 +43,7 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
 
     async def feed_one(organization_id: UUID) -> None:
         nonlocal taken
-        # One at a time: two would both take up as much as there is room for.
+        # Only one claim at a time: two would each fill all the room.
         async with indexer.feeding:
             if is_looked_for:
                 async with indexer.database.transaction(organization_id, read_only=True) as connection:
@@ -162,7 +162,7 @@ async def answer_waiting(indexer: Indexer) -> None:
         document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
             entries = await list_pending(connection, organization_id, document_ids=document_ids)
-        # Requests that came since are of documents that weren't looked for.
+        # Answer only the listed waiters: newer requests are for other documents.
         indexer.answer(waiters, entries)
 
     await for_each_organization(waiting, answer)

@@ -21,19 +21,19 @@ from service.platform.database import Database
 from service.platform.sharing import Figure, Share
 from service.text.embedding import Embedders
 
-# In memory at most, of all organizations together and of each: enough to have the next at hand when one is done.
+# The most documents in memory, of all organizations and of each: enough to start the next document at once.
 MOST_DOCUMENTS = 64
 MOST_OF_LANE = {Lane.SMALL: 16, Lane.LARGE: 2}
-# Rebuilds whose next few documents are taken up; `service.index.rebuilds.running` says how many those are.
+# The most rebuilds at once; `service.index.rebuilds.running` says how many documents each takes.
 REBUILDS_AT_ONCE = 2
-# Large documents of all organizations, so that there is room for small ones however many organizations have large ones.
+# The most large documents of all organizations, so that room for small documents remains.
 MOST_LARGE = MOST_DOCUMENTS // 2
-# Of the packed texts of large documents; the largest counts for half at most, so that there is room for two. Beyond
-# that each organization without a large one at work may have one, up to twice as much.
+# The most packed text of large documents; a single one counts for at most half, so that there is room for two. Beyond
+# that, each organization may have one large document, up to twice this total.
 MOST_BYTES = 64 * 1024 * 1024
-# Documents of a lane that searches found before they had vectors, the latest so many.
+# The newest documents without vectors, per lane, that searches found.
 MOST_FOUND = 64
-# Requests that wait for their documents; further requests are answered before their documents are indexed.
+# The most requests that wait for their documents; further requests are answered before the indexing.
 MOST_WAITING = 256
 
 _GONE = EntryState(is_pending=False, lacks_words=False, chunk_count=0)
@@ -102,9 +102,9 @@ class Indexer:
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
-        # By the rebuild, the number of a transaction: all later ones know of the new space.
+        # By rebuild: a transaction number. Each later transaction knows of the new space.
         self.rebuilds_known_from: dict[UUID, int] = {}
-        # By the rebuild, the last document that was copied; absent at the beginning and at the end.
+        # By rebuild: the last copied document; absent at the beginning and at the end.
         self.rebuilds_copied_to: dict[UUID, UUID] = {}
         self.feeding = asyncio.Lock()
         self.backlogged: dict[UUID, set[Lane]] = {}
@@ -326,7 +326,7 @@ class Indexer:
 
     def _can_follow(self, job: Job) -> bool:
         organization_id, lane = job.work.organization_id, job.work.turn.lane
-        # While vectors wait, all places are left to claims: uploads would take each, and the oldest would never begin.
+        # While vectors wait, only claims take documents: uploads would fill all places, and the oldest never start.
         if self.meaning is None or lane in self.meaning.backlogged.get(organization_id, ()):
             return False
         before = (each.work for each in self.jobs_of(organization_id))

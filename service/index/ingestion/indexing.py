@@ -102,7 +102,7 @@ class Writer:
             del self._gathering[place]
 
 
-# A document with more texts to embed gives its turn up after each slice; short ones are embedded in one go.
+# A document with more texts gives up its turn after each slice; short documents are embedded at once.
 SLICE = 32
 MOST_ATTEMPTS = 5
 
@@ -155,7 +155,7 @@ async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | 
                 return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the work stays wanted and is tried again
             if is_database_full(error):
-                # No fault of the document's: taken up again when its claim has run out and there is room.
+                # The document is not at fault: it is claimed again after its claim has expired and there is room.
                 logger.warning("indexing_waits_for_room", document_id=str(work.document_id))
                 return None
             traces.fail()
@@ -209,7 +209,7 @@ class Work:
             if self.deps.half is Half.WORDS and not work.lacks_words:
                 return IndexOutcome(work.chunk_count, 0, lacks_meaning=True)
             with suppress(_OvertakenError):
-                # Chunks that another release cut differently are written again.
+                # Write chunks again that another release cut differently.
                 return await self._attempt(work if attempt == 0 else replace(work, lacks_words=True))
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 

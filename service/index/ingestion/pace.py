@@ -8,15 +8,15 @@ from uuid import UUID
 from service.platform.errors import Unavailable
 from service.platform.sharing import Figure, Share
 
-# Before the first measurement: chunks a second that the local model embeds on two cores, and whose words a core writes.
+# Before the first measurement, in chunks a second: the local model on two cores, and words on one core.
 FIRST_PACE, FIRST_WORDS_PACE = 20.0, 100.0
 SLOWEST_PACE = 0.5
 SMOOTHING = 0.1
-# Of a chunk's text as it is kept, packed: about 250 words of English.
+# The size of a chunk's packed text: about 250 English words.
 FIRST_CHUNK_BYTES = 500.0
-# So few documents are no backlog, however long they are: as many are taken up at once anyway.
+# Fewer documents are no backlog, however long: all are claimed at once anyway.
 FEWEST_WAITING = 16
-# A refused upload is to come again when there is room for more than itself.
+# A refused upload may return when the room is larger than the upload.
 DRAINED = 0.9
 LONGEST_RETRY_SECONDS = 120
 

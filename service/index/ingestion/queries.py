@@ -20,7 +20,7 @@ from service.platform.batches import Answer, Batch
 from service.schema.catalog import caller_chunks, document_contents, document_versions, documents
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
-# A document that is called by its title is found by the name of its file, too.
+# A document named after its title is also found by its file name.
 NAME = sa.case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name")
 TITLE = sa.func.coalesce(sa.func.nullif(document_contents.c.title, ""), documents.c.name).label("title")
 _IS_OF_CONTENTS = sa.and_(
@@ -102,8 +102,8 @@ def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     is_begun: sa.ColumnElement[bool] = sa.bindparam("param_is_begun", type_=sa.Boolean())
     is_catalog = sa.and_(spaces.c.organization_id == sql.ORGANIZATION, spaces.c.is_catalog)
     catalog_id = sa.select(spaces.c.space_id).where(is_catalog).scalar_subquery()
-    # The catalog's space and the one that is built to replace it, as they are with the lock held: a swap of one for
-    # the other waits for this, or this for the swap.
+    # The catalog's space and the space that replaces it, read with the lock held: a concurrent swap waits for this, or
+    # this for the swap.
     homes = (
         sa.select(spaces)
         .where(

@@ -27,7 +27,7 @@ RENEWED_EVERY = 3600.0
 
 LISTED_AT_ONCE = 64
 SLICE = 64
-# The share of the time that the one process which renews works: the rest is for people who load and search.
+# The share of its time that the renewing process works; the rest is left to people.
 WORKING = 0.25
 
 

@@ -9,13 +9,13 @@ from enum import StrEnum
 from itertools import count
 from uuid import UUID
 
-# Several, because most of a turn is waiting for the embedder, which gathers what waits into batches.
+# Several turns, because a turn mostly waits for the embedder, which batches waiting texts.
 TURNS = 8
-# Of these, so many at most for work that takes long, so that a small document is begun at once.
+# The most turns for long work, so that a small document starts at once.
 LONG_TURNS = 4
 TURN_OF_REBUILDS = 8
 MOST_REMEMBERED = 1000
-# A text is large from so many packed bytes on, which are about as many chunks as are embedded in one turn.
+# A packed text of this size is large: about as many chunks as a turn embeds.
 LARGE_BYTES = 16 * 1024
 
 

@@ -152,7 +152,7 @@ async def copy_entries(
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = sa.and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
-        # An entry keeps the lane of its last request, and its text may be another one since.
+        # Recompute the lane, because the text may have changed since the old entry's last request.
         sa.select(*(space_documents.c[name] for name in copied), select_is_large(), spaces.c.space_id, sa.func.now())
         .join(spaces, still)
         .where(
@@ -195,7 +195,7 @@ async def swap(
     await update(
         {"is_catalog": False, "retired_at": sa.func.now(), "replaced_by_space_id": new_id}, space_id=old.space_id
     )
-    # One hop from whichever space a request still knows.
+    # Earlier replaced spaces lead directly to the new space.
     await update({"replaced_by_space_id": new_id}, replaced_by_space_id=old.space_id)
     await update({"is_catalog": old.is_catalog, "replaces_space_id": None}, space_id=new_id)
     if collection_id is not None:
@@ -293,7 +293,7 @@ async def count_unready(
         pending = sa.select(new.c.document_id).where(
             sql.matches(new, organization_id, space_id=new_id), is_pending(new)
         )
-        # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
+        # The planner expects few rows from an array; for a join it would read all entries of the old space.
         ids: Any = sa.func.array(pending.scalar_subquery())
         statement = statement.where(_old.c.document_id == sa.any_(ids))
     return await sql.get_row(connection, statement, Unready)
@@ -343,9 +343,9 @@ async def list_failures(
     return await sql.find_rows(connection, statement, IndexRebuildFailure)
 
 
-# A request that began before a swap may go on reading the old index for so long.
+# A request that began before a swap may read the old index for this time.
 READ_FOR = timedelta(minutes=1)
-# For so long, an indexing request finds the new space by the old space's row.
+# An indexing request finds the new space through the old space's row for this time.
 LEADS_FOR = timedelta(hours=1)
 
 

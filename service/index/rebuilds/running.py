@@ -27,7 +27,7 @@ from service.platform.logs import logger
 COPIED_AT_ONCE = 200
 EMPTIED_AT_ONCE = 200
 INDEXED_AT_ONCE = 8
-# A step waits for so long for transactions of others to end, before the next round tries again.
+# A step waits this long for other transactions; then the next round tries again.
 OLDER_SECONDS = 1.0
 PAUSE_SECONDS = 0.02
 
@@ -63,7 +63,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
 
 async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     await know_from_now(indexer, organization_id, rebuild)
-    # Indexing first: so few documents wait in the new space, however many the old one has.
+    # Indexing first, so that few documents wait in the new space, however many the old one has.
     return (
         await _index_batch(indexer, organization_id, rebuild)
         or await copy_batch(indexer, organization_id, rebuild)
@@ -196,7 +196,7 @@ async def _empty(indexer: Indexer, organization_id: UUID, space: RetiredSpace) -
             await lock_objects(connection, organization_id, object_ids=some)
             await queries.clear_entries(connection, organization_id, space=space, document_ids=some)
             return True
-        # Folding deltas writes statistics of this space too.
+        # Folding deltas also writes this space's statistics.
         if not await try_lock_statistics(connection, organization_id):
             return False
         had_terms = await queries.delete_statistics(connection, organization_id, space_id=space_id)

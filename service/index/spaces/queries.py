@@ -79,7 +79,7 @@ async def lock_spaces(
 
 _CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
 _known = spaces.alias("known")
-# Without parameters: otherwise the index of `chunk_count > 0` doesn't fit, or PostgreSQL plans again for each search.
+# Without parameters: PostgreSQL would not use the index of `chunk_count > 0`, or would plan each search again.
 _OLDEST = (
     select(space_documents.c.forms)
     .where(space_documents.c.space_id == spaces.c.space_id, space_documents.c.chunk_count > literal_column("0"))
@@ -139,7 +139,7 @@ async def delete_space(connection: Connection, organization_id: UUID, *, space_i
     await update_rows(connection, spaces, organization_id, unlinked, replaced_by_space_id=space_id)
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
-    # In the order of a fold, which may be at the same rows.
+    # Lock in the order of a fold, which may hold the same rows.
     counted = select(term_statistics.c.term).where(matches(term_statistics, organization_id, space_id=space_id))
     await connection.execute(counted.order_by(term_statistics.c.term).with_for_update())
     index = [table for tables in INDEX_TABLES.values() for table in tables.all]

@@ -19,12 +19,12 @@ from service.platform.sql import in_array, matches, rows_of
 from service.schema.catalog import caller_chunks, document_contents, document_versions
 from service.schema.indexing import space_documents, spaces
 
-# How long a worker that died keeps its work from the others; a living one renews its claim well before.
+# How long the work of a dead worker stays claimed; a living worker renews its claim well before.
 LEASE = timedelta(seconds=30)
-# What is forgotten of earlier work when something new is wanted.
+# A new request resets this state of earlier work.
 FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_expected": 0}
 FIRST_RETRY = timedelta(seconds=10)
-# What is claimed from is an index with the oldest first and NULL last.
+# Claims read an index with the oldest entries first and NULL last.
 FIRST_IN_LINE = datetime.fromtimestamp(0, UTC)
 LONGEST_RETRY = timedelta(hours=1)
 
@@ -124,7 +124,7 @@ async def claim_pending(
         sa.select(*_KEYS, _packed_bytes().label("packed_bytes"))
         .select_from(_with_texts())
         .where(entry.organization_id == organization_id, entry.space_id.in_(spaces), _lacks(half), _is_free())
-        # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
+        # The order of the partial index, so that a claim reads the first entries without sorting.
         .order_by(*((since,) if half is Half.MEANING else (entry.is_large, since)))
     )
     if lane is not None:
@@ -183,7 +183,7 @@ async def release_claims(connection: Connection, organization_id: UUID) -> None:
     """Release every claim, at a start without any other indexing process; released work is first in line."""
     is_claimed = sa.or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > sa.func.now())
     claimed = sa.and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
-    # For vectors the newest are first in line.
+    # Vectors are made for the newest documents first.
     first = sa.case((lacks_meaning(), sa.func.now()), else_=sa.literal(FIRST_IN_LINE, sa.DateTime(timezone=True)))
     await connection.execute(sa.update(space_documents).where(claimed).values(claimed_until=first))
 

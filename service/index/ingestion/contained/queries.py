@@ -59,7 +59,7 @@ def _select_files(
     entry, owner = space_documents.c, literal(organization_id, Uuid())
     is_catalog = and_(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
     catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
-    # As they are with the lock held: a swap of two waits for this, or this for the swap.
+    # Read with the lock held: a concurrent swap of two spaces waits for this, or this for the swap.
     placed = select(entry.space_id).where(entry.organization_id == organization_id, entry.document_id == container_id)
     homes = (
         select(spaces.c.space_id)
