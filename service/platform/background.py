@@ -17,12 +17,12 @@ from service.platform.logs import logger
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 LOG_EVERY_SECONDS = 60.0
-# Python 3.11's `asyncio.wait_for`, with which connection pools wait, loses a cancellation that comes together with what
-# was waited for. It comes again after longer than jobs may go on that run at the end (`service.runtime.jobs.worker`).
+# Connection pools use Python 3.11's `asyncio.wait_for`, which loses a cancellation that arrives with the result. So
+# cancel again, after more time than the last jobs may take (`service.runtime.jobs.worker`).
 CANCELLED_AGAIN_SECONDS = 15.0
 
 
-# Waiting for a connection took too long, as on a busy machine: the next attempt finds the same work.
+# A wait for a connection took too long, as on a busy machine: the next attempt finds the same work.
 _LATE = (PoolTimeoutError, PoolTimeout, ConnectionTimeout)
 
 
@@ -165,7 +165,7 @@ async def for_each_organization(
         except Exception as error:
             if doing is not None and doing.cancelling():
                 raise
-            # Without a traceback, which goes with the group: some work comes again every two seconds.
+            # No traceback, because the group has one: some work repeats every two seconds.
             name = "" if doing is None else doing.get_name()
             if not is_late(error):
                 logger.warning("organization_failed", task=name, organization_id=str(each), error=repr(error))

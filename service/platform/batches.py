@@ -30,12 +30,12 @@ from service.platform import traces
 Found = TypeVar("Found")
 Convert = Callable[[Any], Any]
 
-# Numbered parameters are sent once however often a statement names them, and the driver need not look for them.
+# Each numbered parameter is sent once, even if the statement repeats it, and the driver need not search for names.
 _DIALECT: Dialect = PGDialectAsync_psycopg(paramstyle="numeric_dollar")
 STATEMENTS = 1024
-# The same bytes each time: the driver looks statements up by them, and would hash a long text again.
+# Return identical bytes, because the driver looks statements up by them and would hash a long text again.
 _encode = lru_cache(STATEMENTS)(str.encode)
-# After the first that fails, which may be the preparing of a statement, all others are aborted.
+# After the first failure, also of a preparation, PostgreSQL aborts all further statements.
 _FAILED = frozenset({ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED})
 
 
@@ -131,7 +131,7 @@ class Batch:
         except DriverError as error:
             await _raise_as_sqlalchemy(connection, driver, error)
         except BaseException:
-            # Its caller is gone, at any step: the driver may take the connection for one that still collects answers.
+            # The caller was cancelled: the driver may take the connection for one that still collects answers.
             await connection.invalidate()
             raise
         for part, result in zip(self.parts, results, strict=True):
@@ -145,7 +145,7 @@ class Batch:
 def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequence[_Part]) -> PQGen[list[PGresult]]:
     """Send statements in one message, without the waits and cursors of the driver's pipeline; raise the first error."""
     server, prepared = driver.pgconn, driver._prepared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as its cursors do
-    # Before anything is sent: what can't be written as PostgreSQL reads it is an error of its own.
+    # Before sending, because a value that can't be written for PostgreSQL raises its own error.
     queries = [_write_query(adapting, part) for part in parts]
     yield from prepared.maintain_gen(driver)
     server.enter_pipeline_mode()
@@ -190,11 +190,11 @@ async def _raise_as_sqlalchemy(
 ) -> NoReturn:
     """Raise an error as SQLAlchemy does for other statements. Tell the pool when the connection is lost."""
     if driver.closed or driver.broken:
-        # Fails as well, and SQLAlchemy then gives up every connection that is older than the loss.
+        # This fails too, and makes SQLAlchemy discard each connection older than the loss.
         await connection.exec_driver_sql("SELECT 1")
     if driver.pgconn.pipeline_status:
         await connection.invalidate()
-    # The statement's parameters may hold secrets and contents.
+    # The statement's parameters may contain secrets and contents.
     raise cast("DBAPIError", DBAPIError.instance(None, None, error, DriverError, hide_parameters=True)) from error
 
 
@@ -207,7 +207,7 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
     binding = {name: _convert_for(one.type) for name, one in compiled.binds.items()}
     columns = statement.selected_columns
     return _Compiled(
-        # Nothing else sends this text, so that the driver takes none of a batch that failed for prepared.
+        # A unique text, so that the driver never takes a statement of a failed batch for prepared.
         text=f"/* batch */ {compiled}",
         names=tuple(compiled.positiontup or ()),
         constants={name: one.effective_value for name, one in compiled.binds.items() if not one.required},

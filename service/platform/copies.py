@@ -73,7 +73,7 @@ def _close(descriptor: int) -> None:
 
 
 Found = TypeVar("Found")
-# An error answers for so long.
+# How long an error is the answer to further requests.
 ERROR_SECONDS = 3.0
 MOST = 256
 
@@ -103,7 +103,7 @@ class Kept:
         async with entry.lock:
             oldest = since if entry.error is None else max(since, time.monotonic() - ERROR_SECONDS)
             if entry.came_at < oldest:
-                # An older answer stays until there is another one: this request may be cancelled.
+                # Keep the older answer until there is a new one, because this request may be cancelled.
                 try:
                     entry.answer, entry.error = await ask(), None
                 except errors as error:

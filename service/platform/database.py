@@ -23,23 +23,23 @@ from service.platform.logs import logger
 from service.platform.primary import NewestPrimary
 
 SERVICE_ROLE = "carrel_service"
-# For pg_has_role: from PostgreSQL 16 on, who makes a role is a member of it, and may not become it for that alone.
+# For pg_has_role: from PostgreSQL 16 on, the creator of a role is a member, but may not become it without SET.
 MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
 ORGANIZATION_SETTING = "carrel.organization_id"
 BACKUP_SETTING = "carrel.backup"
-# The advisory lock under which files are removed; who reads the files of one moment holds it, shared.
+# The advisory lock for removing files; a process that reads a snapshot's files shares the lock.
 FILES_LOCK = 0x_CA55_E2
-# As long as a statement may take by default: a client is better served late than refused.
+# The default time limit of a statement: a late answer is better than a refusal.
 POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5
 CLOSE_SECONDS = 2
-# Commands count the services that are connected by this name.
+# Commands count the connected services by this name.
 APPLICATION_NAME = "carrel-2"
-# The server ends connections that a crowd has left; the connection that was used last is used next, and stays.
+# The server closes connections left over from a busy time; the most recently used connection is used next, and stays.
 IDLE_SECONDS = 120
-# Of a transaction whose writes may be lost when the database or the machine fails within a second of its commit.
+# For a transaction whose writes may be lost if the database or machine fails within a second.
 DONT_WAIT_FOR_DISK = "SET LOCAL synchronous_commit = off"
-# What search was measured with. The embedded server is set up so; another one need not be.
+# The settings with which search was measured. The embedded server has these; an external server may differ.
 PLANNER = "-c jit=off -c max_parallel_workers_per_gather=0 -c work_mem=64MB -c random_page_cost=1.1"
 
 _ATTRIBUTES = "target_session_attrs"
@@ -97,7 +97,7 @@ def _prefer_primary(url: URL) -> URL:
     hosts = named.split(",") if isinstance(named, str) else named
     if len(hosts) == 1:
         return url
-    # Where hosts are parameters, an IPv6 address has no brackets; with a port after it, it can't be told from that.
+    # Hosts in parameters have no brackets, so an IPv6 address with a port can't be recognized.
     if any("[" in host or (not isinstance(named, str) and host.count(":") > 1) for host in hosts):
         raise ValueError(named)
     return url if _ATTRIBUTES in url.query else url.update_query_dict({_ATTRIBUTES: "read-write"})
@@ -141,8 +141,8 @@ class Database:
         self._statement_seconds = statement_seconds
         self._commits: dict[asyncio.Future[None], float] = {}
         self.outliving: set[asyncio.Future[None]] = set()
-        # The address's user may be any member of the service's role: each connection gives up the rest at its start.
-        # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
+        # The address's user may have other roles: each connection gives them up at its start. Times are in UTC, because
+        # in other zones the first and last times are outside the calendar.
         statement, idle = int(statement_seconds * 1000), f"-c idle_session_timeout={IDLE_SECONDS}s"
         options = f"-c role={SERVICE_ROLE} -c TimeZone=UTC -c statement_timeout={statement} {idle} {PLANNER}"
         self._connect_args = {
@@ -155,7 +155,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=wait_seconds,
-            pool_use_lifo=True,  # few connections do the work, which have planned their statements
+            pool_use_lifo=True,  # the last used connection has planned its statements
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
             connect_args=self._connect_args,
@@ -189,7 +189,7 @@ class Database:
         async with AsyncExitStack() as held:
             connection = await held.enter_async_context(self._engine.connect())
             await _open(connection, _enter(opening, organization_id, first), require)
-            await connection.begin()  # what a batch opens, SQLAlchemy would not commit
+            await connection.begin()  # SQLAlchemy would not commit a transaction that a batch has begun
             yield connection
             with traces.statements(("COMMIT",)):
                 await (connection.commit() if read_only else self._commit(connection, held))
@@ -202,7 +202,7 @@ class Database:
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)
         try:
-            # wait_for would swallow, before Python 3.12, a cancellation that comes as the commit ends.
+            # Before Python 3.12, wait_for would swallow a cancellation that arrives as the commit ends.
             async with asyncio.timeout(self._statement_seconds):
                 await asyncio.shield(committing)
         except TimeoutError:

@@ -7,28 +7,28 @@ from math import ceil
 from service.platform.logs import logger
 from service.platform.settings import Settings
 
-# Standard streams, event loop, lock, log, model, listener; what a start of PostgreSQL opens for a moment; accepted
+# Standard streams, event loop, lock, log, model, listener; files that the start of PostgreSQL opens briefly; accepted
 # connections that are closed in the same pass of the event loop.
 OWN = 96
-# Connections of the database without those of requests. Indexing has fewer than there are turns at it, because most of
-# a turn is embedding, without a transaction. Of those that take up and end jobs, one listens.
+# Database connections other than for requests. Indexing has fewer than turns, because a turn is mostly embedding,
+# without a transaction. Of the connections for jobs, one listens.
 INDEXING_CONNECTIONS = 4
 JOB_CONNECTIONS = 4
-# With one, a request that needs two at a time would wait for itself, and everybody for the slowest.
+# With a single connection, a request that needs two would wait for itself, and all others for the slowest.
 FEWEST_DATABASE_CONNECTIONS = 2
-# The most that the client of an embeddings endpoint keeps.
+# The most connections that the client of an embeddings endpoint keeps.
 ENDPOINT_CONNECTIONS = 100
-# The most that one of each has open at a time: pipes and the process of a reader; the model's endpoint and a database
-# for a reply; the pools of MongoDB's driver for a sync; the file that a thread writes and the one that it reads.
+# The most files that each has open at once: pipes and process of a reader; the model's endpoint and a database for a
+# reply; the pools of MongoDB's driver for a sync; a file that a thread writes and a file that it reads.
 OF_A_READER = 8
 OF_A_REPLY = 4
 OF_A_SYNC = 16
 OF_A_THREAD = 2
-# asyncio's own bound on the threads of its executor.
+# asyncio's own limit on executor threads.
 MOST_THREADS = 32
-# A connection is a socket and at most one more: the file that is sent, or the one that is moved to the store.
+# A connection is a socket and at most one file, which is sent or moved to the store.
 OF_A_CONNECTION = 2
-# Each costs some 20 kB, so a limit of a million files doesn't mean as many connections.
+# Each connection costs some 20 kB, so a limit of a million files doesn't allow as many connections.
 MOST_CONNECTIONS = 10_000
 # With fewer, a single browser or upload blocks all other callers.
 FEWEST_CONNECTIONS = 16

@@ -27,11 +27,11 @@ MOST_KEPT_FREE = 1024 * MEBIBYTE
 LARGEST_RESERVE = 64 * MEBIBYTE
 RESERVE_NAME = "carrel.reserve"
 SLICES = 8
-# A body is on disk twice while it is taken in, and as much again are its text, its vectors and PostgreSQL's log.
+# A body is on disk twice while it arrives; its text, vectors and PostgreSQL's log need as much again.
 BYTES_PER_BODY_BYTE = 4
-# Levels end so far above where they begin.
+# A level ends at this multiple of the limit at which it begins.
 LOW_ENDS, FULL_ENDS = 1.25, 1.5
-# Promised room is used or given back within the time that a body takes to arrive.
+# Promised room is used or released within the time that a body takes to arrive.
 BUSY_SECONDS = 5
 _SEVERITY = (StorageLevel.OK, StorageLevel.LOW, StorageLevel.FULL)
 _NAMES = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
@@ -161,7 +161,7 @@ class FileSystem:
 
     def measure(self, total: int, free: int) -> None:
         self.total, self.free = total, free
-        # As if the reserve were whole: to give it up is not to have more.
+        # Count a released reserve as used, because releasing it must not end the level.
         before, self.level = self.level, self._level_at(free - self._missing())
         if before is not self.level:
             log = logger.info if self.level is StorageLevel.OK else logger.error
@@ -228,7 +228,7 @@ class Promise:
         of space, and Unavailable `storage_busy` if only earlier promises prevent the promise."""
         received, whole = self._size, self._size + size
         self.end()
-        # What was received lies on a disk already, and counts as free no more.
+        # Received bytes are on the disk, and no longer count as free.
         needed = [(system, max(system.needed_for(whole) - received, 0)) for system in self._file_systems]
         for one, room in needed:
             if one.free < room:
@@ -245,7 +245,7 @@ class Promise:
         self._size += size
         for system in self._file_systems:
             system.promised += size
-            # All file systems have promised the same.
+            # Each file system has promised the same amount.
             system.share.tell(Figure.BYTES_PROMISED, system.promised)
 
 

@@ -21,7 +21,7 @@ LONGEST_FIELD_NAME = 200
 RETRY_SECONDS = 1
 SATURATED_SECONDS = 5
 
-# Driver errors by which PostgreSQL says "not now": restarting, out of connections, lost a race, gave up waiting.
+# Driver errors that mean "not now": PostgreSQL restarts, has no connection left, or a transaction lost a race or wait.
 TRANSIENT_DRIVER_ERRORS = (
     driver_errors.OperationalError,
     driver_errors.TransactionRollback,
@@ -29,7 +29,7 @@ TRANSIENT_DRIVER_ERRORS = (
     driver_errors.IdleInTransactionSessionTimeout,
 )
 
-# What using the database fails with: a statement, connecting, and waiting for a connection.
+# The errors of using the database: of statements, of connecting, and of waiting for a connection.
 DATABASE_ERRORS = (DBAPIError, DriverError, PoolTimeoutError)
 
 
@@ -120,7 +120,7 @@ class Unavailable(_Later, status=503, code="unavailable"):
 class InsufficientStorage(_Later, status=507, code="storage_full"):
     """507 with `Retry-After` in seconds: a disk or bucket is full (RFC 4918, section 11.5)."""
 
-    default_wait = 60  # room comes when an operator makes it
+    default_wait = 60  # an operator must free room first
 
 
 def require(found: Found | None, error: Exception) -> Found:
@@ -172,7 +172,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     return _REASONS.get(kind.removesuffix("_type").removesuffix("_parsing"), message) + hint
 
 
-# In place of pydantic's words, which speak of Python or of the parts of an id.
+# Instead of pydantic's messages, which name Python's types or the parts of an id.
 _REASONS = {
     "extra_forbidden": "unknown member; remove it",
     "missing": "required",
@@ -253,7 +253,7 @@ def answer_for_database(request: Request, error: DBAPIError | DriverError | Pool
     """Log the database error of a request, and return its answer; a full disk is named as the cause."""
     if isinstance(error, DBAPIError):
         answer = from_database(error)
-        # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.
+        # The statement's parameters may contain secrets and contents, so only the driver's message is logged.
         logger.error("database_error", status=answer.status, kind=type(error.orig).__name__, cause=str(error.orig))
     elif isinstance(error, PoolTimeoutError):
         answer = requests_saturated()

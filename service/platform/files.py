@@ -24,16 +24,16 @@ from service.platform.errors import BadRequest, InsufficientStorage, ServiceErro
 from service.platform.settings import Settings
 
 _READ = 1 << 20
-# Of an object that is written as it comes: so much is in memory at a time, once for each part.
+# The part of a streamed object that is in memory at a time.
 _PART = 8 << 20
 _PARTS_AT_ONCE = 2
-# Quota exceeded and a file-size limit are a full disk to the sender of a file.
+# A full quota and a file-size limit are like a full disk to the sender of a file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _KEY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
-# What a folder has of a file that is being written.
+# The name of an unfinished file in a folder.
 _UNFINISHED = re.compile(r"[0-9a-f]{64}#\d+")
 _OWNER = "deployment"
-# What is added to the name of a note whose content is being archived.
+# The suffix of a note while its content is being archived.
 _TAKEN = ".taken"
 UNTOUCHED_SECONDS = 24 * 3600.0
 """A file untouched for this many seconds is no longer being written: the slowest upload writes every few minutes."""
@@ -54,7 +54,7 @@ class FileStore:
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
-        self.folder = folder  # None for a store that is not on this machine's disk
+        self.folder = folder  # None: the store is not on this machine's disk
         self._unarchived = unarchived
 
     @classmethod
@@ -69,7 +69,7 @@ class FileStore:
         try:
             await obstore.put_async(self._store, key, path)
             if self.folder is not None:
-                # It may be collected at this moment: then `ensure` stores it again.
+                # If the collector removes it at this moment, `ensure` stores it again.
                 with suppress(FileNotFoundError):
                     await asyncio.to_thread(sync_file, self.folder / key)
             if self._unarchived is not None:
@@ -117,7 +117,7 @@ class FileStore:
         taken: set[bytes] = set()
         for path in () if self._unarchived is None else self._unarchived.iterdir():
             if path.suffix != _TAKEN:
-                # A content that is stored again from now on is noted again, and that note outlives `drop_notes`.
+                # If the content is stored again, it gets a new note, which `drop_notes` keeps.
                 with suppress(FileNotFoundError):
                     path.replace(path.with_suffix(_TAKEN))
             taken.add(bytes.fromhex(path.stem))
@@ -132,7 +132,7 @@ class FileStore:
     def is_unarchived(self, sha256: bytes) -> bool:
         if self._unarchived is None:
             return False
-        # A note that is taken between two looks has its other name at the second.
+        # A note taken between the two checks has its other name at the second.
         return any((self._unarchived / f"{sha256.hex()}{suffix}").exists() for suffix in ("", _TAKEN))
 
     async def exists(self, sha256: bytes) -> bool:
@@ -157,7 +157,7 @@ class FileStore:
         listed = obstore.list(self._store, prefix, chunk_size=_LISTED_AT_ONCE)  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         for batch in listed:
             named = ((_KEY.fullmatch(each["path"]), each) for each in batch)
-            # A batch of other names is no end.
+            # A batch with only other names is not the end.
             if found := [
                 StoredObject(bytes.fromhex(name[2]), each["size"], each["last_modified"])
                 for name, each in named
@@ -189,7 +189,7 @@ class FileStore:
 def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
     before, removed = time.time() - seconds, 0
     for path in paths:
-        with suppress(FileNotFoundError):  # its writer has just ended
+        with suppress(FileNotFoundError):  # its writer has ended just now
             if path.is_file() and (not seconds or path.stat().st_mtime <= before):
                 path.unlink()
                 removed += 1
@@ -261,8 +261,8 @@ def _full() -> InsufficientStorage:
 
 
 _LONGEST = 255
-# Directional overrides make "exe.pdf" out of "fdp.exe"; control characters and line separators break headers and logs.
-# The zero-width joiner stays: emoji are made with it.
+# Directional overrides turn "fdp.exe" into "exe.pdf"; control characters and line separators break headers and logs.
+# The zero-width joiner stays, because emoji contain it.
 _UNSHOWN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 

@@ -15,7 +15,7 @@ import structlog
 from service.platform import traces
 from service.platform.secrets import PREFIXES
 
-# The line has its own place for these, or a reader at a terminal has no use for them.
+# These have their own place in the line, or are of no use at a terminal.
 _BESIDE = frozenset({"event", "level", "logger", "timestamp", "exception", "stack_info"})
 
 
@@ -32,7 +32,7 @@ def line_of(event: Mapping[str, object]) -> str:
 
 
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
-# What a credential of ours, a bearer or basic header, or a password in a URL looks like.
+# Patterns of Carrel's credentials, of bearer and basic headers, and of passwords in URLs.
 CREDENTIALS = re.compile(rf"(?:{'|'.join(PREFIXES)})[A-Za-z0-9._~+/=-]+")
 SECRET_SHAPES = re.compile(
     rf"{CREDENTIALS.pattern}|(?i:bearer\s+)[^\s\"',]+|(?i:basic\s+)[A-Za-z0-9+/]{{16,}}=*|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
@@ -89,13 +89,13 @@ def configure(level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Alembic tells of six plugins of its own at every migration.
+    # Alembic logs six of its own plugins at each migration.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
-    # Below that, the driver tells hosts, commands and documents of the databases that syncs read.
+    # Below warnings, the driver logs hosts, commands and documents of the databases of syncs.
     logging.getLogger("pymongo").setLevel(logging.WARNING)
-    # It tells of the beginning and the end of every message.
+    # The library logs the beginning and end of each message.
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    # The worker tells of every job, and its pool of every look at the queue, several times.
+    # The worker logs each job, and its pool each look at the queue, several times.
     for name in ("procrastinate", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -26,7 +26,7 @@ async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id:
         return "The service has no mail server. Ask an operator to set CARREL_SMTP_URL and CARREL_MAIL_FROM."
     mail = EmailMessage()
     try:
-        # A header takes no line break, so that nothing of a name becomes another header.
+        # Address refuses line breaks, so that no name can add a header.
         mail["From"] = Address(addr_spec=settings.mail_from)
         mail["To"] = Address(addr_spec=to)
         mail["Subject"] = subject

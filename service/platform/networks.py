@@ -22,10 +22,10 @@ from carrel.wire.oauth_clients import IN_BRACKETS, LOOPBACK
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# IPv4 addresses written as IPv6 ones, for translation on the way (RFC 6052).
+# IPv4 addresses as IPv6 addresses for translators (RFC 6052).
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-# What the library's `is_global` takes for public, and is not: of IPv6 all but global unicast (RFC 4291), such as
-# site-local addresses and translators of one's own (RFC 8215); of IPv4 protocol assignments (RFC 6890).
+# Ranges that the library's `is_global` wrongly takes for public: IPv6 outside global unicast (RFC 4291), such as
+# site-local addresses and private translators (RFC 8215), and IPv4 protocol assignments (RFC 6890).
 _UNICAST = ipaddress.IPv6Network("2000::/3")
 _ASSIGNED = ipaddress.IPv4Network("192.0.0.0/24")
 
@@ -78,7 +78,7 @@ class AllowedHosts:
         for name in self.names:
             try:
                 addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            except OSError:  # a name that nobody has allows nothing
+            except OSError:  # an unknown name allows no address
                 continue
             found |= {ipaddress.ip_network(str(address[4][0]).split("%")[0]) for address in addresses}
         return AllowedHosts((*self.networks, *found), self.names)
@@ -197,7 +197,7 @@ def parts_of(address: str) -> SplitResult | None:
     except ValueError:
         return None
     odd = not address.isascii() or not address.isprintable() or any(char in address for char in ' "<>\\^`{|}#')
-    # Python takes what stands in brackets for the host, whatever stands next to them; browsers don't.
+    # Python takes the text in brackets for the host, even with other text beside it; browsers don't.
     odd = odd or "@" in parts.netloc or ("[" in parts.netloc and not IN_BRACKETS.fullmatch(parts.netloc))
     return parts if parts.scheme in {"http", "https"} and host and not odd else None
 
@@ -236,7 +236,7 @@ def is_redis(url: str) -> bool:
             and not parsed.query
             and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
         )
-    except ValueError:  # a port that is none, or half an IPv6 address
+    except ValueError:  # an invalid port, or half an IPv6 address
         return False
 
 
@@ -264,9 +264,9 @@ def _place(url: str) -> tuple[str, ...]:
 
 
 LONGEST_ADDRESS = 64
-# What a browser says of itself is far shorter; a longer text is cut before it is looked through.
+# Browsers send far less; longer texts are cut before they are searched.
 LONGEST_USER_AGENT = 512
-# In this order, because most User-Agents also name the browsers that they imitate.
+# In this order, because most User-Agents also contain the names of browsers that they imitate.
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),

@@ -14,7 +14,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from service.platform.logs import logger
 from service.platform.sharing import Figure, Share
 
-# The number of the timeline that a server writes; NULL of a standby.
+# The timeline of a server that accepts writes; NULL from a standby.
 TIMELINE = (
     "CASE WHEN NOT pg_is_in_recovery()"
     " THEN ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint END"
@@ -133,14 +133,14 @@ def _ask_timeline(connection: DBAPIConnection) -> int | None:
     """Return the timeline, None from a standby. Leaves autocommit on, and closes the connection after an error."""
     adapted = cast("Any", connection)
     try:
-        # Else the question would open a transaction.
+        # Without autocommit, the query would begin a transaction.
         adapted.autocommit = True
         cursor = connection.cursor()
         cursor.execute(_ASK)
         [timeline] = cursor.fetchone() or [None]
         cursor.close()
     except BaseException:
-        # A cancelled task may wait for nothing more, and no pool has the connection yet.
+        # No await is possible in a cancelled task, and no pool has the connection yet.
         adapted.driver_connection.pgconn.finish()
         raise
     return timeline

@@ -37,7 +37,7 @@ class ForkedProcess:
             raise
         if self.pid == 0:
             os.close(self.sentinel)
-            os.set_inheritable(end, True)  # by a program that this process may become
+            os.set_inheritable(end, True)  # a program that replaces this process inherits it
             _do_and_end(work)
         os.close(end)
         self._status: int | None = None
@@ -71,11 +71,11 @@ class Child:
     name: str
     process: ForkedProcess
     orders: socket
-    # The worker's row of figures: a worker and the one that replaces it have the same name, and a row each.
+    # The worker's row of figures: a worker and its replacement have the same name, but separate rows.
     row: int | None = None
     began: float = field(default_factory=time.monotonic)
     is_ready: bool = False
-    # The time of the order to end in favor of a replacement.
+    # When the worker was ordered to end in favor of a replacement.
     leaving_since: float | None = None
     stops: int = 0
 
@@ -217,7 +217,7 @@ def _do_and_end(work: Callable[[], None]) -> None:
         traceback.print_exc()
     finally:
         with suppress(Exception):
-            # As multiprocessing does for its own processes: what was made for readers' sockets is removed.
+            # multiprocessing does the same for its own processes: remove the files of the readers' sockets.
             util._run_finalizers()  # noqa: SLF001 # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         os._exit(status)
 

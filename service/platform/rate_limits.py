@@ -94,7 +94,7 @@ class Counter:
 
 
 WINDOW_SECONDS = 60
-# The network that one IPv6 subscriber has at least, in bits of the address that tell its hosts apart.
+# The host bits of an IPv6 address: each subscriber has at least a /64 network.
 IPV6_HOST_BITS = 64
 
 
@@ -171,7 +171,7 @@ def network_of(address: str) -> str:
     """Return the key for counting an address: the IPv4 address, or the IPv6 address's /64."""
     try:
         parsed = ip_address(address)
-    except ValueError:  # a socket without an address, or what a trusted proxy passed on
+    except ValueError:  # a socket without an address, or an odd value from a trusted proxy
         return address[:LONGEST_ADDRESS]
     if not isinstance(parsed, IPv6Address):
         return str(parsed)

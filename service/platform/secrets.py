@@ -22,7 +22,7 @@ Prefix = Literal[
 API_KEY: Prefix = "svc_key_"
 SERVICE_ACCOUNT_TOKEN: Prefix = "svc_sa_"  # noqa: S105 (the prefix of a token, not a token)
 ACCESS_TOKEN: Prefix = "svc_at_"  # noqa: S105 (likewise)
-# Of its own: releases that know no audiences would take one of v1's prefix on v1.
+# A separate prefix, because earlier releases ignore audiences and would accept v1's prefix on v1.
 MCP_ACCESS_TOKEN: Prefix = "svc_mt_"  # noqa: S105 (likewise)
 REFRESH_TOKEN: Prefix = "svc_rt_"  # noqa: S105 (likewise)
 AUTHORIZATION_CODE: Prefix = "svc_ac_"

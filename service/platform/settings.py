@@ -38,7 +38,7 @@ def quotas(groups: Path, mount: Path) -> Iterator[float]:
             if controllers and "cpu" not in controllers.split(","):
                 continue
             folder = mount / controllers / path.lstrip("/")
-            # In a container, the folder of its group may be the mount itself.
+            # In a container, the group's folder may be the mount itself.
             for each in (folder, *folder.parents):
                 with suppress(OSError, ValueError):
                     files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
@@ -49,7 +49,7 @@ def quotas(groups: Path, mount: Path) -> Iterator[float]:
                     break
 
 
-# The lengths of vectors that there are index tables for.
+# The dimensions of the index tables.
 VECTOR_DIMENSIONS = (384, 768, 1024, 1536)
 
 _ENDPOINT = must(parts_of, "must be an http or https address, such as https://api.example.com/v1")

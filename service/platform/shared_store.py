@@ -14,9 +14,9 @@ from redis.backoff import NoBackoff
 
 from service.platform.logs import logger
 
-# A store next door answers within a millisecond; a request waits no longer for one that doesn't.
+# A nearby store answers within a millisecond; a request waits no longer than this.
 STORE_SECONDS = 0.5
-# How long a store that failed isn't asked again, so that its failing costs few requests anything.
+# How long a failed store is not asked again, so that its failure delays few requests.
 STORE_REST_SECONDS = 5.0
 WARN_EVERY_SECONDS = 60.0
 
@@ -29,7 +29,7 @@ class SharedStore:
             url,
             socket_timeout=STORE_SECONDS,
             socket_connect_timeout=STORE_SECONDS,
-            # A connection that was closed while idle is opened again at once.
+            # Reconnect at once if the connection was closed while idle.
             retry=Retry(NoBackoff(), 1),
         )
         storage = RedisStorage(
@@ -68,5 +68,5 @@ class SharedStore:
         self._asked_again_at = now + STORE_REST_SECONDS
         if now - self._warned_at >= WARN_EVERY_SECONDS:
             self._warned_at = now
-            # The error's words may name the address, and with it a password.
+            # The error's text may contain the address, and with it a password.
             logger.warning("rate_limit_store_away", kind=type(error.__cause__ or error).__name__)

@@ -29,12 +29,12 @@ class Figure(IntEnum):
     TIMELINE = auto()
     OLDER_PRIMARY_AT = auto()
     UNCONFIRMED_AT = auto()
-    # Of the service as a whole.
+    # Figures of the service as a whole.
     ARCHIVED_AT = auto()
     BACKED_UP_AT = auto()
 
 
-# What is counted from a worker's start: what has been counted stays when the worker ends.
+# Counters since a worker's start, which stay when the worker ends.
 _KEPT = (Figure.CONNECTIONS_REFUSED, Figure.CONNECTIONS_EVICTED)
 # Figures that only rise: the greatest of all workers counts.
 _HIGHEST = (Figure.TIMELINE, Figure.OLDER_PRIMARY_AT, Figure.UNCONFIRMED_AT)
@@ -121,7 +121,7 @@ class Counts:
             yield _Entry(offset, key, ends, tuple(counts))
 
 
-# A million addresses cost no more memory than these, and refuse nobody.
+# Memory stays the same for a million addresses, and no address is refused.
 MOST_COUNTS = 100_000
 
 

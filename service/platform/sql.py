@@ -127,7 +127,7 @@ def columns_of(
     named = {column.key: column for column in (*table.columns, *others)}
     names = list(kind.model_fields) if issubclass(kind, BaseModel) else [field.name for field in fields(kind)]
     if issubclass(kind, Versioned):
-        names.remove("version")  # which the model makes of the others
+        names.remove("version")  # the model computes the version
     return tuple(named[name] for name in names)
 
 
@@ -143,7 +143,7 @@ class _Member(sa.TypeDecorator[Any]):
         try:
             return None if value is None else self.kind(value)
         except ValueError:
-            # A newer process on the same database may have written it.
+            # A newer release on the same database may have written it.
             if "UNKNOWN" not in self.kind.__members__:
                 raise
             return self.kind["UNKNOWN"]

@@ -32,9 +32,9 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 PROTOCOL = "http/protobuf"
 SENDERS = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk.trace.export")
 TRACEPARENT = "traceparent"
-# What spans that wait to be sent may take at the end of a process.
+# How long a process may send waiting spans at its end.
 STOP_SECONDS = 2.0
-# A collector that is gone is told of in the log so often.
+# How often the log reports that the collector is away.
 COMPLAINT_SECONDS = 60.0
 _LONGEST_NAME = 120
 _MOST_TABLES = 4
@@ -106,7 +106,7 @@ def _start(process: str) -> None:
         own["service.name"] = "carrel"
     for name in ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal"):
         logging.getLogger(name).addFilter(_Seldom())
-    # Not the global one: what libraries would tell of themselves may have contents in it.
+    # Not the global provider, because libraries' own spans may contain contents.
     _provider = TracerProvider(resource=Resource.create(own), shutdown_on_exit=False)
     _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     _tracer = _provider.get_tracer("carrel", VERSION)

@@ -49,7 +49,7 @@ def server_account() -> pwd.struct_passwd:
 
 
 def _make_account() -> pwd.struct_passwd:
-    # Two services that start at once on a new machine would each make the user, and one of them lose it again.
+    # Two services that start together on a new machine would both make the user, and one would fail.
     with _alone():
         try:
             return pwd.getpwnam(SYSTEM_USER)

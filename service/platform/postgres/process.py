@@ -14,7 +14,7 @@ from service.platform.postgres.host import DatabaseServerError
 
 PID_FILE = "postmaster.pid"
 SERVER = "postgres"
-# What a server calls its folder whose parents only root may enter; a process can always go where it works already.
+# The server's name for its folder if only root may enter the parents; a process can always enter its working folder.
 WORKING_FOLDER = "/proc/self/cwd"
 LARGEST_PID = 2**31 - 1
 LONGEST_SOCKET_PATH = 107  # bytes
@@ -84,7 +84,7 @@ def _find(pid: int, folder: Path) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
-            # Servers are handed to a container's first process: that is the service, which must let them go.
+            # Orphaned servers become children of a container's first process, the service, which must wait for them.
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
             return None
@@ -114,12 +114,12 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
     except FileNotFoundError:
         return False
     except psutil.AccessDenied:
-        return True  # it can't be told from the cluster's server, so it is taken for that
+        return True  # this process may be the cluster's server, so count it as such
 
 
 def _is_worked_in(folder: Path) -> bool:
     for process in psutil.process_iter():
-        # A process of the folder's user can be looked at, so one that can't is another's.
+        # An unreadable process belongs to another user, because a process of the folder's user is readable.
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             if process.status() != psutil.STATUS_ZOMBIE and _works_in(process, folder):
                 return True

@@ -37,7 +37,7 @@ class RecoveringPostgres(EmbeddedPostgres):
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
-        # Named like an unfinished cluster, so that the removal of unfinished clusters removes this folder.
+        # Named like an unfinished cluster, so that the removal of unfinished clusters also removes this folder.
         self._work = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
         self._combined = self._work / _COMBINED
         self._recovery: dict[str, str] = {}
@@ -66,7 +66,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         except subprocess.CalledProcessError as error:
             raise RecoveryError(f"The backups in the archive don't fit together:\n{error.output}") from error
         folder = self._combined
-        # What the server that was backed up had open.
+        # Files that the server had open during the backup.
         for copied in ("log", *(path.name for path in folder.glob(".s.PGSQL.*"))):
             (folder / copied).unlink(missing_ok=True)
         (folder / self.signal_file).touch()
@@ -100,18 +100,18 @@ class RecoveringPostgres(EmbeddedPostgres):
 
     def left_log_at(self) -> str:
         """Return the log position where the recovered database, now open, began its own history."""
-        # Timeline, place and reason, in lines, the last one being of the newest timeline.
+        # Each line has timeline, position and reason; the last line is of the newest timeline.
         newest = max((self._folder / "pg_wal").glob("*.history"))
         return newest.read_text().splitlines()[-1].split("\t")[1]
 
     def _measured_parameters(self) -> dict[str, str]:
         return {
             **super()._measured_parameters(),
-            # The log lies in the folder already: there is nowhere else to look for it.
+            # The whole log is already in the folder.
             "restore_command": "false",
             "recovery_target_timeline": "current",
             "recovery_target_action": "promote",
-            # A server that lets nobody read until then need not have the settings of the one that was backed up.
+            # Without readers during recovery, the settings of the backed-up server are not required.
             "hot_standby": "off",
             **self._recovery,
         }

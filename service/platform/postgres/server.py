@@ -70,17 +70,17 @@ def server_parameters(
 SUPERUSER = "postgres"
 DATABASE = "carrel"
 PARTIAL = "postgres."
-PARTIALS = PARTIAL + "[0-9a-f]" * 8  # what an operator puts aside has another name
+PARTIALS = PARTIAL + "[0-9a-f]" * 8  # folders that an operator moves aside have other names
 LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
 PLAIN_NAME = re.compile(r"[\w./+=@:~-]+", re.ASCII)
 START_SECONDS = 900  # recovery after a crash included, on a slow machine
 CONNECT_SECONDS = 60
 STOP_SECONDS = 60
-ENDING_SECONDS = 10  # of the workers of a service that was killed
+ENDING_SECONDS = 10  # for the workers of a killed service
 ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
 LARGEST_LOG = 16 * 1024 * 1024
 SMALL_SEGMENT, LARGE_SEGMENT = MEBIBYTE, 16 * MEBIBYTE
-# Below that, a new cluster's write-ahead log comes in segments of 1 MiB: two of 16 MiB would be half of a small disk.
+# Below this size, a new cluster's write-ahead log has segments of 1 MiB: two of 16 MiB would fill half of a small disk.
 SMALL_DISK = GIBIBYTE
 
 
@@ -96,8 +96,8 @@ class FolderLock:
                 self._file.close()
                 message = f"Another Carrel service (process {holder or 'unknown'}) is using {data_dir}."
                 raise host.DatabaseServerError(f"{message} Stop it, or set CARREL_DATA_DIR.")
-            time.sleep(0.02)  # it was killed, and its workers end by themselves
-        # Only the message above names the process, so a full disk is no reason not to start.
+            time.sleep(0.02)  # the service was killed, and its workers end by themselves
+        # Only the message above needs the process number, so a full disk must not prevent the start.
         with suppress(OSError):
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), str(os.getpid()).encode())
@@ -164,7 +164,7 @@ class EmbeddedPostgres:
             if not self._may_run():
                 return
             for mode in ("fast", "immediate"):
-                with suppress(subprocess.CalledProcessError, OSError):  # ended already, or can't be reached now
+                with suppress(subprocess.CalledProcessError, OSError):  # already ended, or unreachable
                     self._run("pg_ctl", "-D", self._name(), "-m", mode, "-W", "stop", folder=self._folder)
                 if self._ends():
                     return
@@ -210,7 +210,7 @@ class EmbeddedPostgres:
     def _initialize(self) -> None:
         if (self._folder / "PG_VERSION").exists():
             return
-        # Made aside and renamed, so that a half-made cluster is never taken for one.
+        # Created under another name and renamed, so that a half-made cluster is never used.
         partial = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
         try:
             remove_partial_clusters(self._folder)
@@ -331,7 +331,7 @@ class EmbeddedPostgres:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
 
     def _new_socket_folder(self) -> str:
-        # A client takes a comma for the end of a server's name, and can't encode some characters.
+        # In a server's name, a client reads a comma as the end, and can't encode some characters.
         is_name = str(self._folder).isprintable() and "," not in str(self._folder)
         if is_name and len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
             return self._name()
@@ -350,7 +350,7 @@ class EmbeddedPostgres:
         if account.pw_uid != os.geteuid():
             switch = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
-        # A file, because a pipe would be inherited by the server and never end.
+        # The server would inherit a pipe, which would then never end.
         with tempfile.TemporaryFile("w+") as output:
             line = [str(self._binaries / command), *arguments]
             try:

@@ -10,7 +10,7 @@ from service.platform.postgres.recovery import RecoveringPostgres, RecoveryError
 
 _DIGITS = 8
 _SEGMENTS = "[0-9A-F]" * 24
-# What is left to replay when it is promoted may be long.
+# At a promotion, much log may be left to replay.
 PROMOTE_SECONDS = 24 * 3600
 
 
@@ -34,7 +34,7 @@ class EmbeddedStandby(RecoveringPostgres):
         super().__init__(data_dir)
         self._recovery = {
             "wal_retrieve_retry_interval": "500ms",
-            # It would give old segments the names of those that are brought later.
+            # Recycling would give old segments the names of segments that arrive later.
             "wal_recycle": "off",
         }
 
