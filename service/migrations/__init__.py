@@ -17,12 +17,12 @@ from service.platform.logs import logger
 from service.platform.version import VERSION
 
 HEAD = "0090"
-# The oldest schema that is upgraded, and the version that makes it from any schema before.
+# The oldest schema that can be upgraded, and the version that upgrades any schema before.
 BASELINE, BASELINE_VERSION = "0079", "0.3.0"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1
-# Who waits for a table's lock holds up all who come later: so a migration gives up after so long, and tries again.
+# A migration that waits for a table's lock holds up all later statements, so it gives up after this time, and retries.
 LOCK_MILLISECONDS = 500
 PAUSE_SECONDS = 0.5
 

@@ -11,7 +11,7 @@ from service.platform.database import SERVICE_ROLE
 
 PREFIX = "procrastinate_"
 JOBS = "procrastinate_jobs"
-# Also the sequences behind their ids. Events are the library's history of a job; they go with it.
+# Includes the sequences for ids. Events are the library's history of a job, deleted with it.
 _PRIVILEGES = {
     JOBS: "SELECT, INSERT, UPDATE, DELETE",
     "procrastinate_workers": "SELECT, INSERT, UPDATE, DELETE",

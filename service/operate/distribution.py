@@ -11,7 +11,7 @@ from service.schema.indexing import INDEX_TABLES
 
 INDEX_TABLE_NAMES = [table.name for tables in INDEX_TABLES.values() for table in tables.all]
 
-# Citus takes no policy with a sub-select. SET LOCAL has no parameters, so its value is quoted.
+# Citus policies can't have a sub-select. SET LOCAL can't have parameters, so its value is quoted.
 _ORGANIZATION = f"organization_id = NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid"
 _BACKUP = f"current_setting('{BACKUP_SETTING}', true) = 'on'"
 _ENTER = f"""
@@ -23,7 +23,7 @@ _ENTER = f"""
     END $$
 """
 _PREPARE = (
-    # By this role the coordinator logs in to the servers. What numbers rows there is called by it, too.
+    # The coordinator logs in to the servers as this role, which there also needs the sequence.
     f"ALTER ROLE {SERVICE_ROLE} LOGIN",
     f"GRANT USAGE ON SEQUENCE term_deltas_delta_id_seq TO {SERVICE_ROLE}",
     _ENTER,
@@ -73,13 +73,13 @@ def is_distributed(connection: Connection) -> bool:
 async def _distribute(connection: AsyncConnection, name: str, *, shards: int) -> None:
     first = INDEX_TABLE_NAMES[0]
     statements = [
-        # Of a table on another server it can't be checked: removals delete these rows in their own transaction.
+        # Citus can't check a foreign key to another server: removals delete these rows in their own transaction.
         f"ALTER TABLE {name} DROP CONSTRAINT fk_{name}_space_document",
         f"ALTER POLICY organization ON {name} USING ({_ORGANIZATION}) WITH CHECK ({_ORGANIZATION})",
         f"ALTER POLICY backup ON {name} USING ({_BACKUP})",
     ]
     if name.startswith("chunks"):
-        # Nothing can read it through row-level security but a function, which would run on the coordinator.
+        # Under row-level security, only a function could use this index, and Citus would run it on the coordinator.
         statements.append(f"DROP INDEX ix_{name}_terms")
     for statement in statements:
         await connection.exec_driver_sql(statement)

@@ -41,11 +41,11 @@ from service.text.reading import Extractor, Limits, PageReader
 from service.text.reranking import Reranker
 from service.web.multipart import remove_leftovers
 
-# Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
+# Two waits of this length, with pauses, are shorter than the claims that these connections renew.
 INDEXING_WAIT_SECONDS = 10
 EMBEDDED_CONNECT_SECONDS = 60
 WARM_SECONDS = 3.0
-# The primary takes what a standby has no connection for.
+# Without a free connection to a standby, the request goes to the primary.
 STANDBY_WAIT_SECONDS = 0.5
 STANDBY_CONNECT_SECONDS = 2
 Part = TypeVar("Part", Database, Embedders, Indexer, LanguageModels, Reranker)
@@ -75,7 +75,7 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
             )
         return None
     stack.callback(FolderLock(settings.data_dir).release)
-    # The folder is this service's alone, so what lies there unfinished is a crash's; it may be why a disk is full.
+    # Only this service uses the folder, so unfinished files are from a crash, and may be why the disk is full.
     remove_leftovers(settings.uploads_dir)
     if settings.files_url is None:
         open_files(settings).remove_leftovers()
@@ -83,7 +83,7 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
         settings.data_dir, connections=database_connections(settings), is_archived=settings.archive_url is not None
     )
     warn_of_lost_clusters(settings.data_dir)
-    # Before the start, which may fail when the server runs already.
+    # Registered before the start, which may fail while the server runs.
     stack.callback(server.stop)
     server.start()
     if settings.archive_url is None:
@@ -102,8 +102,8 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
             await bootstrap(connection, settings)
             distributed = await connection.run_sync(is_distributed)
         if server is not None:
-            # The embedded database has one service alone: here, all that is taken up was by a process that is gone.
-            # One that is started again later would take away what others are at.
+            # The embedded database has only this service, so each claim is of an ended process. Later, releasing claims
+            # would take work from live workers.
             await _release_all(database)
     finally:
         await database.close()
@@ -146,8 +146,8 @@ async def open_runtime(
         url, reranked = prepared.url, settings.reranking_url
         primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
-        # On a connection that stays open: `distribute-index` locks the key's row first, and is refused while a
-        # connection is open; otherwise the command ends before this read.
+        # On a connection that stays open: `distribute-index` locks the key's row first and is refused while connections
+        # are open. If it runs earlier, it ends before this read.
         async with database.transaction(None) as connection:
             await key_fingerprint(connection)
             database.is_distributed = await connection.run_sync(is_distributed)
@@ -233,7 +233,7 @@ def _connect(
         pool_size=connections,
         statement_seconds=settings.request_seconds,
         wait_seconds=wait_seconds,
-        # The embedded server is there or is being started: nothing is gained by giving up on a busy machine.
+        # The embedded server is starting or running: on a busy machine, wait longer.
         connect_seconds=CONNECT_SECONDS if settings.database_url else EMBEDDED_CONNECT_SECONDS,
         primary=primary,
     )

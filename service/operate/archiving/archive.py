@@ -187,7 +187,7 @@ class Archive:
         try:
             return self._join(segment, offsets, segment_bytes)
         except FileNotFoundError:
-            # Since the pieces were listed, the segment became full: it is there whole, and they are deleted.
+            # The segment became full after the listing: it is whole now, and its pieces are deleted.
             return self._join(segment, [0], segment_bytes)
 
     def read_log_since(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
@@ -203,7 +203,7 @@ class Archive:
                 content += self._unpack(segment, each)
         if offset + len(content) >= until:
             return offset, bytes(content)
-        # The rest is in a piece that was written again, and begins earlier.
+        # The rest is in a piece that was written again from an earlier offset.
         return 0, self.read_log(segment, offsets, segment_bytes=segment_bytes)
 
     def has_segment(self, segment: str, *, segment_bytes: int) -> bool:
@@ -220,7 +220,7 @@ class Archive:
         """Return the complete backups, oldest first."""
         names = self.base_names()
         for name in names:
-            if name not in self._bases:  # else it was read before, and doesn't change
+            if name not in self._bases:  # backups don't change
                 try:
                     self._bases[name] = Base.model_validate_json(self._read(f"bases/{name}/backup.json"))
                 except FileNotFoundError:
@@ -329,7 +329,7 @@ class Archive:
     def _drop(self, prefix: str) -> None:
         if keys := list(self._list(prefix)):
             obstore.delete(self._store, keys)
-        if self._folder is not None:  # with what was left of writing into it
+        if self._folder is not None:  # also remove leftovers of interrupted writes
             shutil.rmtree(self._folder / prefix, ignore_errors=True)
 
     def _list(self, prefix: str) -> Iterator[str]:

@@ -26,7 +26,7 @@ from service.platform.settings import Settings
 
 MANIFEST = "backup_manifest"
 FULL_AFTER = timedelta(days=7)
-# A file may have been stored so long before the document that refers to it was saved.
+# A file may be stored this long before the document that refers to it is saved.
 UPLOADED_BEFORE = timedelta(days=1)
 ARCHIVED_SECONDS = 120
 _READ = 1024 * 1024
@@ -90,7 +90,7 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
     first = min(base.first_segment(size) for base in wanted)
     segments = [name for name in archive.log_pieces() if name < first]
     archive.drop_log(segments)
-    # A backup still being taken is newer than the oldest wanted backup.
+    # A backup in progress is newer than the oldest wanted backup.
     others = [name for name in archive.base_names() if name not in kept and name < oldest.name]
     for name in others:
         archive.drop_base(name)
@@ -198,7 +198,7 @@ def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> in
     unused = {stored.sha256 for batch in archive.files.list_stored() for stored in batch if stored.modified_at < since}
     for base in bases:
         unused.difference_update(archive.file_list(base.name))
-    # One may have been stored again since it was listed.
+    # Keep a file that was stored again after the listing.
     return archive.drop_files(unused, before=since)
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 
 Connection = psycopg.Connection[Any]
-# Who holds this lock writes to the archive.
+# The process with this lock writes to the archive.
 ARCHIVE_LOCK = 0x_CA55_E3
 SLOT = "carrel_archive"
 LOST = "lost"

@@ -32,7 +32,7 @@ from service.platform.postgres.server import SUPERUSER
 from service.platform.postgres.standby import EmbeddedStandby
 
 _READ = 1024 * 1024
-# The archive's position may lie within a record of the log, which isn't replayed then: so long is no record.
+# The archive may end within a record of the log, which can't be replayed. Records are shorter than this.
 _RECORD_BYTES = 1024 * 1024
 
 
@@ -60,7 +60,7 @@ class Restored:
 
 def plan_restore(archive: Archive, to: datetime | None) -> Plan:
     """Find the backup and log for a moment. Raises MomentError for a moment outside the archive, and ArchiveError."""
-    # In this order: the archive's position is behind the end of each backup that is listed.
+    # Read in this order, so that the position is behind the end of each listed backup.
     bases, position = archive.bases(), archive.position()
     if not bases:
         raise ArchiveError("There is no backup in the archive: run `python -m service backup --incremental` first.")
@@ -69,14 +69,14 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
             f"The archive ends at {format_moment(position.at)}. Choose an earlier moment, or leave out --to."
         )
     pieces = archive.log_pieces()
-    # Of a backup that others are based on, the log may have been removed.
+    # The log of a backup kept only for later incremental backups may have been removed.
     first = min(pieces, default="")
     usable = [base for base in bases if base.first_segment(position.segment_bytes) >= first] or bases
     earlier = [base for base in usable if to is None or base.ended_at <= to]
     if not earlier:
         raise MomentError(f"The first moment that can be restored is {format_moment(usable[0].ended_at)}.")
     base = earlier[-1]
-    # A backup before the oldest schema may be followed by a log in which that was upgraded.
+    # The log after a backup of an old schema may contain the upgrade.
     if migrations.is_newer(base.schema_revision):
         raise ArchiveError(
             f"A newer Carrel took this backup (schema {base.schema_revision}). Restore it with that release."
@@ -135,7 +135,7 @@ def _find_log(
         for number in range(base.start_lsn // size, -(-position.lsn // size))
     ]
     begun = {name: pieces[name] for name in takewhile(lambda name: 0 in pieces.get(name, ()), names)}
-    # The last one is there up to the position. Of the others, the first that isn't full is where a gap begins.
+    # The last segment reaches the position. Among the others, the first incomplete segment begins a gap.
     ends = archive.log_ends({name: begun[name] for name in names[:-1] if name in begun})
     full = sum(1 for _ in takewhile(lambda end: end >= size, ends))
     is_whole = len(begun) == len(names) and full == len(ends)
@@ -223,9 +223,9 @@ class _Checked(io.RawIOBase):
 
 
 LOOK_SECONDS = 1.0
-# How often the log says how far the standby is.
+# The time between two log lines about the standby's progress.
 SAY_SECONDS = 60.0
-# What is uploaded since the last look is brought when the standby is promoted.
+# Newer uploads are copied when the standby is promoted.
 FILES_SECONDS = 300.0
 
 
@@ -250,7 +250,7 @@ class Follower:
         self._archive = archive
         self._server = server
         self._files = files
-        # What was copied of the newest segment before is copied again: nothing says how far that was on the disk.
+        # Copy the newest segment again, because its earlier copy may not have reached the disk.
         self._reached: int | None = None
 
     def follow(self, ends: Callable[[], bool]) -> None:

@@ -42,7 +42,7 @@ from service.platform.sharing import Figure
 COPIED_AT_ONCE = 8
 _READ = 1024 * 1024
 _IN_MEMORY = 8 * _READ
-# Of files that are too large for memory, one at a time lies on the disk.
+# Files too large for memory are on the disk one at a time.
 _large = Lock()
 
 
@@ -95,7 +95,7 @@ def select_lacking(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[byte
 def _copy(
     source: FileStore, target: FileStore, spool: Path | None, check: Callable[[], None], sha256: bytes
 ) -> int | _UnreadableError | None:
-    # The whole content first: its SHA-256 is known then, and a store can't be read within a write to another.
+    # Read the whole content first: its SHA-256 must be known, and one store can't be read during a write to another.
     with ExitStack() as stack, SpooledTemporaryFile(_IN_MEMORY, dir=str(spool) if spool else None) as held:
         digest, is_large = hashlib.sha256(), False
         try:
@@ -130,7 +130,7 @@ def _read(source: FileStore, sha256: bytes) -> Iterator[bytes]:
     except FileNotFoundError:
         raise
     except (BaseError, OSError) as error:
-        if source.folder is None:  # a bucket that doesn't answer fails for all files alike
+        if source.folder is None:  # an unavailable bucket fails for all files
             raise
         raise _UnreadableError from error
 
@@ -138,10 +138,10 @@ def _read(source: FileStore, sha256: bytes) -> Iterator[bytes]:
 Check = Callable[[], None]
 Tell = Callable[[Figure, float], None]
 LOOK_SECONDS = 1.0
-# An archive of a database that isn't written to says so often that it is alive.
+# How often the archive of an idle database reports that it works.
 SAY_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 15.0
-# What was written until the service stopped is archived then, for so long.
+# How long the last log is archived after the service has stopped.
 LAST_SECONDS = 10.0
 _NOTES_AT_ONCE = 256
 
@@ -168,7 +168,7 @@ class _Orders:
     def wait(self, seconds: float) -> bool:
         if not self._has_come and wait([self._orders], seconds):
             self._has_come = True
-            with suppress(BlockingIOError):  # another thread has just taken it
+            with suppress(BlockingIOError):  # another thread has taken it
                 self._orders.recv(1, MSG_DONTWAIT)
         return self._has_come
 
@@ -290,7 +290,7 @@ def claim_archive(connection: queries.Connection, archive: Archive) -> None:
 def _find_position(archive: Archive) -> Position | None:
     try:
         return archive.position()
-    except ArchiveError:  # nothing is archived yet
+    except ArchiveError:  # the archive is still empty
         return None
 
 
@@ -326,7 +326,7 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket,
             return
         except Exception as error:  # noqa: BLE001 - the next time may find it better
             failures.log(error)
-            told.say_ready()  # the service starts without its archive
+            told.say_ready()  # the service starts even if the archive fails
         else:
             return
         if told.wait(pause):
@@ -363,13 +363,13 @@ def _ship_until_ordered(shipper: Shipper, archive: Archive, orders: _Orders, tel
                 looked_at = time.monotonic()
             if orders.wait(LOOK_SECONDS):
                 break
-    # The workers have ended: this is all that they have acknowledged.
+    # The workers have ended: this contains all writes that they acknowledged.
     shipper.ship(partial(orders.check_hurry, time.monotonic() + LAST_SECONDS))
 
 
 def tell_backup(archive: Archive, position: Position, tell: Tell) -> None:
     """Report the end time of the newest backup usable at `position`; 0 without a backup."""
-    with suppress(ArchiveError):  # a backup of a newer Carrel is no reason to archive nothing
+    with suppress(ArchiveError):  # a backup by a newer Carrel must not stop archiving
         leading = [base.ended_at.timestamp() for base in archive.bases() if base.leads_to(position)]
         tell(Figure.BACKED_UP_AT, max(leading, default=0.0))
 

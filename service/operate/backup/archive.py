@@ -119,7 +119,7 @@ class Manifest(Described):
 PIECE = 8 * 1024 * 1024
 _READ = 1024 * 1024
 _LARGEST_SMALL_MEMBER = 4 * 1024 * 1024
-# Documents and vectors gain little from more, and it takes several times as long.
+# Higher levels gain little on documents and vectors, and take several times as long.
 _LEVEL = 1
 _FILE = re.compile(r"files/([0-9a-f]{64})")
 _DATABASE = "database/{:06}"
@@ -188,7 +188,7 @@ class ArchiveWriter:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._gzip = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0)
-        # A size of any length stands in this format's own header.
+        # GNU's header has room for sizes of any length.
         self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115 - `close` does
         self._tally = _Tally()
 
@@ -292,7 +292,7 @@ def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
             tarfile.open(fileobj=content, mode="r|", bufsize=_READ, tarinfo=_PlainMember) as tar,
         ):
             manifest = _Reader(tar).read(sink)
-            while content.read(_READ):  # to the end, where gzip's own checksum is
+            while content.read(_READ):  # read to the end, which has gzip's checksum
                 pass
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as exc:
         raise _damaged("it is incomplete, or not a backup of Carrel") from exc
@@ -344,7 +344,7 @@ class _Reader:
 
     def _file(self, sha256: bytes) -> Iterator[bytes]:
         seen, size = hashlib.sha256(), 0
-        # One piece behind, so that a reader never gets the last piece of wrong contents.
+        # Yield each piece only after the next is read, so that a reader never gets the last piece of wrong contents.
         held = b""
         for piece in self._pieces():
             if held:

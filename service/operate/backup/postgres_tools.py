@@ -18,10 +18,10 @@ from service.operate.backup.archive import PIECE, PostgresToolError
 from service.platform.database import BACKUP_SETTING
 from service.platform.postgres.host import own_binaries
 
-# What libpq reads from no variable, and what must not stand on a command line.
+# Options for which libpq has no environment variable, and which must not be on a command line.
 _SECRETS = {"sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret"}
 _LONGEST_COMPLAINT = 2000
-# The part of a server's version number that tells its major version.
+# A server's version number divided by this is its major version.
 _MAJOR = 10_000
 
 
@@ -33,7 +33,7 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
         "--no-owner",
         "--no-comments",
         "--extension=vector",
-        # The owner of an outside database sees rows through a policy of its own, see service.migrations.row_security.
+        # The owner of an external database reads rows through its own policy, see service.migrations.row_security.
         "--enable-row-security",
         f"--snapshot={snapshot}",
     )
@@ -55,7 +55,7 @@ def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
 def load(url: URL, pieces: Iterator[bytes]) -> None:
     """Load a dump into an empty database, all or nothing. Raises PostgresToolError with pg_restore's message."""
     arguments = ("--single-transaction", "--no-owner", "--no-comments", "--exit-on-error")
-    # A program that fails reads no further; what it said tells more than the broken pipe.
+    # The error of a failed program says more than the broken pipe.
     with _run("pg_restore", arguments, url, reading=False) as entrance, suppress(BrokenPipeError):
         for piece in pieces:
             entrance.write(piece)
@@ -112,7 +112,7 @@ def _run(program: str, arguments: Sequence[str], url: URL, *, reading: bool) -> 
 
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:
-    # As the service's own connections understand it.
+    # The same dialect as the service's own connections.
     dialect = PGDialect_psycopg()
     _, parameters = dialect.create_connect_args(url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
     wanted = {name: str(value) for name, value in parameters.items()}

@@ -16,7 +16,7 @@ from service.schema.tables import deployment
 _FETCHED_AT_ONCE = 1000
 _OPTIONS = f"-c {BACKUP_SETTING}=on -c TimeZone=UTC -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 
-# Tables of the schema that the tables of the service lie in; not those that extensions brought.
+# Tables in the schema of the service's tables, without tables of extensions.
 _TABLES = """
     SELECT c.relname FROM pg_class c
     WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
@@ -85,7 +85,7 @@ def open_snapshot(url: URL) -> Generator[Snapshot]:
     """Open a snapshot. Until its end its files are not collected, and the tables are locked against migrations."""
     with _engine(url).connect() as plain:
         names = table_names(plain)
-        # Before the snapshot: what it refers to is not removed until the connection is closed.
+        # Locked before the snapshot, so that no file of the snapshot is removed until the connection closes.
         plain.execute(text("SELECT pg_advisory_lock_shared(:key)"), {"key": FILES_LOCK})
         plain.rollback()
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

@@ -142,7 +142,7 @@ def promote(context: typer.Context) -> None:
     while service.read_standby(settings.data_dir) is not None:
         try:
             lock = FolderLock(settings.data_dir)
-        except DatabaseServerError:  # the process that follows has the folder, and promotes it
+        except DatabaseServerError:  # the process that follows has the folder, and will promote it
             time.sleep(0.2)
             continue
         with _open_standby(settings, lock) as server:

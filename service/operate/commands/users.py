@@ -63,7 +63,7 @@ def erase(
 
 
 async def _erase(settings: Settings, email: str) -> int:
-    # Imported here, because it brings the whole service, which no other command needs.
+    # Imported here, because it imports the whole service, which no other command needs.
     from service.domains.oversight.audit_log.erasure import erase_person  # noqa: PLC0415
 
     async with open_database(settings) as database:

@@ -23,9 +23,9 @@ class Sealed(NamedTuple):
     key: Callable[[Keys, UUID], bytes]
 
 
-# What loses its secret with a lost key: a sync asks for its address again; a person with an authenticator app needs a
-# recovery code or a reset, since a password alone doesn't become enough; a provider's client secret is given again.
-# Not here: the ID tokens that sessions keep. At most they are not shown at a sign-out.
+# Secrets that a lost key makes unreadable. Afterwards a sync needs its address again, a person with an authenticator
+# app needs a recovery code or a reset, and a provider needs its client secret again. Sessions' ID tokens are not
+# listed: without them, only the sign-out at the provider is incomplete.
 SYNC_ADDRESSES = Sealed(docstore_syncs.c.sealed_uri, docstore_syncs.c.sync_id, Keys.docstore_key)
 FACTOR_SECRETS = Sealed(second_factors.c.sealed_secret, second_factors.c.factor_id, Keys.second_factor_key)
 SEALED = (
