@@ -59,8 +59,8 @@ from service.web.idempotency import queries as idempotency
 from service.web.metrics import Metrics
 from service.web.multipart import remove_leftovers
 
-# One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens. A few operations are
-# declared for one version alone.
+# Each operation is mounted on v0, for keys and service accounts, and on v1, for people's access tokens, unless it is
+# declared for only one.
 DOMAINS = (
     people,
     me,
@@ -74,12 +74,12 @@ DOMAINS = (
     conversations,
     oversight,
 )
-# What FastAPI would tell of a request by itself has its query, and the address of who sent it (`platform/traces.py`).
+# FastAPI's own telemetry would contain queries and the senders' addresses (`platform/traces.py`).
 NO_TELEMETRY = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-# What jobs of the agents' queue run.
+# The tasks of the agents' queue.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
 PURGE_SECONDS = 3600
-# So many containers in each process: several files of each are brought at a time.
+# The most containers in each process; several files of each are unpacked at once.
 UNPACKED_AT_ONCE = 2
 ERRORS: dict[int | str, dict[str, Any]] = {
     "default": {"model": ErrorResponse, "description": "Every error: 400 to 507, in one shape."}

@@ -21,7 +21,7 @@ from service.web.errors import OwnErrorsRoute
 from service.web.multipart import declared_length
 from service.web.routing import decode
 
-# The longest message to an agent, with room around it.
+# The longest message to an agent, with room for the rest of the request.
 MOST_BYTES = 256 * 1024
 # JSON-RPC 2.0, section 5.1.
 PARSE_ERROR = -32700
@@ -80,7 +80,7 @@ async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
 
 
 async def _load_once() -> None:
-    # The first time from a thread, of which there are too few for each message to take one.
+    # Load in a thread only once, because threads are too few for one per message.
     if not _load.cache_info().currsize:
         await asyncio.to_thread(_load)
 
@@ -107,6 +107,6 @@ def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: st
     data = {"code": error.code, "requestId": request_id()}
     said = {"code": code, "message": redact_credentials(error.message), "data": data}
     body = {"jsonrpc": "2.0", "id": message_id, "error": said}
-    # A client that is sent to sign in sends its first message soon after.
+    # After signing in, the client will soon send its first message.
     then = BackgroundTask(_load) if error.status == HTTPStatus.UNAUTHORIZED else None
     return JSONResponse(body, status_code=error.status, headers=error.headers, background=then)

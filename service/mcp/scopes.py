@@ -41,7 +41,7 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
         return
     revision = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if revision is None or revision in HANDSHAKE_PROTOCOL_VERSIONS:
-        # Clients of these revisions request exactly the named scopes, and would lose their present scopes.
+        # Clients of these revisions request exactly the named scopes, and would lose the scopes that they have.
         scopes |= caller.scopes or frozenset()
     wanted = " ".join(sorted(scopes))
     refused.headers["WWW-Authenticate"] = challenge(runtime.settings.issuer, error="insufficient_scope", scope=wanted)

@@ -97,7 +97,7 @@ class Tool(Generic[Given]):
         try:
             given = self.arguments.model_validate(arguments or {})
         except ValidationError as error:
-            # They are named as they are, whatever else an argument's name may stand for in an address.
+            # Name arguments as sent, even if an address would give the name another meaning.
             named = [{**item, "loc": ("body", *item["loc"])} for item in error.errors()]
             raise refuse_members(named, self.arguments) from error
         return await self.run(call, given)

@@ -172,7 +172,7 @@ async def lock_resource(connection: Connection, organization_id: UUID, object_id
     return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
 
-# Containers before their files, as changes of a container lock them.
+# Containers before their files, the order of changes of a container.
 _LOCK_ORDER = resources.c.container_id.is_not(None), resources.c.object_id
 
 
@@ -245,7 +245,7 @@ async def lock_contained(
 ) -> dict[UUID, UUID]:
     found: dict[UUID, UUID] = {}
     outer = container_ids
-    # Level by level: a job that brings a file into a container holds the container's lock.
+    # Level by level: a job that adds a file to a container holds the container's lock.
     while outer:
         statement = (
             sa.select(resources.c.object_id, resources.c.container_id)
@@ -322,7 +322,7 @@ async def move_resources(connection: Connection, organization_id: UUID, *, class
 async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move documents' index entries, in every space, to different access classes. The resources must be locked."""
     moved = _unnest_classes(classes)
-    # Read with the resources locked: later writers into a space of other dimensions know the new classes.
+    # Read with the resources locked: later writers to spaces with other dimensions see the new classes.
     used = await connection.execute(
         sa.select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
     )
@@ -430,6 +430,6 @@ async def list_grants(
         .limit(limit)
     )
     if after is not None:
-        # The first condition is one that the index can begin at; the second knows the roles of one principal apart.
+        # The index begins at the first condition; the second distinguishes the roles of one principal.
         statement = statement.where(held.principal_id >= after[0], sa.tuple_(held.principal_id, held.role) > after)
     return await find_rows(connection, statement, Grant)

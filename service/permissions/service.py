@@ -34,7 +34,7 @@ async def access_classes_for(
     if not missing:
         return found
     added = await queries.insert_classes(connection, organization_id, accesses=missing)
-    # Additions of other transactions are committed by now, so they are seen.
+    # Concurrent additions are committed by now, so this finds them.
     lost = missing.keys() - added.keys()
     raced = await queries.find_classes(connection, organization_id, digests=lost) if lost else {}
     return {**found, **added, **raced}
@@ -90,7 +90,7 @@ class Registration:
         """Create the access class and register again if it was missing. Raises Conflict `resource_taken`."""
         if self._answer.row is not None:
             return
-        # Rarely: most documents share the access of others.
+        # Rare, because most documents share the access of others.
         await access_class_for(connection, self._organization_id, self._access)
         again = Batch()
         answer = queries.ask_resource(again, self._organization_id, row=self._row, digest=self._access.digest())
@@ -149,7 +149,7 @@ async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids
     """End the shares of inactive owners at commit, in a locked organization; return the changes to record."""
     changes: list[Change] = []
     last = None
-    # In portions: the statement that moves index entries must end before the statement timeout.
+    # In portions, so that the statement that moves index entries ends before the statement timeout.
     while owner_ids and (
         resources := await queries.lock_shared(
             connection, organization_id, owner_ids=owner_ids, after=last, limit=_SHARES_AT_ONCE
