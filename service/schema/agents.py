@@ -6,7 +6,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.schema.tables import deleted_with, table
 
-# A deleted agent's row stays, for the conversations people had with it.
+# A deleted agent's row stays for people's conversations with it.
 agents = table(
     "agents",
     Column("agent_id", Uuid, primary_key=True),
@@ -15,7 +15,7 @@ agents = table(
     Column("instructions", Text, nullable=False),
     Column("model", Text),
     Column("api_access_enabled", Boolean, nullable=False),
-    # The options of searches that it looks up with, as far as it has its own: {"enable_reranking": true}.
+    # The agent's own options of searches, such as {"enable_reranking": true}.
     Column("retrieval", JSONB, nullable=False, server_default=text("'{}'")),
     Column("starter_questions", ARRAY(Text)),
     Column("answers_searches", Boolean, nullable=False, server_default=text("false")),
@@ -27,7 +27,7 @@ agents = table(
     Index("ix_agents_created_by", "created_by"),
 )
 
-# The settings that an agent has had, the newest of which it has; `saved_by` is unknown of those from before versions.
+# All settings that an agent has had; the newest are current. `saved_by` is unknown for settings older than versions.
 agent_versions = table(
     "agent_versions",
     Column("agent_id", Uuid, deleted_with("agents.agent_id"), primary_key=True),
@@ -47,7 +47,7 @@ agent_collections = table(
 )
 
 
-# `collection_id` and `agent_id` refer to nothing: a set outlives what it is about, since its judgements cost work.
+# `collection_id` and `agent_id` are no foreign keys: a set stays without its subject, because judgements cost work.
 evaluation_sets = table(
     "evaluation_sets",
     sa.Column("evaluation_set_id", sa.Uuid, primary_key=True),
@@ -61,8 +61,8 @@ evaluation_sets = table(
     sa.Index("ix_evaluation_sets_created_by", "created_by"),
 )
 
-# `case_id` is UUIDv5(set, question), since a question can be longer than an index takes. `judgements` are the grades by
-# external id in one value, so that two people who judge at once each add to it. `case_no` is the order of addition.
+# `case_id` is UUIDv5(set, question), because a question may be too long for an index. `judgements` has all grades by
+# external id, so that concurrent judges each add to it. `case_no` is the order of addition.
 evaluation_cases = table(
     "evaluation_cases",
     sa.Column("case_id", sa.Uuid, primary_key=True),
@@ -76,9 +76,9 @@ evaluation_cases = table(
     sa.Index("ix_evaluation_cases_set", "evaluation_set_id", "case_no"),
 )
 
-# The means are of what was measured then; cases that are removed later don't change them. Runs of before have no
-# `agent_id`: they asked the set's. A run that was ended half-way has fewer results than its `planned_count`.
-# `settings` are what the agent was told, and how it looked things up, when the run began.
+# The means are of the results at that time; removing cases later doesn't change them. Older runs have no `agent_id`:
+# they asked the set's agent. An interrupted run has fewer results than its `planned_count`. `settings` are the agent's
+# instructions and search options at the beginning of the run.
 evaluation_runs = table(
     "evaluation_runs",
     sa.Column("evaluation_run_id", sa.Uuid, primary_key=True),
@@ -106,7 +106,7 @@ evaluation_runs = table(
     sa.Index("ix_evaluation_runs_principal", "principal_id"),
 )
 
-# `ranks` are the places of the first ten documents by external id.
+# `ranks` are the positions of the first ten documents, by external id.
 evaluation_results = table(
     "evaluation_results",
     sa.Column("evaluation_run_id", sa.Uuid, deleted_with("evaluation_runs.evaluation_run_id"), primary_key=True),

@@ -5,10 +5,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.schema.tables import deleted_with, table
 
-# A rule is about alerts with one of `names`, or about all alerts if it has none. It posts to `webhook_url`, or sends
-# mail to the people of `recipient_ids`. `sealed_secret` is encrypted under the deployment's secret key; NULL once that
-# key was lost, and of mail. `sent_count` messages were sent in the hour since `hour_began_at`, and `left_out_count`
-# were not, because a rule sends no more in an hour.
+# A rule sends alerts with one of `names`, or all alerts if `names` is empty, to `webhook_url` or by mail to
+# `recipient_ids`. `sealed_secret` is encrypted with the deployment's secret key; NULL if that key was lost, and for
+# mail. In the hour since `hour_began_at`, `sent_count` messages were sent, and `left_out_count` exceeded the limit.
 alert_rules = table(
     "alert_rules",
     sa.Column("alert_rule_id", sa.Uuid, primary_key=True),
@@ -25,7 +24,7 @@ alert_rules = table(
     sa.Index("ix_alert_rules_organization", "organization_id", "alert_rule_id"),
 )
 
-# `state` is what was told last: while it is the same, people are told again after a day at the earliest.
+# `state` is the last reported state: while it is unchanged, people are reminded once a day at most.
 alerts = table(
     "alerts",
     sa.Column("alert_id", sa.Uuid, primary_key=True),
@@ -35,7 +34,7 @@ alerts = table(
     sa.Column("code", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("quarantined_count", sa.Integer),
-    # Of a run: what kind of run it was, how many documents its source has, and its id on the Prefect server.
+    # For runs: the kind of run, the number of documents in its source, and its id on the Prefect server.
     sa.Column("flow", sa.Text),
     sa.Column("document_count", sa.Integer),
     sa.Column("flow_run_id", sa.Uuid),
@@ -56,7 +55,7 @@ alerts = table(
     sa.Index("ix_alerts_organization", "organization_id", "alert_id"),
 )
 
-# `message` is the body as every attempt sends it. `due_at` is when the next attempt is, NULL once there is none.
+# `message` is the body of each attempt. `due_at` is the time of the next attempt; NULL after the last.
 alert_deliveries = table(
     "alert_deliveries",
     sa.Column("delivery_id", sa.Uuid, primary_key=True),
@@ -75,9 +74,9 @@ alert_deliveries = table(
     sa.Index("ix_alert_deliveries_recipient", "recipient_id"),
 )
 
-# What is reported again and again: a run that has not ended (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED).
-# When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL. `has_begun`
-# is for the release before.
+# Reports that must be repeated: a run that continues (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED). If a
+# report is late, `expires_at` passes, and an alert of this kind begins; NULL for a run that has ended. The release
+# before needs `has_begun`.
 alert_leases = table(
     "alert_leases",
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),

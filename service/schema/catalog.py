@@ -6,9 +6,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from service.platform.database import metadata
 from service.schema.tables import deleted_with, table
 
-# `document_id` is UUIDv5(organization, external_id), so an upsert is by primary key and needs no other
-# unique constraint. A deleted document's row stays (without a resource): its versions are never numbered again.
-# Lists walk by creation, which never changes, so that an update during a walk moves nothing.
+# `document_id` is UUIDv5(organization, external_id), so upserts use the primary key without another unique constraint.
+# A deleted document's row stays (without a resource), so that its version numbers are never reused. Lists are ordered
+# by creation, which never changes, so that updates don't move documents between pages.
 documents = table(
     "documents",
     sa.Column("document_id", sa.Uuid, primary_key=True),
@@ -19,7 +19,7 @@ documents = table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("custom_metadata", JSONB, nullable=False, server_default=sa.text("'{}'")),
     sa.Column("fingerprint", sa.Text),
-    # FILE, UPLOAD or RENAME; NULL: unknown, since an earlier release wrote the row.
+    # FILE, UPLOAD or RENAME; NULL if an earlier release wrote the row.
     sa.Column("named_by", sa.Text),
     sa.Column("source_updated_at", sa.DateTime(timezone=True)),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
@@ -55,12 +55,12 @@ document_versions = table(
     sa.Column("file_size", sa.BigInteger, nullable=False),
     sa.Column("file_name", sa.Text, nullable=False),
     sa.Column("media_type", sa.Text, nullable=False),
-    # What reading left out of the file: kind, count and where of each; NULL for files read before this was told.
+    # Parts of the file that were not read: kind, count and places of each; NULL for files read by earlier releases.
     sa.Column("not_read", JSONB(none_as_null=True)),
-    # Of a file that holds others: how many, and how many of them have been brought into the catalog or given up.
+    # For a container: the number of its files, and how many were added to the catalog or given up.
     sa.Column("file_count", sa.Integer),
     sa.Column("files_done", sa.Integer),
-    # Whether text in pictures within the file is to be read by machine.
+    # Whether to recognize text in pictures inside the file.
     sa.Column("reads_pictures", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("created_by", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
@@ -69,12 +69,11 @@ document_versions = table(
     sa.Index("ix_document_versions_size", "organization_id", "file_size", "document_id", "version"),
 )
 
-# Deletions that can be undone. `trashed_document_id` is the id of a row of `documents` without a resource, so that no
-# query of documents finds it. That row has the document's fields; the document's versions with their files, its text
-# and its scanned pages belong to it until then. So the collector of files needs to know nothing of the trash, not even
-# the collector of the release before. `document_id` is the id that all of these had and get again.
-# `readers` are the id, role and name of each principal besides the owner; `collections` what is known of each
-# collection and of the document in it.
+# Deletions that can be undone. `trashed_document_id` is a row of `documents` without a resource, which no query of
+# documents finds. That row has the document's fields; versions with files, text and scanned pages belong to it
+# meanwhile, so the collector of files needs no rule for the trash, not even in the release before. `document_id` is
+# their id before the deletion, and again after it is undone. `readers`: id, role and name of each principal except the
+# owner; `collections`: each collection, and the document's values in it.
 trashed_documents = table(
     "trashed_documents",
     sa.Column("trashed_document_id", sa.Uuid, primary_key=True),
@@ -89,7 +88,7 @@ trashed_documents = table(
 )
 
 # Changes of all documents that match the filters of `request`; `origin` is its credential. Documents up to `position`,
-# in the order of their ids, are done. `state` is what is shown of the change.
+# in the order of ids, are done. `state` is the change as people see it.
 document_changes = table(
     "document_changes",
     sa.Column("document_change_id", sa.Uuid, primary_key=True),
@@ -102,8 +101,8 @@ document_changes = table(
     sa.Index("ix_document_changes_started", "organization_id", "started_at"),
 )
 
-# The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with
-# its path (NULL: unknown) and why. They are written as the files are brought into the catalog.
+# The files in a document's newest file that did not become documents: their numbers in the file from 0, paths (NULL:
+# unknown) and reasons. They are written while the files are added to the catalog.
 left_out_files = table(
     "left_out_files",
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
@@ -113,8 +112,8 @@ left_out_files = table(
     sa.Column("message", sa.Text, nullable=False),
 )
 
-# Contents of the file store that no version of any organization refers to, and since when that is known. They are
-# removed after a period of grace, unless a version refers to them again.
+# Contents of the file store to which no version of any organization refers, and since when. They are removed after a
+# period of grace, unless a version refers to them again.
 unused_files = sa.Table(
     "unused_files",
     metadata,
@@ -123,7 +122,7 @@ unused_files = sa.Table(
     sa.Column("since", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
 )
 
-# Blocks as the extractor gave them (service.text.reading.pack_blocks), of the newest version only.
+# The extractor's blocks (service.text.reading.pack_blocks) of the newest version only.
 document_contents = table(
     "document_contents",
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
@@ -132,11 +131,10 @@ document_contents = table(
     sa.Column("blocks", sa.LargeBinary, nullable=False),
 )
 
-# The pages of documents' newest files that are pictures, and where that was asked the pictures within files: read by
-# text recognition, still to be, or not to be read (`error` says why). `blocks` is what was read, until it is among the
-# document's contents. A picture's `page` is its number in the file below zero, so that the key tells it from pages;
-# `picture_page` is where it stands, `address` where it is in the file, `after` how many of the file's own blocks come
-# before it.
+# Pages that are pictures in documents' newest files, and on request the pictures inside files: recognized, waiting for
+# text recognition, or failed (`error` says why). `blocks` is the recognized text, until the document's contents include
+# it. A picture's `page` is its negative number in the file, distinct from pages; `picture_page` is its page, `address`
+# its place in the file, `after` how many of the file's own blocks come before it.
 scanned_pages = table(
     "scanned_pages",
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
@@ -164,7 +162,7 @@ collections = table(
     sa.Column("collection_id", sa.Uuid, primary_key=True),
     sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
-    # The newest first; a schedule or a saved search may still have them.
+    # The newest first; schedules and saved searches may still contain these names.
     sa.Column("former_names", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'")),
     sa.Column("distance_metric", sa.Text, nullable=False),
     sa.Column("schema_fields", JSONB, nullable=False),
@@ -176,8 +174,8 @@ collections = table(
     sa.Index("ix_collections_space", "space_id"),
 )
 
-# Chunks a caller made, from the moment they are accepted until they are indexed: a crash in between loses none.
-# `batch_id` tells one sending from the next, so that an overtaken one is never written over a newer one.
+# Chunks made by callers, from their acceptance until they are indexed, so that a crash loses none. `batch_id`
+# distinguishes requests, so that an older request never overwrites a newer one.
 caller_chunks = table(
     "caller_chunks",
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
@@ -188,10 +186,10 @@ caller_chunks = table(
 )
 
 
-# `sealed_uri` is encrypted under the deployment's secret key; NULL once that key was lost. The principal, the
-# credential and who acted are those of the request that made the sync: runs act as that principal.
-# `runs` are the last runs that ended, as they are shown, newest first.
-# `attempt` fences workers: a run writes only while it is the last one that was begun, and nothing newer was launched.
+# `sealed_uri` is encrypted with the deployment's secret key; NULL if that key was lost. Runs act as the principal of
+# the request that made the sync; its credential and actor are kept as well. `runs` are the last ended runs as people
+# see them, newest first. `attempt` fences workers: a run writes only while it is the newest attempt and no newer run
+# was launched.
 docstore_syncs = table(
     "docstore_syncs",
     sa.Column("sync_id", sa.Uuid, primary_key=True),
@@ -226,9 +224,9 @@ docstore_syncs = table(
     sa.Index("ix_docstore_syncs_principal", "principal_id"),
 )
 
-# Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is
-# killed: what is here and was not in the last listing is gone from the source. `outcome` is what the run that
-# began at `run_at` did with it; `removal` is `held` by the limit of removals, or `approved`.
+# Each source document, written before its first attempt, so that a killed run forgets none: a row missing in the last
+# listing is no longer in the source. `outcome` is the result in the run that began at `run_at`; `removal` is `held` by
+# the limit of removals, or `approved`.
 docstore_documents = table(
     "docstore_documents",
     sa.Column("document_id", sa.Uuid, primary_key=True),
@@ -240,7 +238,7 @@ docstore_documents = table(
     sa.Index("ix_docstore_documents_sync", "sync_id", "listing_no"),
 )
 
-# `source_id` is the `_id` in canonical Extended JSON, by which the document is read again.
+# `source_id` is the `_id` in canonical Extended JSON, to read the document again.
 docstore_failures = table(
     "docstore_failures",
     sa.Column("document_id", sa.Uuid, primary_key=True),
@@ -253,9 +251,9 @@ docstore_failures = table(
     sa.Index("ix_docstore_failures_sync", "sync_id", "document_id"),
 )
 
-# Two people may load from the same path of two machines, so a ledger's name is unique for who reports it.
-# `shown_no` is the report that people see; NULL until the first one has ended. `latest_no` counts all that were begun.
-# The counts are of the shown report, kept with it so that a list need not count.
+# Two people may load from the same path on two machines, so a ledger's name is unique per reporting principal.
+# `shown_no` is the report that people see; NULL until the first report ends. `latest_no` counts all reports. The counts
+# are of the shown report, stored here so that lists need not count.
 sources = table(
     "sources",
     sa.Column("source_id", sa.Uuid, primary_key=True),
@@ -270,8 +268,8 @@ sources = table(
     sa.Index("ix_sources_organization", "organization_id", "source_id"),
 )
 
-# The report that is shown, and at most one open report. `collection_id` is as it was reported, and refers to nothing:
-# a collection may be deleted, and what was loaded into it is still told.
+# The shown report, and at most one open report. `collection_id` is as reported and no foreign key: after the collection
+# is deleted, the report still says where documents were loaded.
 source_reports = table(
     "source_reports",
     sa.Column("source_id", sa.Uuid, deleted_with("sources.source_id"), primary_key=True),
@@ -283,8 +281,8 @@ source_reports = table(
     sa.Column("begun_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
 )
 
-# `item_id` is made of name and place, so that an item is the same one in every report. `sort_key` is the beginning of
-# the name, since a name can be longer than an index takes.
+# `item_id` is derived from name and place, so an item is the same in each report. `sort_key` is the beginning of the
+# name, because a name may be too long for an index.
 source_items = table(
     "source_items",
     sa.Column("source_id", sa.Uuid, primary_key=True),

@@ -9,9 +9,8 @@ from service.schema.tables import deleted_with, table
 
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
-# A conversation belongs to the principal that acted when it began, and to its agent. `origin` is the OAuth client that
-# began it, or the owner of the key that did; NULL for conversations from before it was kept. `title`: the
-# person's own.
+# A conversation belongs to an agent and to the principal that began it. `origin` is the OAuth client, or the owner of
+# the key, that began it; NULL for conversations of earlier releases. `title` was given by the person.
 conversations = table(
     "conversations",
     sa.Column("conversation_id", sa.Uuid, primary_key=True),
@@ -26,7 +25,7 @@ conversations = table(
     sa.Index("ix_conversations_updated", "organization_id", "updated_at"),
 )
 
-# The people who may read a conversation, besides the person it belongs to; deleted with the conversation.
+# The people who may read a conversation besides its owner; deleted with the conversation.
 conversation_readers = table(
     "conversation_readers",
     sa.Column("conversation_id", sa.Uuid, primary_key=True),
@@ -34,8 +33,8 @@ conversation_readers = table(
     sa.Index("ix_conversation_readers_principal", "organization_id", "principal_id", "conversation_id"),
 )
 
-# `turn_id` is the reply's messageId and, on v1, the jobId. While it is RUNNING, `reply` is the text so far, and
-# `attempt` tells the worker that makes it from one that was given up: only the latest may write.
+# `turn_id` is the reply's messageId and, on v1, the jobId. While the turn is RUNNING, `reply` is the text so far, and
+# only the worker with the latest `attempt` may write.
 turns = table(
     "turns",
     sa.Column("turn_id", sa.Uuid, primary_key=True),
@@ -60,15 +59,15 @@ turns = table(
     sa.Column("finished_at", sa.DateTime(timezone=True)),
     sa.Column("address", sa.Text),
     sa.Column("device", sa.Text),
-    # What the sender's consent narrowed the message to; NULL: to nothing.
+    # The collections to which the sender's consent limits the message; NULL: no limit.
     sa.Column("collection_ids", sa.ARRAY(sa.Uuid)),
     sa.CheckConstraint("status IN ('RUNNING', 'COMPLETED', 'FAILED')", name="status"),
     sa.Index("uq_turns_turn_no", "conversation_id", "turn_no", unique=True),
     sa.Index("ix_turns_running", "organization_id", "created_at", postgresql_where=sa.text("status = 'RUNNING'")),
 )
 
-# `rests_on`: words of the passage may be in the reply, so only readers of its document may read that.
-# Without a text it was carried over from earlier turns, whose replies the model was shown.
+# `rests_on`: the reply may quote the passage, so only readers of its document may read the reply. A row without text
+# comes from earlier turns, whose replies were shown to the model.
 turn_passages = table(
     "turn_passages",
     sa.Column("turn_id", sa.Uuid, primary_key=True),
@@ -81,8 +80,8 @@ turn_passages = table(
     sa.Index("ix_turn_passages_document", "organization_id", "document_id"),
 )
 
-# The question log: a row for each turn. It stays when the turn, which has the words, is erased.
-# `outcome` is the turn's status, and whether a reply cites anything; `feedback` is the newest on the reply.
+# The question log has a row for each turn, which stays when the turn with its texts is erased. `outcome` is the turn's
+# status, and whether a reply has citations; `feedback` is the newest on the reply.
 questions = table(
     "questions",
     sa.Column("turn_id", sa.Uuid, primary_key=True),

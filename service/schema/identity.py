@@ -18,18 +18,17 @@ organizations = sa.Table(
     sa.Column("enable_reranking", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("enable_query_model", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("owner_sharing_enabled", sa.Boolean, nullable=False, server_default=sa.text("false")),
-    # Hosts whose documents describe OAuth clients that people here may allow.
+    # Hosts of documents that describe OAuth clients which people may allow.
     sa.Column("client_document_hosts", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("ARRAY[]::text[]")),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
 )
 
-# One table for everything a grant can name, so that grants, memberships and look-ups need one join.
-# The principal of kind `everyone` has its organization's own id and stands for its active users.
-# A deleted service account stays, inactive: the audit log names it, it owns what it uploaded, and nobody else ever gets
-# its address.
-# `external_id` is what a system elsewhere calls a person or a group by. `released_at` is when an identity provider
-# deleted a person: they stay, inactive, for what they own; the provider sees them no more until they are active again.
-# Addresses are kept in lower case: lower() is not leakproof, so under row-level security an index on it is not used.
+# All principals that grants can name are in one table, so that grants, memberships and look-ups need one join. The
+# principal of kind `everyone` has its organization's id and means its active users. A deleted service account stays,
+# inactive: the audit log names it, it owns its uploads, and its address is never reused. `external_id` is the id in
+# another system. `released_at` is when an identity provider deleted a person, who stays, inactive, as an owner, and is
+# hidden from the provider until active again. Addresses are in lower case: lower() is not leakproof, so under row-level
+# security its index would be unused.
 principals = table(
     "principals",
     sa.Column("principal_id", sa.Uuid, primary_key=True),
@@ -53,8 +52,8 @@ principals = table(
     sa.Index("ix_principals_kind", "organization_id", "kind", "principal_id"),
 )
 
-# `member_is_group` repeats the member's kind (which never changes), so that walking down nested groups
-# does not read the people in them.
+# `member_is_group` repeats the member's kind (which never changes), so that walking down nested groups does not read
+# the people in them.
 group_members = table(
     "group_members",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
@@ -87,7 +86,7 @@ api_keys = table(
     sa.Index("ix_api_keys_owner", "owner_id"),
 )
 
-# `scopes` narrow what the account may do. Deleting the account revokes its tokens; their rows stay.
+# `scopes` limit the account's rights. Deleting the account revokes its tokens; their rows stay.
 service_account_tokens = table(
     "service_account_tokens",
     sa.Column("token_id", sa.Uuid, primary_key=True),
@@ -105,7 +104,7 @@ service_account_tokens = table(
     sa.Index("ix_service_account_tokens_organization", "organization_id", "token_id"),
 )
 
-# By these an identity provider keeps an organization's people and groups (SCIM); they belong to nobody.
+# Tokens for identity providers that manage people and groups (SCIM); no person owns them.
 scim_tokens = table(
     "scim_tokens",
     sa.Column("token_id", sa.Uuid, primary_key=True),
@@ -138,10 +137,10 @@ class_readers = table(
     sa.Index("ix_class_readers_class", "organization_id", "access_class", "principal_id"),
 )
 
-# Everything a grant can be set on: documents, collections, agents. `object_id` is the document's or
-# collection's own id; (resource_type, resource_id) its identity in the source system.
-# `container_id` is the document whose file holds this one's: both are always in the same class, and the container can't
-# go before what it holds. `shares` are the roles of the class that the owner gave, by principal; NULL: none.
+# All objects that grants can be on: documents, collections, agents. `object_id` is the object's own id; (resource_type,
+# resource_id) is its identity in the source system. `container_id` is the document whose file contains this document's
+# file: both are always in the same class, and the container can't be deleted first. `shares` are the roles that the
+# owner gave, by principal; NULL: none.
 resources = table(
     "resources",
     sa.Column("object_id", sa.Uuid, primary_key=True),

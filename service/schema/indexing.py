@@ -18,9 +18,9 @@ TERM_DIMENSIONS = 2**29
 CHUNKS_PER_PAGE = 8
 TOTAL_TERM = 0
 
-# Of each collection, and of the catalog, one space is searched. Another may replace it (`replaces_space_id`) once it
-# has the same documents, made with another model: what is wanted in the one is wanted in the other too, and nobody
-# searches it. What was replaced, or given up, is retired: nobody writes there any more, and it is emptied later.
+# Each collection, and the catalog, has one space that is searched. Another space may replace it (`replaces_space_id`)
+# once it has the same documents in another model's index: until then, both get all changes, and only the old one is
+# searched. Replaced and cancelled spaces are retired: they get no changes, and are emptied later.
 spaces = sa.Table(
     "spaces",
     metadata,
@@ -34,7 +34,7 @@ spaces = sa.Table(
     sa.Column("replaced_by_space_id", sa.Integer, sa.ForeignKey("spaces.space_id")),
     sa.Column("retired_at", sa.DateTime(timezone=True)),
     sa.Index("uq_spaces_catalog", "organization_id", unique=True, postgresql_where=sa.text("is_catalog")),
-    # Partial, so that it is no key: to write the column is no reason to wait for those who add documents to the space.
+    # A partial index is no key: writing the column needn't wait for transactions that add documents to the space.
     sa.Index(
         "uq_spaces_replaces",
         "replaces_space_id",
@@ -46,14 +46,13 @@ spaces = sa.Table(
     ),
 )
 
-# What should be in a space (`version`: the one wanted) and what is: the words of `words_version`, and words and vectors
-# of `indexed_version` (NULL until first written; `words_version` also where an earlier release wrote both at once).
-# Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it is:
-# `chunks_embedded` of `chunks_expected` (only until it is done; then `chunk_count` counts). Large texts wait in a line
-# of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
-# `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English. `forms`: the number of
-# the rules by which it was written (`service.index.forms`). A write of a version that is indexed sets its negative;
-# without it a trigger sets 0.
+# The desired `version` of a document in a space, and the indexed state: words of `words_version`, words and vectors of
+# `indexed_version` (NULL until first written; earlier releases wrote both at once). Any difference is work: a worker
+# claims it until `claimed_until`, so that a crash loses nothing, and writes its progress: `chunks_embedded` of
+# `chunks_expected` (then `chunk_count` counts). Large texts have their own queue (`is_large`, as of the last request),
+# so that many small texts don't hide the first. `language` (ISO 639-1) is the language of the stems; NULL: English.
+# `forms` is the version of the rules (`service.index.forms`). A write of an indexed version sets it to its negative;
+# otherwise a trigger sets 0.
 space_documents = sa.Table(
     "space_documents",
     metadata,
@@ -106,7 +105,7 @@ space_documents = sa.Table(
     ),
 )
 
-# Document frequencies per hashed term, and the number of chunks under TOTAL_TERM; appended as deltas, folded by a job,
+# Document frequencies per hashed term, and the number of chunks under TOTAL_TERM; appended as deltas that a job folds,
 # so that uploads never queue on a common word's row.
 term_statistics = sa.Table(
     "term_statistics",
@@ -117,7 +116,7 @@ term_statistics = sa.Table(
     sa.Column("frequency", sa.BigInteger, nullable=False),
 )
 
-# Without foreign keys, which would cost more than the rows; the writer holds the document's row in its space.
+# No foreign keys, which would cost more than the rows; the writer locks the document's row in its space.
 term_deltas = sa.Table(
     "term_deltas",
     metadata,
@@ -163,7 +162,7 @@ def index_tables(dimensions: int) -> IndexTables:
         sa.Column("embedding", HALFVEC(dimensions)),
         sa.Column("text_hash", sa.LargeBinary, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
-        # Where the chunk stands in its document; NULL where that isn't known.
+        # The chunk's place in its document; NULL if unknown.
         sa.Column("place", ModelJson(PassagePlace)),
         sa.PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
         _to_space_document(f"chunks_{dimensions}"),
@@ -221,8 +220,8 @@ def _to_space_document(table: str) -> sa.ForeignKeyConstraint:
 INDEX_TABLES = {dimensions: index_tables(dimensions) for dimensions in VECTOR_DIMENSIONS}
 
 
-# `space_id` is the space that is built, which replaces another one while RUNNING, and is searched once COMPLETED. It
-# refers to nothing: what was cancelled is emptied and goes. `left_count`: documents that a forced rebuild left out.
+# `space_id` is the new space, which replaces another while RUNNING and is searched once COMPLETED. It is no foreign
+# key, because cancelled spaces are emptied and deleted. `left_count`: documents left out by a forced rebuild.
 index_rebuilds = table(
     "index_rebuilds",
     Column("rebuild_id", Uuid, primary_key=True),

@@ -6,12 +6,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.schema.tables import deleted_with, table
 
-# `document_ids` are the documents of the results, each once; NULL for searches from before they were kept.
-# `has_words` tells whether anything that could be read has a word of the query; NULL where none was looked for, and for
-# searches from before it was kept.
-# `feedback` is the newest of the audit log's entries about the search; `thumbs` has the newest on each document, and of
-# the whole search under the empty name. It is empty for searches from before it was kept.
-# `origin` is the OAuth client that asked, or the owner of the key that did; NULL for searches from before it was kept.
+# `document_ids` are the distinct documents of the results. `has_words`: whether any readable text contains a word of
+# the query; NULL if unchecked. `feedback` is the newest of the audit log's entries about the search; `thumbs` has the
+# newest for each document, and for the whole search under the empty name. `origin` is the OAuth client, or the owner of
+# the key, that searched. In searches by earlier releases, these are NULL, and `thumbs` is empty.
 searches = table(
     "searches",
     Column("search_id", Uuid, primary_key=True),
@@ -42,7 +40,7 @@ searches = table(
     Index("ix_searches_principal", "organization_id", "principal_id", "at", "search_id"),
 )
 
-# Kept by a person or service account for itself. The id is made of what is saved, so that nothing is saved twice.
+# Saved by a person or service account for itself. The id is derived from the content, so saving twice has no effect.
 saved_searches = table(
     "saved_searches",
     Column("principal_id", Uuid, deleted_with("principals.principal_id"), primary_key=True),
@@ -55,8 +53,8 @@ saved_searches = table(
 )
 
 
-# `actor_id` owns the credential that was used; `acting_for_id` is the user it named, if any. Names are as they were
-# then; older entries have none. Address and device are of the request, where a person or program sent one.
+# `actor_id` owns the credential; `acting_for_id` is the user that it acted for, if any. Names are as of that time;
+# older entries have none. Address and device are of the request, if a person or program sent it.
 audit_entries = table(
     "audit_entries",
     sa.Column("audit_log_id", sa.Uuid, primary_key=True),
@@ -85,7 +83,7 @@ audit_entries = table(
     ),
 )
 
-# Queries and comments, by the audit entry or search they belong to.
+# Queries and comments, by their audit entry or search.
 free_texts = table(
     "free_texts", sa.Column("subject_id", sa.Uuid, primary_key=True), sa.Column("text", sa.Text, nullable=False)
 )

@@ -4,9 +4,9 @@ import sqlalchemy as sa
 
 from service.schema.tables import deleted_with, table
 
-# `password_mark` is of the password of the sign-in: another password ends the session. None: signed in
-# elsewhere (OpenID Connect): at `provider_id`, whose own session has the id `provider_session`; `sealed_id_token` is
-# the ID token, encrypted, which the provider is shown when the person signs out.
+# `password_mark` is of the password at the sign-in: a new password ends the session. NULL: the sign-in was at the
+# provider `provider_id` (OpenID Connect), whose session has the id `provider_session`; `sealed_id_token` is its
+# encrypted ID token, for the sign-out there.
 browser_sessions = table(
     "browser_sessions",
     sa.Column("session_id", sa.Uuid, primary_key=True),
@@ -26,7 +26,7 @@ browser_sessions = table(
     sa.Index("ix_browser_sessions_principal", "organization_id", "principal_id"),
 )
 
-# By its secret a person sets a password, once. Each person has one at most: the latest.
+# The secret lets a person set a password once. Each person has only the latest invitation.
 invitations = table(
     "invitations",
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
@@ -35,7 +35,7 @@ invitations = table(
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
 )
 
-# `subject` is the hash of an account's or a network's address, whether there is such an account or not.
+# `subject` is the hash of an account's or network's address, even if no such account exists.
 sign_in_attempts = table(
     "sign_in_attempts",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
@@ -45,7 +45,7 @@ sign_in_attempts = table(
     sa.Column("forgotten_at", sa.DateTime(timezone=True), nullable=False),
 )
 
-# Failed sign-ins of a person from one network since `began_at`: their audit entry stays as it is, so the count is here.
+# Failed sign-ins of a person from one network since `began_at`, counted here because audit entries never change.
 failed_sign_ins = table(
     "failed_sign_ins",
     sa.Column("audit_log_id", sa.Uuid, primary_key=True),
@@ -57,7 +57,7 @@ failed_sign_ins = table(
     sa.Index("uq_failed_sign_ins_began", "organization_id", "principal_id", "began_at", "network", unique=True),
 )
 
-# People of an upstream OpenID Connect provider, by what never changes there: its issuer and subject.
+# People of an OpenID Connect provider by issuer and subject, which never change.
 upstream_identities = table(
     "upstream_identities",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
@@ -69,8 +69,8 @@ upstream_identities = table(
     sa.Index("ix_upstream_identities_principal", "principal_id"),
 )
 
-# A person's second factors. Of an authenticator app: its secret, encrypted (None: the key that it was
-# encrypted under is lost), and the step of time whose code was used last, so that none is used twice.
+# A person's second factors. For an authenticator app: its encrypted secret (NULL if the key was lost), and the time
+# step of the last used code, so that no code is used twice.
 second_factors = table(
     "second_factors",
     sa.Column("factor_id", sa.Uuid, primary_key=True),
@@ -84,9 +84,9 @@ second_factors = table(
     sa.Index("uq_second_factors_totp", "principal_id", unique=True, postgresql_where=sa.text("kind = 'totp'")),
 )
 
-# What a second factor that is a passkey has besides (WebAuthn): the authenticator's id and public key of it, the random
-# name that the authenticator knows the person by, how often it was used, as far as the authenticator counts, and
-# whether it may be synced to other devices (not known of those made before that was kept, until they are used).
+# A passkey's further values (WebAuthn): the authenticator's id and public key, the random name by which it knows the
+# person, its count of uses if it counts, and whether it may be synced to other devices (unknown for older passkeys
+# until their next use).
 passkeys = table(
     "passkeys",
     sa.Column("factor_id", sa.Uuid, deleted_with("second_factors.factor_id"), primary_key=True),
@@ -100,7 +100,7 @@ passkeys = table(
     sa.Index("ix_passkeys_principal", "organization_id", "principal_id"),
 )
 
-# The SHA-256 of each challenge that was answered with a passkey, until it expires: none is answered twice.
+# The SHA-256 of each answered passkey challenge until it expires, so that no challenge is answered twice.
 answered_challenges = table(
     "answered_challenges",
     sa.Column("challenge_hash", sa.LargeBinary, primary_key=True),
@@ -108,14 +108,14 @@ answered_challenges = table(
     sa.Index("ix_answered_challenges_expires", "organization_id", "expires_at"),
 )
 
-# Each stands in for a second factor that was lost, once; of the code only the SHA-256.
+# Each code replaces a lost second factor once; only its SHA-256 is stored.
 recovery_codes = table(
     "recovery_codes",
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
     sa.Column("code_hash", sa.LargeBinary, primary_key=True),
 )
 
-# Who has given the right password in a browser, and has to give a second factor, or set one up. It is no session.
+# Sign-ins with a correct password that still need a second factor, or must set one up. They are no sessions.
 pending_sign_ins = table(
     "pending_sign_ins",
     sa.Column("secret_hash", sa.LargeBinary, primary_key=True),
@@ -127,8 +127,8 @@ pending_sign_ins = table(
     sa.Index("ix_pending_sign_ins_principal", "principal_id"),
 )
 
-# OpenID Connect providers that an organization's people sign in with. `sealed_secret` is encrypted under the
-# deployment's secret key; NULL once that key was lost.
+# The OpenID Connect providers of an organization. `sealed_secret` is encrypted with the deployment's secret key; NULL
+# if that key was lost.
 sign_in_providers = table(
     "sign_in_providers",
     sa.Column("provider_id", sa.Uuid, primary_key=True),
@@ -140,15 +140,14 @@ sign_in_providers = table(
     sa.Column("groups_claim", sa.Text, nullable=False, server_default=sa.text("'NONE'")),
     sa.Column("create_accounts", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("sign_out_there", sa.Boolean, nullable=False, server_default=sa.text("false")),
-    # Audiences that its tokens may name with the client id.
+    # Further audiences that the provider's tokens may have besides the client id.
     sa.Column("accepted_audiences", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("ARRAY[]::text[]")),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Index("uq_sign_in_providers_issuer", "organization_id", "issuer", unique=True),
 )
 
-# Which provider decides about the addresses of a domain: one in an organization, and of the organizations that claim it
-# the one that it is confirmed for. So an address leads to its provider before anybody is known, and no organization can
-# take the domain of another.
+# The provider for a domain's addresses: one per organization, and across organizations only the one with the confirmed
+# domain. So an address leads to its provider before sign-in, and no organization can take another's domain.
 sign_in_domains = table(
     "sign_in_domains",
     sa.Column("domain", sa.Text, primary_key=True),
@@ -161,7 +160,7 @@ sign_in_domains = table(
     ),
 )
 
-# Memberships from a provider's tokens: only these may be removed by later tokens.
+# Memberships from a provider's tokens: later tokens may remove only these.
 provider_memberships = table(
     "provider_memberships",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
@@ -178,9 +177,9 @@ provider_memberships = table(
 )
 
 
-# A pending client (a member asked for it, no admin has approved it) can do nothing. A public client has the hash of a
-# secret that nobody has. Of one that a document describes (`document_url`), the row is what the document said last, and
-# its id is made from the address.
+# A pending client (requested by a member, not yet approved by an admin) can do nothing. A public client has the hash of
+# an unknown secret. For a client described by a document (`document_url`), the row is the document's latest content,
+# and the id is derived from the address.
 oauth_clients = table(
     "oauth_clients",
     sa.Column("client_id", sa.Uuid, primary_key=True),
@@ -201,8 +200,8 @@ oauth_clients = table(
     sa.Index("ix_oauth_clients_requested_by", "requested_by"),
 )
 
-# A person's consent to a client, all scopes together, and in which collections (NULL: wherever they may read); taking
-# it back deletes the row. `last_used_at` is of those of its tokens that are purged.
+# A person's consent to a client: all scopes, and the collections (NULL: all readable). Revoking it deletes the row.
+# `last_used_at` is of its purged tokens.
 oauth_consents = table(
     "oauth_consents",
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
@@ -214,8 +213,8 @@ oauth_consents = table(
     sa.Index("ix_oauth_consents_client", "client_id"),
 )
 
-# All tokens that descend from one code: they are revoked together (RFC 9700, section 4.14.2). Address and device
-# are those of the browser in which the person allowed it, as with the code.
+# All tokens that descend from one code are revoked together (RFC 9700, section 4.14.2). Address and device are of the
+# browser in which the person consented, as in the code.
 oauth_token_families = table(
     "oauth_token_families",
     sa.Column("family_id", sa.Uuid, primary_key=True),
@@ -232,7 +231,7 @@ oauth_token_families = table(
     sa.Index("ix_oauth_token_families_client", "client_id"),
 )
 
-# `family_id` is what a used code gave.
+# `family_id` is the family of a used code's tokens.
 oauth_codes = table(
     "oauth_codes",
     sa.Column("code_id", sa.Uuid, primary_key=True),
@@ -265,7 +264,7 @@ oauth_refresh_tokens = table(
     sa.Index("ix_oauth_refresh_tokens_family", "family_id", "expires_at"),
 )
 
-# Client and person are repeated from the family, so that a request is authenticated by one look-up.
+# Client and person repeat the family's, so that authenticating a request needs one look-up.
 oauth_access_tokens = table(
     "oauth_access_tokens",
     sa.Column("token_id", sa.Uuid, primary_key=True),

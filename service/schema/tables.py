@@ -20,8 +20,8 @@ def deleted_with(column: str) -> sa.ForeignKey:
     return sa.ForeignKey(column, ondelete="CASCADE")
 
 
-# `idempotency_key` is the SHA-256 of what the client sent, in hexadecimal digits; `body` is NULL for a response that
-# showed a secret: that one is told once.
+# `idempotency_key` is the SHA-256 of the client's key in hexadecimal digits; `body` is NULL for a response with a
+# secret, which is never repeated.
 kept_responses = table(
     "kept_responses",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
@@ -35,12 +35,11 @@ kept_responses = table(
 )
 
 
-# One row. The service may add it, and change times and marks alone: the key's fingerprint moves only with `rotate-key`.
-# `store_id` stands in the file store that is this deployment's: no other one removes files there. At
-# `files_listed_at` a process began to look for files that nothing refers to. `replication_marks` are the last marks,
-# the newest first: random values, which a standby has only if it follows this server. `replication_timeline` is the
-# server's timeline when the newest was written, and the time of its start: either changes with another primary, or
-# another state of its files.
+# One row. The service may insert it, and change only times and marks; only `rotate-key` changes the key's fingerprint.
+# `store_id` is also in the file store of this deployment: no other deployment removes files there. At `files_listed_at`
+# a process began to look for unused files. `replication_marks` are the last marks, newest first: random values, which a
+# standby has only if it follows this server. `replication_timeline` is the server's timeline at the newest mark, with
+# the server's start time: it changes with another primary or another state of its files.
 deployment = Table(
     "deployment",
     metadata,
