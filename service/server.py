@@ -16,14 +16,14 @@ from service.platform.sharing import Share
 from service.web.connections import Connections, Listener, shared_addresses
 from service.web.protocol import BoundedProtocol
 
-# How long in-flight requests may go on after SIGTERM.
+# How long running requests may continue after SIGTERM.
 GRACE_SECONDS = 30
-# The time that cancelled requests may take to end after that.
+# How long cancelled requests may then take to end.
 CANCELLED_SECONDS = 5
-# A connection is kept for a next request for longer than clients and proxies keep it (httpx 5 seconds, nginx 60): who
-# sends one just as the connection is closed can't tell whether it was received.
+# Longer than clients and proxies keep an idle connection (httpx 5 seconds, nginx 60): the client of a request sent
+# during the close can't tell whether the request arrived.
 KEEP_ALIVE_SECONDS = 75
-# What connections to a worker that is replaced have to end by themselves: most clients keep an idle one no longer.
+# How long connections to a replaced worker may stay; most clients close idle connections earlier.
 DRAIN_SECONDS = 6
 TICK_SECONDS = 1.0
 
@@ -39,7 +39,7 @@ class Server(uvicorn.Server):
         self.connections = connections
         self._on_start = on_start
         self._is_stopping = False
-        # The task of `serve`, which opens and closes the application, too.
+        # The task of `serve`, which also opens and closes the application.
         self.running: asyncio.Task[Any] | None = None
 
     @contextmanager
@@ -55,7 +55,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         listeners = [Listener(item, self.connections, make_protocol=self._protocol) for item in sockets or ()]
-        # uvicorn closes these, and waits for them, as it does with the event loop's own servers.
+        # uvicorn closes these and waits for them, like the event loop's own servers.
         self.servers = cast("list[asyncio.base_events.Server]", listeners)
         for listener in listeners:
             listener.listen(self.config.backlog)
@@ -131,7 +131,7 @@ def bind(settings: Settings) -> socket:
     """Bind the port shared by all workers. Raises ValueError if the system refuses."""
     try:
         return server_config(settings).bind_socket()
-    except SystemExit:  # uvicorn has logged the system's reason, but not of which address
+    except SystemExit:  # uvicorn has logged the system's reason, but not the address
         msg = f"The service can't listen on {settings.host}:{settings.port}. Change CARREL_HOST or CARREL_PORT."
         raise ValueError(msg) from None
 

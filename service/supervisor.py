@@ -43,13 +43,13 @@ from service.web.metrics import count_in_row
 from service.web.pages import confidential
 
 LOOK_SECONDS = 1.0
-# The time until a worker serves; the database is migrated before the start.
+# How long a worker may take to start; the database is already migrated.
 STARTING_SECONDS = 120.0
 # The same for the first workers: a first start on a slow machine takes longer.
 FIRST_STARTING_SECONDS = 600.0
-# The time that workers may take to end, longer than their requests and jobs may take.
+# How long workers may take to end: longer than their requests and jobs.
 ENDING_SECONDS = GRACE_SECONDS + CANCELLED_SECONDS + 15
-# Workers look for garbage whenever there are so many objects more, instead of 700: a request makes thousands.
+# Workers collect garbage after this many new objects instead of 700: a request makes thousands.
 OBJECTS = 10_000
 START_ERRORS = (DatabaseServerError, DeploymentError, ModelFilesError, ValueError)
 
@@ -66,7 +66,7 @@ class Supervisor:
         self._metrics = metrics
         self._lines = [Line() for _ in (None, *settings.embeddings_folder)]
         self._workers = {f"worker-{number}": number for number in range(settings.workers)}
-        # One more row than workers, because a replacement begins before the replaced worker ends.
+        # One more row than workers, because a replacement starts before the replaced worker ends.
         self._rows = range(settings.workers + 1)
         self._figures, self._counts = Figures(len(self._rows)), Counts(len(self._rows), capacity=MOST_COUNTS)
         self._children: list[processes.Child] = []
@@ -83,7 +83,7 @@ class Supervisor:
             traces.load()
             limit, self._listener = raise_limit(), bind(settings)
             stack.callback(self._listener.close)
-            # Port 0 takes a free one, which the issuer names.
+            # Port 0 chooses a free port, which the issuer contains.
             self.settings = settings = settings.model_copy(update={"port": self._listener.getsockname()[1]})
             self._most = most_connections(part_of(settings, worker=0), limit)
             confidential.warn(settings)
@@ -147,7 +147,7 @@ class Supervisor:
                 ],
                 seconds,
             )
-        except OSError as error:  # the system is short of something
+        except OSError as error:  # the system lacks memory or descriptors
             logger.error("supervisor_can_not_wait", reason=str(error))
             time.sleep(LOOK_SECONDS)
         self.signals.hear()
@@ -194,7 +194,7 @@ class Supervisor:
 
     def _replace_workers(self) -> None:
         """Replace the workers in turn when a signal asks for it. Each new worker serves before the old worker ends."""
-        if self.signals.restart and not self._to_replace:  # a signal during this begins again afterwards
+        if self.signals.restart and not self._to_replace:  # a signal during a replacement starts another
             self.signals.restart = False
             self._to_replace = list(self._workers)
             logger.info("replacing_workers", workers=self.settings.workers)
@@ -310,12 +310,12 @@ class Supervisor:
         folder, files = self.settings.data_dir / MODEL_FOLDER, local_files(self.settings)
 
         def build() -> None:
-            with suppress(ModelFilesError):  # which the engines raise again
+            with suppress(ModelFilesError):  # the engines raise this error again
                 precision = choose(folder, self.settings.embeddings_precision).precision
                 for each in files:
                     prepare_graph(folder, precision, files=each)
 
-        processes.ForkedProcess(build).join()  # its memory is freed when the process ends
+        processes.ForkedProcess(build).join()  # freed memory: the process ends
         precision = choose(folder, self.settings.embeddings_precision).precision
         options: dict[str, Any] = {"must_rest": lambda: any(self._figures.read(Figure.WORDS_AWAITED))}
         engines = [Engine.open(folder, precision=precision, files=each, **options) for each in files]
@@ -360,7 +360,7 @@ async def _embed_until_ordered(engines: Mapping[Line, Engine], orders: socket, *
         if not ordered.done():
             ordered.set_result(None)
 
-    # The metrics' folder is the supervisor's to remove.
+    # Only the supervisor removes the metrics' folder.
     listening = await processes.Orders.listen(
         orders, obey, at_death=partial(shutil.rmtree, metrics, ignore_errors=True)
     )

@@ -18,11 +18,11 @@ from service.platform.logs import logger
 from service.platform.rate_limits import network_of
 from service.platform.sharing import Figure, Share
 
-# The share of an address: an office behind an address needs many connections, but never all.
+# The part of all connections that an address may have: an office behind an address needs many, but never all.
 SHARE_OF_AN_ADDRESS = 4
-# Pressure is told of in one line, so often at the most.
+# The least time between two log lines about pressure.
 REPORT_SECONDS = 5.0
-# So many are looked through for one whose answer has been read, or whose body is slow: a look is short under any load.
+# The most connections examined to find one to close (answer read, or slow body), so that this is fast under any load.
 LOOKED_THROUGH = 64
 
 
@@ -256,13 +256,13 @@ def _slow_body(receiving: dict[Closable, None]) -> Closable | None:
     return None
 
 
-# Between two passes of the event loop, so that a crowd at the door holds up nobody who is inside.
+# The most connections accepted in a pass of the event loop, so that a crowd does not delay open connections.
 ACCEPTED_AT_ONCE = 32
-# The pause until other code may have closed a file; the listener's socket stays readable, and must not spin.
+# The pause until a file may have been closed; the listener's socket stays readable, and must not spin.
 PAUSE_SECONDS = 0.2
-# The time for a worker with fewer connections to accept first; a wake-up takes far less.
+# Lets a worker with fewer connections accept first; waking up takes far less.
 YIELD_SECONDS = 0.002
-# The connection that was to be accepted is gone; accept(2) passes its network errors on.
+# The connection is gone before it was accepted; accept(2) passes its network errors on.
 _GONE = frozenset({
     errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.EHOSTUNREACH,
     errno.EOPNOTSUPP, errno.ENETUNREACH, errno.EPERM, getattr(errno, "ENONET", errno.ENETDOWN),
@@ -347,7 +347,7 @@ class Listener:
             self._connections.release(origin)
             if not isinstance(error, Exception):
                 raise
-            # A network's error is the caller's; any other is a mistake in here.
+            # A network error is the client's; any other is a defect here.
             log = logger.debug if isinstance(error, OSError) else logger.error
             log("connection_not_started", reason=repr(error))
 

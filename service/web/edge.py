@@ -22,22 +22,22 @@ from service.web.metrics import UNKNOWN_ROUTE, Metrics
 MOST_HEADER_BYTES = 64 * 1024
 MOST_HEADERS = 200
 MOST_URL_BYTES = 16 * 1024
-# How long the next piece of a body is waited for; and how slow a body may be on the whole, beyond as much again.
+# The longest wait for the next piece of a body, and the slowest whole body, beyond the same time again.
 PATIENCE_SECONDS = 30.0
 SLOWEST_BYTES_A_SECOND = 1000
-# Pieces of bodies from this size on are taken one a pass of the event loop, however many bodies come at once.
+# Of pieces from this size on, one is taken in each pass of the event loop, however many bodies arrive.
 LARGE_PIECE_BYTES = 16 * 1024
-# So many uploads at a time are authenticated: hundreds that begin at once leave database connections for others.
+# The most uploads that are authenticated at once, which leaves database connections for other requests.
 UPLOADS_ENTERING = 4
-# An upload waits for that no longer; when the database is slow, waiting in line for it as well helps nobody.
+# An upload waits no longer for authentication: when the database is slow, further waiting does not help.
 ENTERING_SECONDS = 10.0
 CLIENT_GONE = 499
 FAILED = 500
-# What asks whether the service lives does so every few seconds.
+# Health checks come every few seconds.
 UNTRACED_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 TRACE_HEADERS = (traces.TRACEPARENT, "tracestate")
-# What every answer says whose operation is deprecated, or whose request had an older form (RFC 9745): since
-# 2026-01-01T00:00:00Z; it still works.
+# The header of answers to deprecated operations and older request forms (RFC 9745): since 2026-01-01T00:00:00Z; both
+# still work.
 DEPRECATED_SINCE_2026 = "@1767225600"
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -248,5 +248,5 @@ def _route(scope: Scope) -> str:
     template = getattr(scope.get("route"), "path", None)
     if template is None:
         return UNKNOWN_ROUTE
-    # A route knows its path without the prefixes it was included under; without parameters the whole path is fixed.
+    # A route knows its path without its routers' prefixes; without parameters, the request's path is the template.
     return template if "{" in template else scope["path"]

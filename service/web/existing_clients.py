@@ -17,16 +17,16 @@ from service.platform.errors import BadRequest, FieldError
 Json = dict[str, Any]
 
 PREFIX = "/api/v0/"
-# In a request's scope: the `Link` of its answer, when it has an older form.
+# In a request's scope: the `Link` of its answer, if the request has an older form.
 OLDER_FORM = "carrel.older_form"
-# In a request's scope: the query that stands for the body of an older GET or DELETE.
+# In a request's scope: the query that replaces the body of an older GET or DELETE.
 QUERY = "carrel.query_as_body"
 DESCRIPTION_LINK = '</docs>; rel="deprecation"; type="text/html"'
 MOST_QUERY_MEMBERS = 100
 NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 JSON_TYPE = (b"content-type", b"application/json")
 LENGTHS_OF_NOTHING = {b"0", b"2", b"4"}  # of "", "{}" and "null"
-# A client that takes a whole list at once gets as much as one page can hold.
+# A client that expects a whole list gets the largest page.
 WHOLE_LIST = 1000
 
 LIST_MEMBERS = "documentCollections/listDocumentsInCollection"
@@ -35,7 +35,7 @@ CHECK, CHECK_BULK = (f"permissions/check{kind}AuthorizationForUser" for kind in 
 CREATE_SYNC, UPDATE_SYNC = (f"documentCollections/docstore/{verb}DocstoreSync" for verb in ("create", "update"))
 SEARCH_COLLECTION = "search/searchDocumentCollection"
 
-# The operations of older methods and paths. GET never changes anything, so it is there for lists alone.
+# Operations by older methods and paths. Only lists have a GET, because GET must change nothing.
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("GET", "documentCollections/listDocumentCollections"): "documentCollections/listDocumentCollections",
     ("GET", LIST_MEMBERS): LIST_MEMBERS,
@@ -50,7 +50,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
 COLLECTION = {"collectionId": "documentCollectionId"}
 RESOURCE = {"resourceIdentifier": "resource"}
 SYNC = {"mongoURI": "docstoreURI", "mongoCredentialId": "docstoreCredentialId"}
-# The older names of an operation's members; its answer has both older and newer names.
+# By operation: the older names of its members; answers have both older and newer names.
 NAMES: Mapping[str, Mapping[str, str]] = {
     "documentCollections/addDocumentToCollection": COLLECTION,
     "documentCollections/addDocumentChunksToCollection": COLLECTION,
@@ -75,7 +75,7 @@ def replace_older_form(scope: Scope) -> None:
     if not path.startswith(PREFIX):
         return
     name, method, headers = path.removeprefix(PREFIX), scope["method"], dict(scope["headers"])
-    # Client 0.0.1 posts ids in the query, without a body or with an empty one.
+    # Client 0.0.1 posts ids in the query, without a body or with an empty body.
     has_body = headers.get(b"content-length", b"0") not in LENGTHS_OF_NOTHING or b"transfer-encoding" in headers
     if method == "POST" and scope["query_string"] and not has_body:
         method = next((each for each in ("GET", "DELETE") if (each, name) in OPERATIONS), method)
@@ -86,7 +86,7 @@ def replace_older_form(scope: Scope) -> None:
     scope[OLDER_FORM] = DESCRIPTION_LINK if newer == path else f'<{newer}>; rel="successor-version"'
     if method != "POST":
         scope[QUERY] = scope["query_string"]
-        # FastAPI reads no JSON from a body without a type, and here the body may be the query.
+        # FastAPI reads JSON only from a body with a type, and here the query may be the body.
         scope["headers"] = [*scope["headers"], *([] if b"content-type" in headers else [JSON_TYPE])]
     scope["method"], scope["path"] = "POST", newer
 
@@ -124,7 +124,7 @@ def rename_members(scope: Scope, body: Any) -> Any:
         scope.setdefault(OLDER_FORM, DESCRIPTION_LINK)
         members = _rename(members, names)
     if OLDER_FORM in scope and operation in {CHECK, CHECK_BULK}:
-        # READ is the only action, and answers come from no cache.
+        # READ is the only action, and no answer is cached.
         members = {"action": "READ", **{name: value for name, value in members.items() if name != "disableCache"}}
     if QUERY in scope and operation in WHOLE_LISTS:
         members = {"pageSize": WHOLE_LIST, **members}

@@ -110,10 +110,10 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
         tags = sorted({str(tag) for each in types for tag in get_args(each)})
         return f"; its type is {' or '.join(tags)}" if tags else ""
     if kind.startswith("uuid"):
-        # The path of a list ends with what an id is called after: listDocumentCollections, agents/list.
+        # The last word of a list's path tells which ids it has: listDocumentCollections, agents/list.
         stem = re.sub(r"Ids?$", "", next((str(each) for each in reversed(location) if isinstance(each, str)), ""))
         lists = re.compile(rf"/(list\w*{re.escape(stem)}s|{re.escape(stem)}s/list)$", re.IGNORECASE)
-        # A stem may end several names, such as listSources and listResources.
+        # Several lists may match, such as listSources and listResources.
         found = min(filter(lists.search, OPERATIONS), key=_rank_list, default=None) if stem else None
         return f". A name isn't taken; {found} has the ids" if found else ". A name isn't taken"
     return ""
@@ -128,7 +128,7 @@ def _models_at(model: type[BaseModel] | None, path: Sequence[str | int]) -> list
     models = [model] if model is not None else []
     for step in path:
         fields = [field for each in models for name, field in each.model_fields.items() if step in {name, field.alias}]
-        # Numbers of lists and tags of unions are steps without a field.
+        # Indexes of lists and tags of unions are steps without a field.
         models = [found for field in fields for found in _models_in(field.annotation)] if fields else models
     return models
 
@@ -151,7 +151,7 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
     sent = str(request.scope["path"])[:LONGEST_SHOWN]
     if error.status_code == 404:
         nearest = _nearest_endpoint(sent, _endpoints())
-        # Unless it resembles an endpoint, an address may be a secret in the wrong place, which no answer repeats.
+        # A path that doesn't resemble an endpoint may be a misplaced secret, so no answer repeats it.
         place, known = _plain(_place_of(sent)), _plain(_place_of(nearest or ""))
         is_near = place in known or get_close_matches(place, [known], 1, 0.75)
         named = f"endpoint {request.method} {sent}" if nearest and is_near else "such endpoint"

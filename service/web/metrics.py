@@ -16,10 +16,10 @@ from service.web.connections import Connections
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 UNKNOWN_ROUTE = "unknown"
-# Other workers' figures are at most this old.
+# How old the figures of other workers are at most.
 TELL_SECONDS = 1.0
 
-# Of the workers there are: the sum of what each has, the greatest where all know the same, the sum of all there were.
+# How figures of workers are combined: the sum of living workers, their greatest, or the sum of all workers ever.
 Mode = Literal["livesum", "livemax", "sum"]
 
 
@@ -83,7 +83,7 @@ class Metrics:
         return generate_latest(registry)
 
     def _describe_runtime(self) -> None:
-        runtime = self._runtime  # absent where the application is only described
+        runtime = self._runtime  # absent if the application is only described
         self._texts = self._gauge("texts_embedded", "Texts embedded since the start.", mode="sum")
         self._read("indexing_running", "Documents that are taken up to index.", lambda: runtime.indexer.running)
         waiting = "Documents that wait for their turn to be indexed."

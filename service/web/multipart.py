@@ -23,11 +23,11 @@ from service.web.guidance import find_nearest, sent_as
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-# So much is gathered before a thread hashes and writes it: a small file costs one trip to a thread, and a thousand
-# slow uploads a quarter of a gigabyte.
+# The size that a thread hashes and writes at once: a small file needs one thread call, and a thousand slow uploads a
+# quarter of a gigabyte of memory.
 _FLUSH_BYTES = 1 << 18
 _FIELD_BYTES = 1 << 20
-# What boundaries, headers and fields may add to the file.
+# The most bytes of boundaries, headers and fields besides the file.
 _FRAMING_BYTES = 4 << 20
 _PLAIN_ENCODINGS = frozenset({b"", b"7bit", b"8bit", b"binary"})
 _NAME_CHARACTERS = 100
@@ -83,7 +83,7 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
     async with _open_sink(folder) as sink:
         await _write(sink, [data])
         size = len(data)
-        del data  # the receiver of the file may be busy with it for long
+        del data  # release the memory, because the file's receiver may be busy for long
         yield ReceivedFile(sink.path, name, size, sink.sha256())
 
 
@@ -305,7 +305,7 @@ def _boundary(request: Request) -> bytes:
 def _file_name(value: bytes | None, part: str) -> str:
     if not value:
         raise BadRequest(f"The part `{part}` has no file name. Send it as a file.", code="file_name_missing")
-    # What browsers write for the characters that would end the header's value (WHATWG HTML, form data encoding).
+    # Browsers' escapes for characters that would end the header's value (WHATWG HTML, form data encoding).
     name = _decode(value, "file name", code="file_name_invalid")
     return clean_file_name(name.replace("%22", '"').replace("%0D", "").replace("%0A", ""))
 

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 PREFIXES = {"v0": f"{V0_PREFIX}/", "v1": f"{V1_PREFIX}/"}
-# What tells the names of v1 from those of v0 in the whole description; the documents of one version have neither.
+# In the description of both versions, these distinguish names of v1 from names of v0.
 V1_OPERATION = "v1_"
 V1_SCHEMA = "V1"
 
@@ -74,7 +74,7 @@ def _references(value: Any) -> Iterator[str]:
         members = cast("Json", value)
         if isinstance(reference := members.get("$ref"), str):
             yield reference
-        # A discriminator maps to names of its choices, which are references, too.
+        # A discriminator's mapping has references in its values too.
         for member in members.values():
             yield from _references(member)
     elif isinstance(value, list):
@@ -106,7 +106,7 @@ def _map(value: Any, change: Any, key: str = "") -> Any:
 PACKAGE = "fastapi_offline"
 VERSION = version(PACKAGE)
 ASSETS = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
-# Swagger UI shows pictures that are written out in its style sheet.
+# Swagger UI's style sheet contains pictures as data URIs.
 PROTECTION = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

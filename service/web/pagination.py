@@ -140,18 +140,18 @@ def bucket_starts(since: datetime, until: datetime, bucket: Bucket, time_zone: s
     require_span(since, until)
     try:
         zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
-    except (KeyError, ValueError, OSError) as error:  # no such name, or that of a folder or of another file
+    except (KeyError, ValueError, OSError) as error:  # an unknown name, or the name of a folder or of another file
         message = f"There is no time zone {time_zone!r}. Send a time zone name such as UTC or Pacific/Auckland."
         raise BadRequest(message, details=[FieldError("timeZone", message)]) from error
     length = LENGTHS[bucket]
-    # The calendar's first and last year have moments that a zone's clock can't show.
+    # Other zones can't show all times of the calendar's first and last year.
     zone = zone if 1 < since.year < MAXYEAR else UTC
     first = _beginning(since, bucket, zone)
     if (until - first) > MOST_BUCKETS * length:
         advice = "Choose weeks, or a shorter period." if bucket is Bucket.DAY else "Choose a shorter period."
         message = f"This period has more than {MOST_BUCKETS} steps. {advice}"
         raise BadRequest(message, code="too_many_buckets", details=[FieldError("bucket", message)])
-    # By the clock of the zone, in which a day may have 23 or 25 hours, and not beyond the calendar's last day.
+    # Days of the zone's clock may have 23 or 25 hours; none is beyond the calendar's last day.
     starts, start, last = [first.astimezone(UTC)], first, datetime.max.replace(tzinfo=first.tzinfo)
     while last - start > length + timedelta(days=zone is not UTC) and (start := start + length) < until:
         starts.append(start.astimezone(UTC))

@@ -14,24 +14,24 @@ from service.web.connections import Connections
 from service.web.dependencies import STOPPING
 from service.web.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND, mark_answer
 
-# What a body may take to begin: nobody is slow at once.
+# Before this time, no body counts as slow.
 BEGIN_SECONDS = 2.0
-# Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
+# The most bytes in a row outside a body: headers, trailers, and the frames of chunks.
 MOST_FRAMING_BYTES = 1024 * 1024
 TLS_HANDSHAKE = b"\x16\x03"
 TLS_SPOKEN = "This port accepts http, but the request used TLS. Use http://, or the address of your TLS proxy."
-# Requests that a client may send ahead of their answers; those of one read are all parsed before any is answered.
+# The most requests before their answers; requests of a single read are all parsed before the first answer.
 MOST_PIPELINED = 16
-# A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
+# Most senders read the answer only after sending all, so up to this much is discarded after an early refusal.
 MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 that cuts off callers that send endlessly, stall, or don't read. `service.web.edge` limits bodies."""
 
-    # A request's headers come within so many seconds.
+    # The time limit for a request's headers.
     header_seconds = PATIENCE_SECONDS
-    # So much of an answer that is being sent is read within so many seconds.
+    # The time limit for reading the next part of an answer.
     reading_seconds = PATIENCE_SECONDS
     framing_bytes = 0
     speaks_tls = False
@@ -48,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(**options)
         self.open_connections = connections
         self.origin = origin
-        # The request that is being answered; `cycle` is the last that came, which may wait for others' answers.
+        # The request being answered; `cycle` is the newest request, which may wait for earlier answers.
         self.answered_cycle: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -83,7 +83,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             self.pipeline.clear()
             self.abort()
-            raise ConnectionAbortedError  # ends the parsing of what was sent
+            raise ConnectionAbortedError  # stops the parser
         self.in_headers = True
         self.framing_bytes = 0
         self.discarded_bytes = 0
@@ -100,7 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
         if self.open_connections is not None and self.open_connections.is_draining:
-            # The next request is to come by a connection to another worker.
+            # Make the client connect again, to another worker.
             self.cycle.default_headers = [*self.cycle.default_headers, (b"connection", b"close")]
         if not self.pipeline:
             self.answered_cycle = self.cycle
@@ -125,7 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self.pipeline:
-            # The next request was already read; requests after the pipeline can wait.
+            # The next request is already read; later requests can wait.
             self.flow.pause_reading()
         elif self.cycle.more_body:
             self._expect_soon()
@@ -159,7 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
             try:
                 await app(scope, receive, send)
             finally:
-                # By then uvicorn has closed the transport of an answer that is not whole.
+                # By then, uvicorn has closed the transport of an incomplete answer.
                 self.loop.call_soon(self._watch_reader)
 
         super()._start_asgi_task(cycle, answer)

@@ -34,10 +34,10 @@ from service.web.multipart import declared_length
 
 UNREADABLE = "carrel.unreadable_body"
 PROMISE = "carrel.promise_of_room"
-# However short a value is written, it costs up to seventy bytes and a microsecond; a large body could hold ten million.
+# A value needs up to seventy bytes and a microsecond, however short it is; a large body could contain ten million.
 MOST_VALUES = 500_000
-# From wherever it begins to the next mark of a value, over whole strings (one without an end goes to the very end):
-# it always matches, so every byte is looked at once.
+# Matches up to the next mark of a value, over whole strings (to the end if a string has none). It matches at any
+# position, so it reads every byte once.
 TO_NEXT_VALUE = re.compile(rb'[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^",\[{]*+)*+(?:[,\[{]|\Z)', re.DOTALL)
 # Never valid where a model is wanted, so that an unreadable body always fails its validation.
 NOT_A_BODY = object()
@@ -50,7 +50,7 @@ _Sent_contra = TypeVar("_Sent_contra", bound=RequestModel, contravariant=True)
 _Answer_co = TypeVar("_Answer_co", covariant=True)
 
 
-# The parameters that a rule may name: its request, its caller, and the request's transaction, the runtime, or both.
+# The parameters of a rule: request and caller, and the request's transaction, the runtime, or both.
 class _OnConnection(Protocol[_Sent_contra, _Answer_co]):
     def __call__(self, *, connection: Connection, caller: Caller, request: _Sent_contra) -> Awaitable[_Answer_co]: ...
 
@@ -310,7 +310,7 @@ def _refuse_acting(decoded: Any) -> Any:
 
 
 def _holds_too_much(content: bytes) -> bool:
-    # Most bodies are told from their bytes alone; in a larger one the marks inside of strings don't count.
+    # Counting bytes is enough for most bodies; in larger bodies, marks inside strings don't count.
     if sum(content.count(mark) for mark in (b",", b"[", b"{")) <= MOST_VALUES:
         return False
     # After the last mark, the pattern matches twice more: the rest, and the empty end.
@@ -330,7 +330,7 @@ def _refuse_constant(_name: str) -> None:
 
 def _refuse_unstorable(decoded: Any) -> None:
     text = json.dumps(decoded, ensure_ascii=False)
-    # A NUL is written as an escape again, and so is a backslash before a harmless "u0000".
+    # json.dumps escapes NUL again, and a backslash before a harmless "u0000" too.
     if "\\u0000" in text.replace("\\\\", ""):
         raise BadRequest("A string contains a NUL character. Remove it.")
     try:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The queue of agents' replies; jobs that must not wait behind replies use other queues.
+# The queue of agents' replies; other jobs use other queues, so that replies never wait for them.
 AGENTS = "agents"
 
 

@@ -5,7 +5,7 @@ from typing import Final, LiteralString
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-# As the library's procrastinate_fetch_job_v2, for some tasks alone; a job of any task keeps the later ones of its lock.
+# Like the library's procrastinate_fetch_job_v2, but for some tasks only; a job of any task holds its lock.
 FETCH: Final[LiteralString] = """
     WITH candidate AS (
         SELECT id FROM procrastinate_jobs AS job
@@ -26,8 +26,8 @@ FETCH: Final[LiteralString] = """
     RETURNING candidate.id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts,
         worker_id
 """
-# A worker ends and puts back what it took up, and nothing that was released since: that counts as another attempt.
-# Workers are told, as of what is enqueued, that the next job of the same lock may begin.
+# A worker ends or puts back only its own attempt of a job, so that a released job is left to the next worker. Like new
+# jobs, the next job of the same lock is announced to workers.
 FINISH: Final[LiteralString] = """
     WITH ended AS (
         DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
@@ -36,7 +36,7 @@ FINISH: Final[LiteralString] = """
     SELECT pg_notify('procrastinate_queue_v1#' || queue_name, '{"type": "job_inserted", "job_id": ' || id || '}')
     FROM ended WHERE lock IS NOT NULL
 """
-# A stop of the service, which names no time, is no attempt: jobs are begun ten times at most.
+# A stop of the service gives no time and counts as no attempt; a job has at most ten attempts.
 PUT_BACK: Final[LiteralString] = """
     UPDATE procrastinate_jobs
     SET status = 'todo', attempts = attempts + (%(retry_at)s::timestamptz IS NOT NULL)::int,

@@ -16,8 +16,8 @@ from service.runtime.jobs.models import Task, TaskName
 
 REQUEST_ID = "request_id"
 ORGANIZATION_ID = "organization_id"
-# Behind the id of its request, a job names the trace that it is a part of: that of the request which enqueued it; or
-# which it comes from: that of another job. By an argument of its own, workers of releases before would fail the job.
+# After its request's id, a job contains its trace: the trace of the request that enqueued it, or a link to another
+# job's. With a separate argument, workers of earlier releases would fail the job.
 TRACE, LINK = "traceparent", "tracelink"
 _TRACED = re.compile(rf"(?P<request_id>.*)\.(?P<kind>{TRACE}|{LINK})\.(?P<trace>[0-9a-f-]{{55}})", re.ASCII)
 is_job: ContextVar[bool] = ContextVar("is_job", default=False)
@@ -43,7 +43,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self.counts = Counts()
-        # It has no connections of its own: a job goes in by its caller's.
+        # No connections of its own: jobs are enqueued on the caller's connection.
         self._app = App(connector=PsycopgConnector())
 
     async def enqueue(

@@ -18,7 +18,7 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.queue import REQUEST_ID, Counts, is_job, split_request
 
-# A job that the database keeps from being done is begun so often at most, so many seconds apart.
+# The most attempts of a job that fails because of the database, and the seconds between two attempts.
 MOST_ATTEMPTS = 10
 RETRY_SECONDS = 2
 LATE = "reading_late"
@@ -78,7 +78,7 @@ async def _run_job(runtime: Runtime, task: Task, context: JobContext, arguments:
     counts: Counts = runtime.jobs.counts
     counts.running += 1
     try:
-        # A job that a full disk would only fail waits as it is, without using up its attempts.
+        # A job that a full disk would fail waits here, without using up attempts.
         await runtime.disk.wait_for_room(even_low=True)
         await task.run(runtime, **{name: UUID(value) for name, value in arguments.items()})
     except asyncio.CancelledError:

@@ -44,7 +44,7 @@ class FencedJobManager(JobManager):
         """Take the next job of a known task from a queue with room; None without a job."""
         del queues
         looked: list[str] | None = None
-        # A queue that gets room while others are looked at is looked at, too.
+        # Look again if another queue got room during the look.
         while looked is None or any(room and name not in looked for name, room in self._room.items()):
             looked = [name for name, room in self._room.items() if room]
             rows = await self.connector.execute_query_all_async(
@@ -90,18 +90,18 @@ class Connection(AsyncConnection):
         return await super().wait(gen, **{**options, "interval": LOOK_SECONDS})
 
 
-# Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
+# Workers are not notified of jobs that were put back, and lose notifications during a look.
 LOOK_SECONDS = 2.0
 HEARTBEAT_SECONDS = 3.0
-# A worker that has shown no life for so long is taken for dead.
+# A worker without a sign of life for this time counts as dead.
 STALLED_SECONDS = 10.0
 RELEASE_SECONDS = 3.0
-# A worker whose database went away restarts after so long.
+# How long a worker waits after the database went away.
 RESTART_SECONDS = 1.0
-# What runs when the service is stopped may go on for so long before it is put back.
+# How long jobs may continue after the service stops, before they are put back.
 GRACE_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
-# While all of a service begins on a busy machine, the first connection may take longer: that is no failure.
+# On a busy machine, the first connection of a starting service may take this long.
 START_SECONDS = 600.0
 
 
@@ -167,7 +167,7 @@ def _pool(runtime: Runtime) -> AsyncConnectionPool[AsyncConnection]:
 
     async def configure(connection: AsyncConnection) -> None:
         await runtime.database.primary.verify(connection)
-        # Each statement of the library is a transaction of its own, without BEGIN and COMMIT around it.
+        # Each statement of the library is its own transaction; autocommit saves BEGIN and COMMIT.
         await connection.set_autocommit(True)
 
     return AsyncConnectionPool(
@@ -175,7 +175,7 @@ def _pool(runtime: Runtime) -> AsyncConnectionPool[AsyncConnection]:
         kwargs=runtime.database.driver_parameters,
         configure=configure,
         min_size=1,
-        max_size=JOB_CONNECTIONS - 1,  # and a connection that listens
+        max_size=JOB_CONNECTIONS - 1,  # one connection listens
         open=False,
         name=NAME,
         timeout=PATIENCE_SECONDS,

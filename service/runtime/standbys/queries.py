@@ -11,7 +11,7 @@ from service.platform.batches import Answer, Batch
 from service.schema.tables import deployment
 
 MARK_EVERY = timedelta(seconds=0.9)
-# So long before a standby is read from, its mark may have been read from the primary: longer than a request takes.
+# The newest marks, longer than any request: its mark may be read from the primary well before the standby is used.
 MARKS_KEPT = 60
 
 
@@ -54,7 +54,7 @@ def _run() -> sa.ColumnElement[str]:
     return sa.func.concat(timeline, " ", sa.func.extract("epoch", sa.func.pg_postmaster_start_time()))
 
 
-# Commits that wait for the disk precede the flushed position; with synchronous_commit off, the written position.
+# The flushed position covers all commits that wait for the disk; with synchronous_commit off, the written position.
 _COMMITTED = sa.case(
     (sa.func.pg_is_in_recovery(), sa.null()),
     (sa.func.current_setting("synchronous_commit") == sa.literal("off"), sa.func.pg_current_wal_insert_lsn()),
@@ -67,7 +67,7 @@ _POSITION = sa.select(
     _IS_OF_RUN.label("is_marked"),
 )
 _MARK = sa.bindparam("mark", type_=sa.Uuid)
-# What is replayed is asked for after the statement's snapshot was taken: the marks are not newer.
+# The replay position is read after the statement's snapshot, so the marks are not newer.
 _PROGRESS = sa.select(
     sa.func.pg_is_in_recovery().label("is_standby"),
     sa.func.coalesce(sa.select(sa.any_(deployment.c.replication_marks) == _MARK).scalar_subquery(), sa.false()).label(
@@ -88,7 +88,7 @@ def ask_progress(batch: Batch, *, mark: UUID) -> Answer[Progress]:
 
 async def write_mark(connection: Connection) -> None:
     """Write a new mark, unless the newest is younger than a second and of this run of the server."""
-    # Clock time, not the transaction's: of two concurrent writers, the second sees a mark after its own beginning.
+    # The clock's time, not the transaction's: the later of two concurrent writers sees a mark later than its beginning.
     columns, now = deployment.c, sa.func.clock_timestamp()
     marks = sa.func.array_prepend(sa.func.gen_random_uuid(), columns.replication_marks[1 : MARKS_KEPT - 1])
     is_due = ~columns.replication_marked_at.between(now - MARK_EVERY, now) | (columns.replication_timeline != _run())

@@ -24,15 +24,15 @@ from service.platform.logs import logger
 from service.runtime.standbys import queries
 from service.runtime.standbys.queries import Position, Progress
 
-# A standby that needs longer to catch up answers nothing: the primary would have answered by then.
+# A standby that needs longer to catch up is not used: the primary would have answered by then.
 CATCH_UP_SECONDS = 0.05
 PAUSE_SECONDS = 0.002
-# A server that does not answer for so long is given up, with everything that waits for it.
+# A server that doesn't answer within this time is given up, with all its waiting requests.
 ANSWER_SECONDS = 2.0
-# A statement that was cancelled by a time limit would take as long on the primary.
+# A statement cancelled by a time limit would take as long on the primary.
 CANCELLED = "57014"
-# Classes of codes by which a server says that it can't answer anybody now. What else may fail, such as a statement that
-# reads rows which the replayed log removes, says nothing about the server.
+# Classes of codes that mean "not now" for everyone. Other failures, such as a read of rows that the replayed log
+# removes, say nothing about the server.
 AWAY_CLASSES = ("08", "53", "57", "58", "XX")
 
 
@@ -51,7 +51,7 @@ class Standby:
         self._pool = pool
         self._watch = watch
         self._held: set[_Hold] = set()
-        # None until it was asked once.
+        # None before the first check
         self._state: StandbyState | None = None
         self._since = datetime.now(UTC)
         self._lag_bytes: int | None = None
@@ -119,7 +119,7 @@ class Standby:
     async def _catch_up(self, hold: "_Hold", position: Position, connection: Connection) -> None:
         await hold.take(connection)
         if not position.is_marked:
-            raise NotServedError  # the primary has begun this moment, which says nothing about the standby
+            raise NotServedError  # the primary has just started, which says nothing about the standby
         progress = await self._wait_for(connection, position)
         self._note(progress, position)
         if not progress.reaches(position):

@@ -82,7 +82,7 @@ def attempt_of(request: Request, response: Response, *, caller: Caller, connecti
     value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
-    # A client may take anything for a key, a secret too, so it is kept as secrets are.
+    # A key may be any text, even a secret, so store only its digest.
     digest = hashlib.sha256(value.encode()).hexdigest()
     key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, digest=digest)
     return Attempt(request, response, connection, key)
@@ -116,7 +116,7 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
             await attempt.keep(body)
         return Response(body, media_type="application/json", headers=dict(attempt.response.headers))
 
-    # FastAPI reads this signature: the endpoint's, and one more dependency.
+    # FastAPI reads this signature: the endpoint's, with another dependency.
     signature = inspect.signature(endpoint, eval_str=True)
     more = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, annotation=AttemptDep)
     parameters = [*signature.parameters.values(), more]

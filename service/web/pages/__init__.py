@@ -14,7 +14,7 @@ STYLE = Path(__file__).parent / "pages.css"
 SCRIPT = Path(__file__).parent / "passkeys.js"
 STYLE_PATH, SCRIPT_PATH = f"/pages/{STYLE.name}", f"/pages/{SCRIPT.name}"
 
-# A browser may cache such a file for ever, because its address changes with its contents.
+# Browsers may cache these files for ever, because their addresses change with their contents.
 IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 _environment = Environment(
@@ -69,7 +69,7 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
     policy = (
         f"default-src 'none'; style-src 'self';{scripts} base-uri 'none'; frame-ancestors 'none'; form-action {targets}"
     )
-    # `same-origin` and not less: with `no-referrer` a browser also sends forms without saying where from.
+    # `same-origin` is needed: with `no-referrer`, a browser also sends forms without an origin.
     return {"Content-Security-Policy": policy, "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin"}
 
 
