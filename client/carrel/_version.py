@@ -1,3 +1,3 @@
 """The version of the SDK and of the whole project, defined here only."""
 
-__version__ = "0.4.0"
+__version__ = "0.5.0.dev0"

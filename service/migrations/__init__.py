@@ -18,7 +18,7 @@ from service.platform.version import VERSION
 
 HEAD = "0090"
 # The oldest schema that can be upgraded, and the version that upgrades any schema before.
-BASELINE, BASELINE_VERSION = "0079", "0.3.0"
+BASELINE, BASELINE_VERSION = "0090", "0.4.0"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1

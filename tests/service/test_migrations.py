@@ -216,7 +216,7 @@ def test_an_index_whose_migration_was_killed_is_built_anew(migrated: Place) -> N
 
 UNKNOWN = {
     "9999": "The database is from a newer Carrel: its schema is 9999",
-    "0078": "Start version 0.3.0 on it first to upgrade it, then start this release again. Nothing was changed.",
+    "0089": "Start version 0.4.0 on it first to upgrade it, then start this release again. Nothing was changed.",
 }
 
 
@@ -499,4 +499,4 @@ def test_migrations_keep_to_the_rule(before: Connection) -> None:
         module: ModuleType = script.module
         assert Migration(script.revision, module.usable_from, said).faults() == [], script.revision
     usable_from = before.exec_driver_sql("SELECT usable_from FROM alembic_version").scalar_one()
-    assert usable_from == next((each.module.usable_from for each in scripts if each.module.usable_from), "0057")
+    assert usable_from == next((each.module.usable_from for each in scripts if each.module.usable_from), "0079")

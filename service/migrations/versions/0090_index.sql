@@ -1,4 +1,4 @@
--- The index of vectors of one length, as version 0.3.0 has it: 0079_baseline.py runs this for each number of dimensions.
+-- The index of vectors of one length, as version 0.4.0 has it: 0090_baseline.py runs this for each number of dimensions.
 
 -- Chunks. A vector that a release before 0.3.0 wrote is here until the background renewal moves it.
 CREATE TABLE chunks_{dimensions} (

@@ -1,4 +1,4 @@
--- Functions of the baseline (0079_baseline.py) that the service calls, as version 0.3.0 has them.
+-- Functions of the baseline (0090_baseline.py) that the service calls, as version 0.4.0 has them.
 
 -- By this a transaction enters its organization. PostgreSQL puts its one expression in place of each call, which costs
 -- nothing. `python -m service distribute-index` replaces it by a function that tells the servers of the index, too.

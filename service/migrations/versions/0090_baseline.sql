@@ -1,4 +1,4 @@
--- The tables of the baseline (0079_baseline.py), as version 0.3.0 has them. service/schema says what each column means.
+-- The tables of the baseline (0090_baseline.py), as version 0.4.0 has them. service/schema says what each column means.
 -- A change of the schema is a new migration; this file stays as it is.
 
 -- The functions that indexes below and the chunks' indexes are on.
@@ -48,7 +48,8 @@ CREATE TABLE organizations (
     client_document_hosts text[] DEFAULT ARRAY[]::text[] NOT NULL,
     enable_reranking boolean DEFAULT false NOT NULL,
     enable_query_model boolean DEFAULT false NOT NULL,
-    passwords_enabled boolean DEFAULT true NOT NULL
+    passwords_enabled boolean DEFAULT true NOT NULL,
+    owner_sharing_enabled boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE principals (
@@ -157,6 +158,7 @@ CREATE TABLE resources (
     resource_id text NOT NULL,
     access_class bigint NOT NULL CONSTRAINT fk_resources_access_class REFERENCES access_classes,
     container_id uuid,
+    shares jsonb,
     CONSTRAINT uq_resources_object_id_access_class UNIQUE (object_id, access_class),
     CONSTRAINT uq_resources_organization_id_resource_type_resource_id
         UNIQUE (organization_id, resource_type, resource_id),
@@ -224,7 +226,10 @@ CREATE TABLE documents (
     named_by text
 );
 CREATE INDEX ix_documents_created ON documents (organization_id, created_at, document_id);
+CREATE INDEX ix_documents_name ON documents (organization_id, "left"(lower(name), 200), document_id)
+    WHERE deleted_at IS NULL;
 CREATE INDEX ix_documents_owner ON documents (owner_id);
+CREATE INDEX ix_documents_updated ON documents (organization_id, updated_at, document_id) WHERE deleted_at IS NULL;
 
 CREATE TABLE document_contents (
     document_id uuid CONSTRAINT pk_document_contents PRIMARY KEY
@@ -253,6 +258,7 @@ CREATE TABLE document_versions (
 );
 CREATE INDEX ix_document_versions_created_by ON document_versions (created_by);
 CREATE INDEX ix_document_versions_file ON document_versions (file_sha256, organization_id);
+CREATE INDEX ix_document_versions_size ON document_versions (organization_id, file_size, document_id, version);
 
 CREATE TABLE left_out_files (
     document_id uuid NOT NULL CONSTRAINT fk_left_out_files_document_id REFERENCES documents,
@@ -282,7 +288,35 @@ CREATE TABLE scanned_pages (
 CREATE INDEX ix_scanned_pages_unfinished ON scanned_pages (organization_id, document_id)
     WHERE state = 'WAITING' OR blocks IS NOT NULL;
 
--- Spaces (the catalog, each collection) and their index; chunks, vectors and code pages are in 0079_index.sql.
+-- Deleted documents that can be restored, and changes of all documents that match filters.
+
+CREATE TABLE trashed_documents (
+    organization_id uuid NOT NULL CONSTRAINT fk_trashed_documents_organization_id REFERENCES organizations,
+    trashed_document_id uuid CONSTRAINT pk_trashed_documents PRIMARY KEY,
+    document_id uuid NOT NULL,
+    resource_type text NOT NULL,
+    resource_id text NOT NULL,
+    readers jsonb NOT NULL,
+    collections jsonb NOT NULL,
+    deleted_by uuid NOT NULL,
+    deleted_at timestamptz DEFAULT now() NOT NULL
+);
+CREATE INDEX ix_trashed_documents_deleted
+    ON trashed_documents (organization_id, deleted_at, trashed_document_id);
+
+CREATE TABLE document_changes (
+    organization_id uuid NOT NULL CONSTRAINT fk_document_changes_organization_id REFERENCES organizations,
+    document_change_id uuid CONSTRAINT pk_document_changes PRIMARY KEY,
+    principal_id uuid NOT NULL,
+    origin jsonb NOT NULL,
+    request jsonb NOT NULL,
+    "position" uuid,
+    state jsonb NOT NULL,
+    started_at timestamptz DEFAULT now() NOT NULL
+);
+CREATE INDEX ix_document_changes_started ON document_changes (organization_id, started_at);
+
+-- Spaces (the catalog, each collection) and their index; chunks, vectors and code pages are in 0090_index.sql.
 
 CREATE TABLE term_deltas (
     organization_id uuid NOT NULL,
@@ -367,6 +401,7 @@ CREATE TABLE collections (
     schema_fields jsonb NOT NULL,
     created_by uuid NOT NULL CONSTRAINT fk_collections_created_by REFERENCES principals,
     created_at timestamptz DEFAULT now() NOT NULL,
+    former_names text[] DEFAULT '{}' NOT NULL,
     CONSTRAINT uq_collections_organization_id_name UNIQUE (organization_id, name),
     CONSTRAINT ck_collections_distance_metric CHECK (distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT'))
 );
@@ -753,11 +788,21 @@ CREATE TABLE conversations (
     principal_id uuid NOT NULL CONSTRAINT fk_conversations_principal_id REFERENCES principals,
     created_at timestamptz DEFAULT now() NOT NULL,
     updated_at timestamptz DEFAULT now() NOT NULL,
-    origin uuid
+    origin uuid,
+    title text
 );
 CREATE INDEX ix_conversations_agent ON conversations (agent_id);
 CREATE INDEX ix_conversations_principal ON conversations (organization_id, principal_id, updated_at, conversation_id);
 CREATE INDEX ix_conversations_updated ON conversations (organization_id, updated_at);
+
+CREATE TABLE conversation_readers (
+    organization_id uuid NOT NULL CONSTRAINT fk_conversation_readers_organization_id REFERENCES organizations,
+    conversation_id uuid NOT NULL,
+    principal_id uuid NOT NULL,
+    CONSTRAINT pk_conversation_readers PRIMARY KEY (conversation_id, principal_id)
+);
+CREATE INDEX ix_conversation_readers_principal
+    ON conversation_readers (organization_id, principal_id, conversation_id);
 
 CREATE TABLE questions (
     turn_id uuid CONSTRAINT pk_questions PRIMARY KEY,

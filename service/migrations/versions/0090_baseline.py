@@ -1,4 +1,4 @@
-"""The schema of version 0.3.0. Databases with an older schema must go through version 0.3.0 first."""
+"""The schema of version 0.4.0. Databases with an older schema must go through version 0.4.0 first."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from service.migrations.job_queue import allow_service, apply_files, protect_job
 from service.migrations.row_security import create_role, protect, show_before_authentication
 from service.platform.database import SERVICE_ROLE
 
-revision, down_revision, usable_from = "0079", None, "0057"
+revision, down_revision, usable_from = "0090", None, "0079"
 
 DIMENSIONS = (384, 768, 1024, 1536)
 # The rows that a request is looked up in before it has an organization, by the hash of its secret or by its client.
@@ -32,13 +32,13 @@ FOUND_BEFORE_AUTHENTICATION = (
 
 def upgrade() -> None:
     op.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    run_script(_read("0079_baseline.sql"))
+    run_script(_read("0090_baseline.sql"))
     op.add_column("alembic_version", sa.Column("usable_from", sa.Text()))
     create_role()
     for dimensions in DIMENSIONS:
-        run_script(_read("0079_index.sql").replace("{dimensions}", str(dimensions)))
+        run_script(_read("0090_index.sql").replace("{dimensions}", str(dimensions)))
     _protect_tables()
-    run_script(_read("0079_functions.sql"))
+    run_script(_read("0090_functions.sql"))
     # The queue as procrastinate 3.10 has it.
     apply_files(through="03.04.00_50")
     allow_service()
