@@ -117,15 +117,12 @@ def _chunk(title: str, text: str, place: PassagePlace | None = None, *, cut: str
     return Chunk(text, dense, hashlib.sha256(dense.encode()).digest(), place)
 
 
-# From blocks to spans that fit.
-
-
 def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
     passages = [_Passage(block, list(_spans(block))) for block in blocks if not block.quoted]
     counts = iter(_count_pieces([span.text for passage in passages for span in passage.spans], tokenizer))
     for passage in passages:
         passage.pieces = [next(counts) for _ in passage.spans]
-        # A path, a heading and one sentence always fit into a chunk together, so a heading never stands alone.
+        # A chunk has room for a path, a heading and a sentence, so that a heading never stands alone.
         longest = budget if passage.block.kind == "table_row" else budget - 2 * PATH_PIECES
         if any(pieces > longest for pieces in passage.pieces):
             _shorten(passage, longest, tokenizer)
@@ -174,9 +171,6 @@ def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[
         part = span.text[start:end]
         yield Span(gap or part[: len(part) - len(part.lstrip())][:1], part.strip())
         gap, start, first = "", end, cut
-
-
-# From spans to packed chunks.
 
 
 def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:

@@ -56,7 +56,7 @@ async def _refuse_page(response: "Response") -> None:
 
 
 def _provider(settings: Settings, url: str) -> "OpenAICompatibleProvider":
-    # Imported here: a service without an endpoint needs none of it, and its start would take a third longer.
+    # Imported here: without an endpoint it is not needed, and a start would take a third longer.
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # noqa: PLC0415
     from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
@@ -69,8 +69,8 @@ def _provider(settings: Settings, url: str) -> "OpenAICompatibleProvider":
             api_key=key.get_secret_value() if key else "none",
             http_client=DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_refuse_page]}),
         ),
-        # A stream that just ends was cut off: a reply is whole only when the model says that it has finished.
-        # Thoughts in tags are left in the text, from which they are removed however the stream cuts the tags.
+        # A reply is complete only when the model says so: a stream that merely ends was cut off. Thoughts in tags stay
+        # in the text and are removed later, however the stream divides the tags.
         profile=OpenAIModelProfile(
             openai_chat_streaming_requires_finish_reason=True, thinking_tags=("\ue000", "\ue001")
         ),

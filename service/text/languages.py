@@ -33,8 +33,8 @@ _PLACES = 4
 _LEAST_LETTERS = 20
 _CERTAIN = 0.8
 
-# No other language has many of these words. Who has at least so many among all is told without the model, which takes
-# a second to load when it wasn't kept.
+# Only English has many of these words. Texts with at least this share are recognized without the model, whose first
+# loading takes a second.
 _ENGLISH_WORDS = frozenset({
     "and", "been", "from", "should", "that", "the", "their", "these", "they", "this", "those", "which", "with", "would",
     "you", "your",
@@ -61,7 +61,7 @@ class _Identifier(Protocol):
 
 def tell_language(chunks: Sequence[str]) -> str | None:
     """Return the chunks' language, or None if uncertain; the first text not in English may take a second."""
-    # Parts from all over the document, so that a preface in another language isn't decisive.
+    # Parts from the whole document, so that a preface in another language isn't decisive.
     step = max(1, len(chunks) / _PLACES)
     chosen = [chunks[int(place * step)] for place in range(min(_PLACES, len(chunks)))]
     sample = "\n".join(chunk[: _AT_MOST // len(chosen)] for chunk in chosen)
@@ -70,7 +70,7 @@ def tell_language(chunks: Sequence[str]) -> str | None:
         return None
     if sum(word.lower() in _ENGLISH_WORDS for word in words) >= _ENGLISH_SHARE * len(words):
         return ENGLISH
-    with _loading:  # so that concurrent documents load the model once
+    with _loading:  # concurrent documents load the model once
         identifier = _load_identifier()
     language, certainty = identifier.classify(sample)
     return language if certainty >= _CERTAIN else None
@@ -120,5 +120,5 @@ def _is_saved(whole: Any, folder: Path) -> bool:
                     file.flush()
                     os.fsync(file.fileno())
             Path(made).rename(folder)
-            Path(made).mkdir()  # which its own end removes
+            Path(made).mkdir()  # TemporaryDirectory removes it
     return folder.exists()

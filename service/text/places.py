@@ -9,8 +9,8 @@ from service.text.extraction.blocks import Box as Edges
 
 _SLIDES = frozenset(each.media_type for each in FORMATS if each.kind == "slides")
 _MAILBOXES = frozenset(each.media_type for each in FORMATS if each.name == "mailbox")
-# Parts of a page are joined if the rectangle around them covers at most this part of the page next to them: less than
-# a line of text, so that what isn't of the passage stays unmarked.
+# Join parts of a page if at most this share of the page, less than a line of text, is in their rectangle and not in the
+# passage.
 _MOST_BESIDE = 0.01
 _MOST_BOXES = 12
 

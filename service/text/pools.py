@@ -15,7 +15,7 @@ from pebble import ProcessPool
 from service.platform.logs import logger
 
 PRELOADED = ["service.text.extraction.task", "service.text.extraction.parsing"]
-# Then the next file waits some milliseconds for a process, and the next page some seconds for models.
+# After this time, the next file waits some milliseconds for a process, and the next page some seconds for models.
 IDLE_SECONDS = 120.0
 Result = TypeVar("Result")
 
@@ -33,7 +33,7 @@ class SharedForkServer(forkserver.ForkServer):
         self._listener.listen()
         self._alive, self._forkserver_alive_fd = os.pipe()
         resource_tracker.ensure_running()
-        # The library has no option for this; tests tell if one of these names moves.
+        # The library has no option for this; tests notice if one of these names moves.
         setattr(forkserver, "connect_to_new_process", self.connect_to_new_process)  # noqa: B010 - its type is narrower
 
     def ensure_running(self) -> None:
@@ -43,7 +43,7 @@ class SharedForkServer(forkserver.ForkServer):
         passed = [self._listener.fileno(), self._alive]
         for descriptor in passed:
             os.set_inheritable(descriptor, True)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which may be sent to all processes; the others still read
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SIGTERM may be sent to all processes while others still read
         arguments = ", ".join(map(repr, (*passed, PRELOADED)))
         code = f"from multiprocessing.forkserver import main; main({arguments}, sys_path={sys.path!r})"
         os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - it is this program again
@@ -85,15 +85,15 @@ class IdlePool:
         async with self._turns:
             if self._end is not None:
                 self._end.cancel()
-            while self._idle and not self._idle[-1].active:  # its process ended
+            while self._idle and not self._idle[-1].active:  # the process has ended
                 await self._stop(self._idle.pop())
             pool = self._idle.pop() if self._idle else ProcessPool(**self._options)
             self.pools.add(pool)
             try:
-                await asyncio.to_thread(getattr, pool, "active")  # which starts it
+                await asyncio.to_thread(getattr, pool, "active")  # starts the process
                 result = await asyncio.wrap_future(pool.schedule(work, arguments, named or {}, seconds))
             except BaseException:
-                # The turn is over when the process has ended, so that there are never more processes than turns.
+                # The turn ends after the process, so that there are never more processes than turns.
                 await asyncio.shield(self._stop(pool))
                 raise
             else:
@@ -119,7 +119,7 @@ class IdlePool:
 
 def _stop(pool: ProcessPool) -> None:
     try:
-        _ = pool.active  # which waits for a start
+        _ = pool.active  # waits for the start
         pool.stop()
         pool.join()
     except Exception:  # noqa: BLE001 - the pool is given up in any case

@@ -28,10 +28,10 @@ LARGEST_ANSWER = 4 * 1024 * 1024
 REST_SECONDS = 5.0
 """Pause for an unavailable or slow endpoint, in seconds, to slow down few searches."""
 
-# For all workers together; waiting for a connection counts as part of a request's time.
+# The most connections of all workers together; waiting for a connection counts as part of a request's time.
 _CONNECTIONS = 16
 _LEAST_CONNECTIONS = 2
-# Text Embeddings Inference takes no more in one request, unless it was started otherwise.
+# The default limit of Text Embeddings Inference.
 _TEXTS_A_REQUEST = 32
 _OTHER_SHAPE = frozenset({400, 422})
 # Errors of a single request: the next request may succeed.

@@ -109,7 +109,7 @@ class BatchQueue:
             oldest = next(iter(self._requests.values()))
             others = [request for request in (first, *others) if request is not oldest]
             first = oldest
-        # Others may be a little longer than the leading text too: it is padded as they would be.
+        # Other texts may be a little longer than the first text, which is padded anyway.
         reach = len(first.texts[first.left[-1]]) + self._limits.padding
         longest = max(request.longest(reach) for request in (first, *others))
         room = max(1, min(self._limits.texts, self._limits.tokens // longest))
@@ -219,7 +219,7 @@ class Batcher:
             worker.join()
 
     def _work(self) -> None:
-        if self._niceness and sys.platform == "linux":  # elsewhere it would be the whole process's
+        if self._niceness and sys.platform == "linux":  # on other systems, this would change the whole process
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
         while (batch := self._queue.take()) is not None:
             started, used = time.monotonic(), time.thread_time()

@@ -19,17 +19,17 @@ from service.platform.traces import TRACEPARENT
 from service.text.embedding.batching import Rows, Tokens
 from service.text.embedding.local import Arithmetic
 
-# How long texts wait for an embedding process that is being started again.
+# How long texts wait for the restart of an embedding process.
 PATIENCE_SECONDS = 30.0
 AGAIN_SECONDS = 0.1
 RETRY_SECONDS = 5
 
 _SIZE = struct.Struct("<I")
-# The request's number; what is asked or answered; the bytes before the body that name its trace; how many texts.
+# Request number; kind of question or answer; length of the trace before the body; number of texts.
 _HEAD = struct.Struct("<IBBI")
 _QUERY, _DOCUMENT, _CANCEL = range(3)
 _HERE, _DONE, _BUSY, _FAILED = range(4)
-# The vocabulary of a model for many languages has 250,000 tokens.
+# Four bytes a token, because multilingual vocabularies have 250,000 tokens.
 _TOKENS = np.dtype("<u4")
 _ROWS = np.dtype("<f4")
 
@@ -166,7 +166,7 @@ class _Asking(_Frames):
         for future in (self.answered, *self._waiting.values()):
             if not future.done():
                 future.set_exception(ConnectionResetError("the embedding process has ended"))
-                future.exception()  # an abandoned future is no error
+                future.exception()  # reading the exception of an abandoned future silences asyncio's warning
 
     async def ask(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         number = next(self._numbers)
@@ -209,7 +209,7 @@ class DistantArithmetic:
         while not self._is_closed and loop.time() < lost_at + PATIENCE_SECONDS:
             try:
                 return await (await self._connect()).ask(texts, in_background=in_background)
-            except (OSError, TimeoutError):  # it has ended; it doesn't come back; the line is full
+            except (OSError, TimeoutError):  # the process has ended, doesn't start again, or its line is full
                 lost_at = min(lost_at, loop.time())
                 await asyncio.sleep(AGAIN_SECONDS)
         raise Unavailable(
@@ -231,7 +231,7 @@ class DistantArithmetic:
             try:
                 await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=called)
             except BaseException:
-                connection.connection_lost(None)  # otherwise no waiting caller would learn of it
+                connection.connection_lost(None)  # otherwise waiting callers would wait for ever
                 called.close()
                 raise
         try:

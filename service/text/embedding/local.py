@@ -35,9 +35,9 @@ class Session:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = _ERRORS_ONLY
-        # A pattern is kept for each shape of input, and here nearly every batch has its own.
+        # The session would keep a memory pattern for each input shape, and nearly every batch has another shape.
         options.enable_mem_pattern = False
-        # The fused operator takes five times as long as the two it stands for (28 % of a batch in int8).
+        # The fused operator takes five times as long as its two parts (28 % of a batch in int8).
         self._session = onnxruntime.InferenceSession(
             str(path), options, providers=["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
         )
@@ -163,7 +163,7 @@ class LocalEmbedder:
 MEASURED_SECONDS = 0.8
 _TEXTS = 4
 _BITS8, _BITS32 = "int8", "fp32"
-# The instructions that the speed of the two depends on.
+# The instruction sets that decide which of the two is faster.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm")
 
 
@@ -209,7 +209,7 @@ def _measure(folder: Path) -> Chosen:
     sessions = {precision: Session(graph) for precision, graph in graphs.items()}
     texts = WordPieces(files.tokenizer).token_ids(read_texts()[:_TEXTS])
     end = time.perf_counter() + MEASURED_SECONDS
-    # In turns, and the fastest of each, so that other work on the machine decides nothing.
+    # In turns, keeping the fastest run of each, so that other work on the machine doesn't decide.
     while fastest[_BITS32] == float("inf") or time.perf_counter() < end:
         for precision, session in sessions.items():
             began = time.perf_counter()

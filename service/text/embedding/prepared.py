@@ -58,7 +58,7 @@ def _is_built(path: Path, files: ModelFiles) -> bool:
 
 
 def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
-    # Imported late: onnx takes a third of a second and is wanted once in the life of a data folder.
+    # Imported late: onnx takes a third of a second and is needed once per data folder.
     import onnx  # noqa: PLC0415
 
     from service.text.embedding import quantization  # noqa: PLC0415
@@ -77,13 +77,13 @@ def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
         _write(path.with_suffix(".npy"), lambda file: np.save(file, mean))
     if precision == "int8":
         quantization.quantize(model, ranges)
-    # The weights lie next to the graph, from where they are mapped: only rows of words that occur come into memory.
+    # Weights are memory-mapped from a file next to the graph: only rows of occurring words use memory.
     partial, weights = path.with_name(f"{path.name}.partial"), path.with_suffix(".weights")
-    weights.unlink(missing_ok=True)  # left by a process that was killed: no graph is here yet
+    weights.unlink(missing_ok=True)  # left by a killed process; the graph doesn't exist yet
     onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
         model, partial, save_as_external_data=True, location=weights.name
     )
-    # The names, too: after a power cut no graph is there without its weights.
+    # Sync names too, so that after a power cut no graph lacks its weights.
     for each in (weights, partial, path.parent):
         sync(each)
     partial.replace(path)

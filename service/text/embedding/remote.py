@@ -16,7 +16,7 @@ from service.platform.logs import logger
 from service.text.embedding.models import MAX_PIECES, EmbeddingModel, WordPieces
 
 TEXTS_A_REQUEST = 64
-# For all workers together; each worker has an equal part, at least one.
+# The most requests of all workers together; each worker has an equal part, at least one.
 _REQUESTS_AT_ONCE = 4
 _FEW_TEXTS = 8
 """Requests with up to this many texts, as from searches and short documents, never wait for long documents."""
@@ -60,7 +60,7 @@ class RemoteEmbedder:
         workers: int = 1,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        # Nothing is known of the cloud's centre, and a guess that changed later would spoil the codes stored before.
+        # The cloud's centre is unknown, and a guess that changed later would spoil the codes stored before.
         self.model: EmbeddingModel = EmbeddingModel(model, dimensions, np.zeros(dimensions, np.float32))
         self.tokenizer = tokenizer
         self.texts_embedded = 0
@@ -74,7 +74,7 @@ class RemoteEmbedder:
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
         """Return a unit row per text, up to 254 word pieces. Raises Unavailable for a failed or wrong answer."""
-        del in_background  # here the number of texts decides
+        del in_background  # the number of texts decides instead
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         cut = await asyncio.to_thread(lambda: [self.tokenizer.cut(text, MAX_PIECES) for text in texts])
@@ -111,7 +111,7 @@ class RemoteEmbedder:
         raise AssertionError("the last attempt returns or raises")
 
     async def _ask(self, texts: Sequence[str]) -> httpx.Response:
-        # Endpoints refuse an empty string; a blank says as little.
+        # Endpoints refuse an empty string; a blank has the same meaning.
         body = {"model": self.model.name, "input": [text or " " for text in texts], "encoding_format": "float"}
         try:
             response = await self._client.post(self._endpoint, json=body | self._parameters)

@@ -2,6 +2,6 @@
 
 import os
 
-# Decided here, before openpyxl is imported, and not by whether defusedxml happens to be installed: packages.py refuses
-# declarations already, expat bounds expansion by itself, and defusedxml's parser in Python takes three times as long.
+# Set before openpyxl is imported, whether defusedxml is installed or not: packages.py refuses declarations, expat
+# limits expansion, and defusedxml's Python parser takes three times as long.
 os.environ.setdefault("OPENPYXL_DEFUSEDXML", "False")

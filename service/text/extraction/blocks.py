@@ -17,13 +17,13 @@ Area = tuple[int, Box]
 
 _KINDS: tuple[BlockKind, ...] = ("heading", "paragraph", "table_row", "code")
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-# Version 1 had no more than the first four values of a row.
+# Version 1 had only the first four values of a row.
 _VERSION, _VERSIONS = b"\x02", frozenset({b"\x01", b"\x02"})
-# Level 1 is three times faster than the default on prose and 15 % larger.
+# Level 1 is three times faster than the default on prose, and 15 % larger.
 _COMPRESSION = 1
-# What of packed blocks is decompressed at a time, and the most that is unpacked on an event loop.
+# The bytes that are decompressed at once, and the most that are unpacked on an event loop.
 _PIECE_BYTES, _SHORT_BYTES = 256 * 1024, 32 * 1024
-# Added to the level of a quoted block: releases that don't know it index such a block.
+# Added to the level of a quoted block; earlier releases ignore this and index the block.
 _QUOTED = 8
 _decode_row = json.JSONDecoder().raw_decode
 
@@ -138,11 +138,11 @@ def iterate_blocks(data: bytes) -> Iterator[Block]:
         raise ValueError(f"Blocks of format version {data[:1].hex()!r} can't be read by this release.")
     inflate, utf8 = zlib.decompressobj(), codecs.getincrementaldecoder("utf-8")()
     packed, text = data[1:], ""
-    # At least as much again as is waiting, so that the time for a long block grows with its length alone.
+    # Decompress at least as much as is waiting, so that a long block takes linear time.
     while piece := inflate.decompress(packed, max(_PIECE_BYTES, len(text))):
         packed = inflate.unconsumed_tail
         text += utf8.decode(piece)
-        at = 0  # of the bracket or comma before a row
+        at = 0  # position of the bracket or comma before a row
         while (start := text.find("[", at + 1)) != -1:
             try:
                 row, at = _decode_row(text, start)
@@ -163,7 +163,7 @@ def _pack(block: Block) -> list[Any]:
     row = [_NUMBERS[block.kind], block.text, block.level + _QUOTED * block.quoted, block.page]
     if block.sheet is block.rows is block.box is block.confidence is None:
         return row
-    # After the box, where a release that knows no areas doesn't look.
+    # Areas follow the box, where earlier releases ignore them.
     box = [*block.box, *block.areas] if block.box and block.areas else block.box
     return [*row, block.sheet, block.rows, box, block.confidence]
 

@@ -16,9 +16,9 @@ from service.text.extraction.failures import Unreadable, too_complex
 from service.text.extraction.picture_sizes import is_legible
 from service.text.extraction.svg import read_drawing
 
-# Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
+# Control characters (NUL can't be stored), lone surrogates (can't be encoded), and non-characters.
 _UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-# Soft hyphens and zero-width spaces split a word that people search for in one piece.
+# Soft hyphens and zero-width spaces would split words, which people search for undivided.
 _INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")
 _HEADING_CHARACTERS = 500
 MOST_PLACES = 5
@@ -222,7 +222,7 @@ _DEFAULT = (
     rf"\(?(?:{_NOTHING})\)?[ \d-]*|\((?:{_UNKNOWN})\)|(?:{_BOOK})\d+"
     rf"|(?:(?:{_NOTHING}|new|neue[sr]?|scanned|blank|word|excel|powerpoint)[ -])?(?:{_THING})[ \d()_-]*"
 )
-# Titles that programs write by themselves, short numbers, and names of files.
+# Titles written by programs, short numbers, and file names.
 _PLACEHOLDER = re.compile(
     r"microsoft (?:office )?(?:word|excel|powerpoint|publisher|visio|outlook)"
     rf"(?:[ \d-]*(?:worksheet|{_DEFAULT})?| - .*\.(?:{_SUFFIX}))"

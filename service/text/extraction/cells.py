@@ -22,7 +22,7 @@ def show_number(value: float, form: str = GENERAL, *, is_1904: bool = False) -> 
     stored = f"{value:.15g}"
     try:
         is_date = is_date_format(form)
-        # The library leaves out dots in dates unless they are marked as text.
+        # The library drops dots in dates unless they are marked as text.
         code = _DOT.sub(lambda match: "\\." if match[1] else match[0], form) if is_date else form
         shown = " ".join(str(format_value(value, code[:_LONGEST_FORMAT], date1904=is_1904)).split())
         if is_timedelta_format(form):

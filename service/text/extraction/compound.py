@@ -58,7 +58,7 @@ _JPEG, _PNG, _DIB, _TIFF, _JPEG_CMYK = 0xF01D, 0xF01E, 0xF01F, 0xF029, 0xF02A
 _DRAWINGS = frozenset({_EMF, _WMF, _PICT})
 _PICTURES = frozenset({*_DRAWINGS, _JPEG, _PNG, _DIB, _TIFF, _JPEG_CMYK})
 _MOST_BYTES = 64 << 20
-# A picture's entry in the store of a file, where it says that the picture is in another stream, and what follows it.
+# A picture's entry in the file's store: the position in it that names another stream, and the size of the entry.
 STORE, ENTRY = 0xF001, 0xF007
 _PLACE, _ENTRY_SIZE = 28, 36
 OPTIONS = 0xF00B
@@ -72,7 +72,7 @@ def read_picture(data: bytes, place: int) -> bytes:
     form, kind, size = struct.unpack_from("<2HI", data, place)
     if kind not in _PICTURES:
         return b""
-    # An odd number of its kind says that the picture has two names, of 16 bytes each.
+    # The lowest bit of the record's kind: the picture has two ids of 16 bytes instead of one.
     start = place + 8 + (32 if form >> 4 & 1 else 16)
     content = data[start : place + 8 + size]
     if kind in _DRAWINGS:
@@ -119,7 +119,7 @@ def find_shown(data: bytes, start: int, count: int) -> int:
 
 PICTURES = "Data"
 _MAIN = "WordDocument"
-# Kinds of pictures: two of shapes, the second with the name of a file before it; all others are drawings of Windows.
+# Kinds of pictures: shapes, and shapes with a file name first; all other kinds are Windows drawings.
 _SHAPE, _LINKED_SHAPE = 0x64, 0x66
 _AFTER_ALL = 1 << 32
 

@@ -22,13 +22,13 @@ from service.text.extraction.outlook import open_attachments
 from service.text.extraction.packages import ENCRYPTED, check_declared, check_size
 from service.text.extraction.sniffing import refuse_unread, sniff
 
-# The most bytes that a call reads: several small files, or a single large file.
+# The most bytes read in a call: several small files, or one large file.
 MOST_BYTES = 16 << 20
 _UTF_8 = 0x800
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-# Names of files that are compressed alone, where the file within has another suffix.
+# Suffixes of compressed single files, with the suffix of the file inside.
 _INNER = {".gz": "", ".svgz": ".svg", ".emz": ".emf", ".wmz": ".wmf"}
-# The header of a gzip file, with the name that most programs keep in it.
+# The header of a gzip file with the original name, which most programs write.
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x08-\x0b\x18-\x1b].{6}([^\0]{1,255})\0", re.DOTALL)
 _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError, LookupError)
 

@@ -17,7 +17,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# Detection reads a sample: it costs milliseconds a kilobyte.
+# Detection takes milliseconds a kilobyte, so it reads a sample.
 _SAMPLE = 32_768
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x08\x1b"))
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -26,7 +26,7 @@ FONT_CODE_PAGES: Mapping[int, str] = {int(number): page for number, page in _TAB
 _PLACED, _UNLIKELY = (re.compile(_TABLE[name], re.VERBOSE | re.IGNORECASE) for name in ("placed", "unlikely"))
 _USUAL = frozenset(_TABLE["usual"])
 _WORDS = re.compile(r"[^\W\d_]*[^\W\d_\0-\x7f][^\W\d_]*")
-# Encodings of Central Europe and of other scripts, whose letters are as plausible as those of Western Europe.
+# Encodings of Central Europe and other scripts, whose letters are as plausible as those of Western Europe.
 _OTHERS = ("cp125", "mac_latin2")
 
 
@@ -43,7 +43,7 @@ def decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        # The encoding fits the sample. Where a later byte does not: a wrong letter is better than no document.
+        # The encoding fits the sample. If a later byte doesn't fit, a wrong letter is better than no document.
         return _decode_damaged(data) or data.decode(detect_encoding(data), "replace")
 
 
@@ -83,7 +83,7 @@ def detect_encoding(data: bytes) -> str:
     best = charset_normalizer.from_bytes(sample).best()
     if best is None:
         raise _not_text()
-    # The library takes short texts from a Mac, and some of Windows, for texts of Asia or Eastern Europe.
+    # The library takes short Mac texts, and some Windows texts, for texts of Asia or Eastern Europe.
     scores = {each: _score(sample.decode(each, "replace")) for each in ("cp1252", "mac_roman", best.encoding)}
     western = max("cp1252", "mac_roman", key=scores.__getitem__)
     lead = 0.08 if best.encoding.startswith(_OTHERS) else 0

@@ -30,7 +30,7 @@ _BREAKS = {A + "br": " ", A + "p": " "}
 _PICTURES = (A + "blip", "{urn:schemas-microsoft-com:vml}imagedata")
 _SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}svgBlip"
 _DESCRIBED = ("{*}docPr", "{*}cNvPr", "{urn:schemas-microsoft-com:vml}shape")
-# Programs describe a picture by the file that it came from, or as a picture.
+# Programs use a picture's file name, or the word "picture", as its description.
 _FILE_NAME = re.compile(r".*\.(?:png|jpe?g|gif|bmp|tiff?|[ew]mf|svg|webp)\s*|(?:picture|image)?[\s\d]*", re.IGNORECASE)
 _FILMS = (A + "videoFile", A + "audioFile", A + "wavAudioFile", A + "quickTimeFile")
 _LEFT_OUT = {
@@ -38,7 +38,7 @@ _LEFT_OUT = {
     **dict.fromkeys(("video", "audio", "media"), NotReadKind.RECORDING),
 }
 _COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
-# Excel writes this into the copy of a comment that it keeps for old programs.
+# Excel writes this into the copy of a comment for older programs.
 _COPY = "[Threaded comment]"
 # In headers and footers of sheets: codes for fonts, dates and page numbers.
 _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')

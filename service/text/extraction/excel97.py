@@ -18,9 +18,9 @@ from service.text.extraction.failures import corrupt_file, encrypted_file
 from service.text.extraction.sheets import ERRORS, add_sheet
 
 _SHEET, _HEADER, _FOOTER, _CONTINUE, _BOX, _CHART_TEXT = 0x85, 0x14, 0x15, 0x3C, 0x1B6, 0x100D
-# Sheets of macros and of Visual Basic.
+# Macro sheets and Visual Basic modules.
 _UNREAD = (b"\x01", b"\x06")
-# What all pictures are kept in, and what is drawn on a sheet.
+# The records of all pictures and of a sheet's drawings.
 _STORE, _DRAWN, _BEGIN, _END = 0xEB, 0xEC, 0x809, 0xA
 _WIDE, _RICH, _EXTENDED = 0x1, 0x8, 0x4
 
@@ -32,7 +32,7 @@ def parse_xls(path: Path, builder: BlockBuilder) -> None:
             logfile=io.StringIO(),
             formatting_info=True,
             on_demand=True,
-            # Without empty cells up to the last column that has a format.
+            # Omits empty cells up to the last column with a format.
             ragged_rows=True,
             ignore_workbook_corruption=True,
         )
@@ -60,7 +60,7 @@ def _show(book: Any, cell: Any) -> str:
         return "TRUE" if cell.value else "FALSE"
     if cell.ctype == xlrd.XL_CELL_ERROR:
         return ERRORS.get(cell.value, "")
-    # Some old files say that a character has one byte and store two.
+    # Some old files claim one byte a character and store two.
     return show_text(cell.value.replace("\0", ""), code)
 
 
@@ -121,7 +121,7 @@ def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
     parts: dict[int, list[bytes]] = {}
     begin = before = depth = 0
     for place, kind, record in _records(data):
-        # Charts in a sheet are streams in a stream.
+        # Charts in a sheet are streams inside a stream.
         depth += (kind == _BEGIN) - (kind == _END)
         begin = place if kind == _BEGIN and depth == 1 else begin
         if kind == wanted or (kind == _CONTINUE and before == wanted):

@@ -25,7 +25,7 @@ _NEVER, _BREAKS = map(frozenset, tomllib.loads(Path(__file__).with_suffix(".toml
 _BOILERPLATE = frozenset({"nav", "aside", "footer", "header", "menu"})
 _BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-# A page that keeps less than this without its navigation keeps its navigation.
+# If a page without its navigation has less text than this, it keeps its navigation.
 _LEAST = 40
 
 
@@ -35,7 +35,7 @@ def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
     if sum(len(block.text) for block in builder.blocks) < _LEAST:
         builder.blocks.clear()
         _Page(builder, strict=False).write(root)
-    # Drawings and their parts have titles, too.
+    # Drawings and their parts have titles too.
     title = next((each for each in root.iter("title") if next(each.iterancestors("svg"), None) is None), None)
     return one_line(title.text or "") if title is not None else None
 
@@ -64,7 +64,7 @@ class _Page:
         self._text: list[str] = []
         self._prefix = ""
         self._lists: list[int | None] = []
-        # None stands for a table that only lays out the page.
+        # None: a table that only lays out the page.
         self._tables: list[tuple[TableWriter, Spans] | None] = []
         self._cells: list[tuple[str, int, int]] = []
         self._head_cells = 0

@@ -113,7 +113,7 @@ _PLACES_ABOVE = frozenset("012345678")
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
     """Write the number shown by Word, or a hyphen for a bullet, into each list item of `body`."""
     lists = _Lists(numbering, styles)
-    # The second copy of a text box is for old programs.
+    # The second copy of a text box is for older programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}
     for paragraph in body.iter(_WORD + "p"):
         text = "".join(paragraph.itertext(_TEXT, with_tail=False))
@@ -131,7 +131,7 @@ class _Lists:
         used = {each.get(_NUMBER) or "": each for each in numbering.iter(_WORD + "num")}
         lists = {identity: _read_list(each) for identity, each in defined.items()}
         for identity, each in defined.items():
-            # A list may be that of a style, which names the use of another list.
+            # A list may refer to a style, which refers to the use of another list.
             style = self._styles.get(find_value(each, "numStyleLink"))
             use = used.get(find_value(style, "pPr", "numPr", "numId")) if style is not None else None
             if use is not None:

@@ -36,7 +36,7 @@ def is_quote(element: Any) -> bool:
 
 def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: str, is_reply: bool) -> list[bool]:
     """Return for each line whether it is quoted; for HTML, lines are paragraphs, with `in_html` from `is_quote`."""
-    # Some mailboxes mark a line "From …" like a quoted one.
+    # Some mailboxes mark lines that begin with "From …" like quoted lines.
     cited = in_html or [line.startswith(">") and not line.startswith(">From ") for line in lines]
     quoted, at, follows, answers = [False] * len(lines), 0, False, _RULE["reply"].match(subject) is not None
     heads, is_sure = [line[:_HEADER_CHARACTERS] for line in lines], is_reply or answers or bool(in_html)
@@ -52,7 +52,7 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
         text = "\n".join(heads[at : at + _HEADER_LINES])
         is_headed = _RULE["headers"].match(text) or _RULE["original"].match(text)
         if is_mail or (is_headed and (answers or (subject and subject.casefold() in text.casefold()))):
-            # If a mail says that its answers are inside the quoted text, they can't be told from quotes.
+            # If a mail says that its answers are inside the quoted text, they can't be distinguished from quotes.
             quoted[at:] = [_RULE["inside"].search("\n".join(lines[:at])) is None] * (len(lines) - at)
             break
         follows &= not lines[at].strip()
@@ -62,7 +62,7 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
     written = takewhile(lambda at: not _RULE["signature"].fullmatch(heads[at]), own)
     if _RULE["forward"].match(subject) or said.isdisjoint(written):
         return [False] * len(lines)
-    # Answers between quoted lines need the last lines before them, which they answer.
+    # Keep the lines that an answer between quoted lines refers to.
     runs = [list(run) for _, run in groupby(spoken, key=quoted.__getitem__)]
     for run in runs[:-1] if len(runs) > 3 or (quoted[spoken[0]] and len(runs) > 2) else ():
         lines_before = range(run[-1], run[-1] - (1 if in_html else _QUESTION_LINES), -1)
@@ -84,15 +84,15 @@ def _count_intro(lines: Sequence[str]) -> int:
 
 
 _HEADERS = ("From", "To", "Cc", "Date")
-# Parts that hold the encrypted rest, and those that only prove the rest.
+# Types with encrypted contents; signatures only prove the other parts.
 _ENCRYPTED = ENVELOPES | {"multipart/encrypted"}
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _HALVES = ("plain", "html")
 MESSAGE = "message/rfc822"
 """Media type of a message within another."""
 _WORDS = re.compile(r"\w+")
-# A line "From …" begins a message only with its date, and where headers follow: in bodies, many programs don't mark it.
-# The counts keep it linear. UUCP adds lines ">From … remote from …".
+# A line "From …" begins a message only with a date, and before headers, because many programs don't mark it in bodies.
+# Bounded counts keep this linear. UUCP adds lines ">From … remote from …".
 _SEPARATOR = re.compile(
     rb"^From [^\n]{0,500}\d\d:\d\d[^\n]{0,60}\d{4}[^\n]*\n(?:>From [^\n]*\n)*(?=[!-9;-~]+:)", re.MULTILINE
 )
@@ -151,7 +151,7 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
     first, *messages = _SEPARATOR.split(to_narrow(data).lstrip(b"\r\n"))
     if first or not messages:
         raise corrupt_file("a mailbox")
-    # Pictures have addresses in a message alone.
+    # Only pictures of a single message have addresses.
     builder.limits = replace(builder.limits, finds_pictures=False)
     for number, content in enumerate(messages, start=1):
         builder.page = number
@@ -216,7 +216,7 @@ def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -
             builder.leave_out(NotReadKind.PICTURE, where)
     for part in _parts_beside_body(message):
         kind = _kind_of(part)
-        # Only a mailbox's messages have a place; the files of a message alone are read on their own.
+        # Only a mailbox's messages have a place; files in a single message become documents.
         if kind is not NotReadKind.PICTURE and (where or kind is not NotReadKind.ATTACHMENT):
             builder.leave_out(kind, where)
         if part.is_attachment() or "Content-ID" not in part:

@@ -202,7 +202,7 @@ def convert(kind: str) -> Callable[[Path, BlockBuilder], str | None]:
         if len(text) > builder.limits.characters:
             raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
         parse_markdown(text.encode("utf-8", "replace"), builder)
-        # After the text, which what is left out or read later follows.
+        # After the text, as expected for omitted and later-read parts.
         if kind == "EPUB":
             with zipfile.ZipFile(path) as archive:
                 leave_out_entries(archive, builder)
@@ -216,7 +216,7 @@ parse_epub, parse_notebook, parse_rst, parse_org = map(convert, ("EPUB", "Jupyte
 
 def to_markdown(data: bytes, kind: str) -> tuple[str, str | None]:
     """Convert a file to Markdown; return the text and the title. Raises Unreadable."""
-    # Imported in the worker that needs it: kreuzberg has threads, which a process that forks must not have.
+    # Imported in the worker that needs it: kreuzberg starts threads, which a forking process must not have.
     from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, extract_bytes_sync  # noqa: PLC0415
 
     config = ExtractionConfig(use_cache=False, output_format="markdown", concurrency=ConcurrencyConfig(max_threads=1))

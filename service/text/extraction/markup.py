@@ -10,10 +10,10 @@ from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from service.text.extraction.failures import damaged_file, too_complex
 
-# libxml2's XML_ERR_ENTITY_LOOP and XML_ERR_RESOURCE_LIMIT, and its errors of entities that only an outer file defines.
+# libxml2's XML_ERR_ENTITY_LOOP and XML_ERR_RESOURCE_LIMIT, and its errors for entities defined in external files.
 _LIMITS = frozenset({89, 114})
 _UNDEFINED = frozenset({26, 27})
-# White space before the declaration, which parsers refuse, with a byte order mark before it.
+# White space before the declaration, which parsers refuse, after an optional byte order mark.
 _BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
 
 

@@ -13,17 +13,17 @@ from service.text.extraction.decoding import FONT_CODE_PAGES
 _PLACEABLE, _PLACEABLE_SIZE = b"\xd7\xcd\xc6\x9a", 22
 _PACKED = b"\x1f\x8b"
 _EMF_MARK = b" EMF"
-# A drawing of one page has some thousands of texts at most; a drawing with more has no readable text.
+# Real drawings have some thousands of texts; a drawing with more has no readable text.
 _MOST_TEXTS = 20_000
-# Each text is on a line. All texts of a record may refer to the same bytes.
+# Each text is one line. All texts of a record may refer to the same bytes.
 _LONGEST_TEXT = 1_000
 _MOST_RECORDS, _MOST_OBJECTS = 1_000_000, 1_000
 _MOST_BYTES = 64 << 20
 _SYMBOL_SET = 2
-# Options of a text: the numbers of glyphs in place of characters; a rectangle; pairs of distances; no rectangle; bytes.
+# Options of a text: glyph numbers instead of characters; a rectangle; pairs of distances; no rectangle; bytes.
 _GLYPHS, _RECTANGLE, _PAIRS, _NO_RECTANGLE, _SMALL = 0x10, 0x6, 0x2000, 0x100, 0x200
 _AT_PEN = 1
-# Texts whose distance is less than this part of a character belong to one word.
+# Texts closer than this part of a character's size belong to one word.
 _GAP, _WIDEST_GAP = 0.35, 4
 _Matrix = tuple[float, float, float, float, float, float]
 _UNCHANGED: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
@@ -241,7 +241,7 @@ def _product(first: _Matrix, then: _Matrix) -> _Matrix:
     return (a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m)
 
 
-# Where a record says where its bitmap is: the header's offset and size, then those of the pixels.
+# Where a record gives its bitmap's position: offset and size of the header, then of the pixels.
 _BITMAPS: Mapping[int, tuple[int, int]] = {76: (84, 92), 77: (84, 92), 80: (48, 56), 81: (48, 56), 114: (84, 92)}
 
 

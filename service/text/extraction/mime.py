@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# tnefparse is nearly untyped: this module is all of it that we use.
+# tnefparse is nearly untyped; only this module uses it.
 """Lenient parsing of messages: bad headers, broken multiparts, UTF-16, and content within signatures or TNEF."""
 
 import re
@@ -25,7 +25,7 @@ _TNEF_TYPES = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
 # The object identifier 1.2.840.113549.1.7.2.
 _SIGNED_DATA = bytes.fromhex("2a864886f70d010702")
 _INDEFINITE = 0x80
-# Mail of Apple begins with its length; its properties follow it.
+# Apple's mail files begin with the message's length and end with its properties.
 _LENGTH = re.compile(rb"(\d{1,12})[ \t]*\r?\n")
 _END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
 _HEADER = re.compile(rb"[!-9;-~]+:|[ \t]|From ")
@@ -139,7 +139,7 @@ def _signed_content(data: object) -> bytes | None:
         _version, _algorithms, content, *_ = _children(data, signed)
         _kind, wrapped = _children(data, content)
         [octets] = _children(data, wrapped)
-        # Long contents are in pieces.
+        # Long contents are divided into pieces.
         pieces = _children(data, octets) if octets.is_constructed else [octets]
         return b"".join(data[piece.start : piece.end] for piece in pieces)
     except (ValueError, IndexError, RecursionError):
@@ -194,7 +194,7 @@ def _open_tnef(data: bytes, *, with_text: bool = True) -> EmailMessage:
         for each in packed.attachments:
             name = _text(each.long_filename()) or "file"
             message.add_attachment(bytes(each.data), "application", "octet-stream", filename=name)
-    except Exception as error:  # the library raises anything on what is damaged
+    except Exception as error:  # the library raises anything on damaged input
         raise corrupt_file("attachments of Outlook") from error
     if not packed.attachments and not packed.has_body():
         raise corrupt_file("attachments of Outlook")

@@ -15,23 +15,23 @@ from unicodedata import category, name
 from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable
 
-# Frequent characters: a wrong encoding of East Asia gives rare ones.
+# Frequent characters: decoding with a wrong East Asian encoding gives rare ones.
 _COMMON = frozenset(Path(__file__).with_name("frequent_characters.txt").read_text(encoding="utf-8"))
 _MARKS = frozenset({"Pd", "Ps", "Pe", "Pi", "Pf"})
 _FREQUENT = frozenset("оеаинтсрвлкмдпуяыьгзбчйхжшюіäöüßéèàçñáíóúåæøêâîôëïűőğşıćčďěłńňřśšťůýžźżąęășțâãõ")
 _CANDIDATES, _WIDER = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()
 _OF_WEST = frozenset({"us-ascii", "ascii", "utf-8", "utf8"})
 _LEAST, _SAMPLE = 0.3, 16_384
-# Code page 437 is the usual one: letters of one case as Western words have them, and signs next to words, not in them.
+# Code page 437 is the usual one: Western words have letters of one case, and signs stand beside words, not inside.
 _LOWER, _UPPER, _LETTER, _OTHER = "a-zçüéâäàåêëèïîìæôöòûùáíóúñß", "A-ZÇÄÅÉÆÖÜÑ", r"[^\W\d_]", r"[^\0-\x7f]"
 _PLAIN = re.compile(
     rf"(?!.*{_OTHER}[@[\\\]^`{{|}}~])(?:[\0-\x7f]|(?!{_LETTER}[{_UPPER}])[{_LOWER}]|(?<![{_LOWER}])[{_UPPER}]"
     rf"|(?<!{_LETTER}|{_OTHER})(?:[½¼](?!{_OTHER})|[«¿¡](?={_LETTER})|[£¥°±÷µ](?!{_LETTER}{{2}}|{_OTHER}))"
-    rf"|(?<=[\dm])²(?!{_LETTER})|»(?!{_LETTER}|{_OTHER}))*+",  # one character each time: nothing to try again
+    rf"|(?<=[\dm])²(?!{_LETTER})|»(?!{_LETTER}|{_OTHER}))*+",  # possessive, so that nothing is tried again
     re.DOTALL,
 )
 _SIGNS = re.compile("[½¼«»¿¡£¥°±÷²µ]")
-# With the marks of vowels that some scripts have.
+# Includes the vowel marks of some scripts.
 _LETTERS = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e])+")
 _USUAL = {"GREEK": 0.9, "ARABIC": 0.9, "HEBREW": 0.85, "THAI": 0.7}
 _WORD = re.compile(r"=\?([^?\s*]+)(?:\*[\w-]*)?\?([bBqQ])\?([^?]*)\?=")
@@ -85,7 +85,7 @@ def _score_word(word: str) -> float:
     if scripts & {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"}:
         factor = 0.3 if "HANGUL" in scripts and len(scripts) > 1 else 1
         return factor * sum(map(_score_wide, others))
-    # Words have one script, are in capitals at most at the beginning or all through, and Latin ones have plain letters.
+    # A word has one script; capitals are only first or everywhere; Latin words have common letters.
     is_odd = word.lower() != word.upper() and not (word[1:].islower() or word.isupper() or word.islower())
     is_odd |= len(scripts) > 1 or (scripts == {"LATIN"} and len(others) > 2 and len(others) * 4 > len(word) * 3)
     weight = 0.1 if is_odd else 0.8 if len(word) > 1 and word.isupper() else 1

@@ -1,5 +1,5 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-# The XML that python-docx and python-pptx hand out is untyped.
+# python-docx and python-pptx return untyped XML.
 """Word documents and presentations, read from XML parsed with entities off and no network."""
 
 import io
@@ -72,7 +72,7 @@ _SPACES: Mapping[str, str | Callable[[Any], str]] = {
     _WORD + "ddList": _chosen,
     _WORD + "t": _run_text,
 }
-# The second copy of a text box is for old programs; what was moved away stands where it was moved to.
+# The second copy of a text box is for older programs; moved text is read at its new place.
 _DROPPED = frozenset({FALLBACK, _WORD + "moveFrom"})
 _REFERENCES = {_WORD + f"{kind}Reference": kind for kind in ("footnote", "endnote", "comment")}
 _HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
@@ -83,7 +83,7 @@ _WRAPPERS = frozenset(
 _CHUNK, _DEEPEST_CHUNK, _MOST_CHUNKS = _WORD + "altChunk", 3, 500
 _SHAPES = frozenset({_SLIDE + "sp", _SLIDE + "graphicFrame", _SLIDE + "cxnSp"})
 _SLIDE_WRAPPERS = frozenset({_SLIDE + "grpSp", _COMPATIBILITY + "AlternateContent", _COMPATIBILITY + "Choice"})
-# The same on many slides: read once, and page numbers never.
+# Repeated on many slides: read once; page numbers never.
 _REPEATED = frozenset({"ftr", "hdr", "dt"})
 _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 
@@ -100,7 +100,7 @@ def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0)
             return packages.read_title(archive)
         styles: dict[str, int] = {}
         with builder.refinement("styles of the document"):
-            # A file without styles gets a part of them here, which changes what the document refers to.
+            # If a file lacks styles, python-docx adds its own part here, which changes the document's relations.
             defined = document.styles.element
             styles = _heading_levels(defined)
             for _, numbering in _related(document.part, "numbering"):

@@ -32,7 +32,7 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _PARAGRAPHS = frozenset({_TEXT + "p", _TEXT + "h"})
 _SPACES = {_TEXT + "s": " ", _TEXT + "tab": " ", _TEXT + "line-break": " "}
 _CONTENT, _STYLES, _META = "content.xml", "styles.xml", "meta.xml"
-# Within a paragraph, what is no part of its line; and fields that programs fill in again.
+# Parts inside a paragraph that are not in its line; and fields that programs fill in.
 _APART = frozenset({_TEXT + "note", _OFFICE + "annotation"})
 _FIELDS = frozenset(
     [_TEXT + name for name in ("page-number", "page-count", "sheet-name", "file-name")]
@@ -41,12 +41,12 @@ _FIELDS = frozenset(
 _PRINTED = tuple(_STYLE + name + side for name in ("header", "footer") for side in ("", "-left", "-first"))
 _SYMBOLS = tuple(_MATH + name for name in ("mi", "mn", "mo", "mtext", "ms"))
 _SHAPES = tuple(_DRAW + name for name in ("frame", "custom-shape", "rect", "g"))
-# Places of a master that each slide fills in, or that no slide shows.
+# Placeholders of a master that each slide fills in, or that no slide shows.
 _FILLED = frozenset(["title", "outline", "subtitle", "notes", "page-number", "date-time"])
 _LEVELS = frozenset("123456789")
 _CELLS = (_TABLE + "table-cell", _TABLE + "covered-table-cell")
 _VALUES = ("value", "date-value", "time-value", "boolean-value", "string-value")
-# How often a row or a cell is repeated is a claim of the file; programs for slides stop at 75 of either.
+# A file may claim any number of repeated rows or cells; presentation programs stop at 75 of either.
 _MOST_REPEATED = 100
 _IDENTITY = "{http://www.w3.org/XML/1998/namespace}id"
 _LIST, _ITEM, _HEADING, _PARAGRAPH = (_TEXT + name for name in ("list", "list-item", "h", "p"))
@@ -119,7 +119,7 @@ def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
 def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[int, Mapping[int, str]]]:
     number = 0
     for row in table.iter(_TABLE + "table-row"):
-        # Of a table that stands in a cell, the cell's text is read.
+        # A table inside a cell is read as the cell's text.
         if next(row.iterancestors(_TABLE + "table")) is not table:
             continue
         cells: dict[int, str] = {}
@@ -325,7 +325,7 @@ class _Finder:
                 self._levels[each.get(_STYLE + "name") or ""] = _read_levels(each)
             for each in root.iter(_TEXT + "outline-style"):
                 self._outline = Use(NumberedList(_read_levels(each)), {})
-            # A style whose list has no name takes its headings out of the numbering of chapters.
+            # A style with an empty list name excludes its headings from the numbering of chapters.
             named = (each for each in root.iter(_STYLE + "style") if each.get(_STYLE + "list-style-name") == "")
             self._unnumbered.update(each.get(_STYLE + "name") or "" for each in named)
 

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-# olefile and compressed-rtf are untyped: this module is all of them that we use.
+# olefile and compressed-rtf are untyped; only this module uses all of both.
 """Read Outlook messages (.msg), by [MS-OXMSG] and [MS-OXPROPS], as mails; an inner message becomes a mail (.eml)."""
 
 import mimetypes
@@ -41,12 +41,12 @@ _NAME, _ADDRESSES = "3001", ("39FE", "3003")
 _FILE_NAMES, _TYPE, _CONTENT, _CONTENT_ID = ("3707", "3704", "3001"), "370E", "3701", "3712"
 _SENT, _DELIVERED, _RECIPIENT_KIND, _CODE_PAGE, _HIDDEN = 0x0039, 0x0E06, 0x0C15, 0x3FFD, 0x7FFE
 _FIELDS = {1: "To", 2: "Cc"}
-# Where the entries of a stream of properties begin: of the file's message, a message in it, and what a message has.
+# Where entries begin in a stream of properties: of the file's message, of an inner message, of a part.
 _TOP, _NESTED, _PART = 32, 24, 8
 _ENTRY = struct.Struct("<HHIQ")
 _BEGINNING = datetime(1601, 1, 1, tzinfo=UTC)
 _FIELD_CHARACTERS, _MOST_RECIPIENTS = 2_000, 1_000
-# A message in a message in a message, as long replies are forwarded.
+# Messages inside messages, as in long forwarded replies.
 _DEEPEST = 16
 
 
@@ -182,13 +182,13 @@ class _MessageFile:
             fields["Date"] = [format_datetime(_BEGINNING + timedelta(microseconds=moment // 10))] if moment else []
         for field, values in fields.items():
             if text := ", ".join(filter(None, map(one_line, values))):
-                # The library keeps what no header may be; it raises on a few.
+                # The library keeps invalid headers; it raises on a few.
                 with suppress(ValueError, IndexError, AttributeError, TypeError):
                     message[field] = text
 
     def _person(self, folder: Folder, name: str, addresses: tuple[str, ...]) -> str:
         found = (one_line(self._text(folder, each)) for each in addresses)
-        # Within one organization, Exchange has addresses that are no mail addresses.
+        # Inside an organization, Exchange has addresses that are not mail addresses.
         address = next((each for each in found if "@" in each), "")
         person = one_line(self._text(folder, name))[:_FIELD_CHARACTERS]
         if not address or not address.isascii():
@@ -217,7 +217,7 @@ class _MessageFile:
 
     def _number(self, folder: Folder, start: int, identity: int) -> int:
         data = self._stream(folder, _PROPERTIES)
-        # Some programs begin a message in a message as they begin a file.
+        # Some programs begin an inner message like a file.
         data = data[_TOP if start == _NESTED and len(data) % _ENTRY.size == 0 else start :]
         entries = _ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size])
         return next((value for _, each, _, value in entries if each == identity), 0)

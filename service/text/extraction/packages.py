@@ -22,14 +22,14 @@ from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, damaged_file, encrypted_file, too_complex
 from service.text.extraction.svg import read_drawing
 
-# A small archive may be as repetitive as it likes; ratios matter from this size on.
+# A smaller archive may compress well; the ratio matters from this size on.
 _RATIO_FROM = 32 << 20
 _READ = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
 ENCRYPTED = 0x1
 """The bit in an entry's flags for a required password."""
-# ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
-# OpenDocument's macros and the pages of a book name a document type that is kept elsewhere, and declare nothing.
+# ECMA-376 part 2 forbids document type declarations in a package, so such a file is an attack or not an Office file.
+# OpenDocument's macros and pages of e-books refer to an external document type, and declare nothing.
 _DOCTYPE = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _DECLARES = re.compile(rb"<!\s*(?:DOCTYPE[^>\[]*\[|ENTITY)", re.IGNORECASE)
 _HEAD = 65_536
@@ -91,7 +91,7 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limit
     size = 0
     with archive.open(entry) as unpacked:
         head = unpacked.read(_HEAD)
-        # Without its NULs, UTF-16 reads like ASCII.
+        # Without NULs, UTF-16 reads like ASCII.
         declared = head.replace(b"\x00", b"")
         if entry.filename == _MANIFEST and _ENCRYPTION in declared:
             raise encrypted_file("OpenDocument")
@@ -110,7 +110,7 @@ def _is_markup(name: str) -> bool:
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
 _DRAWINGS = (".emf", ".wmf", ".emz", ".wmz", ".svg")
 _OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
-# As much of an entry as a picture has.
+# The largest entry that is read as a picture.
 _LARGEST = 64 << 20
 _TYPES = "[Content_Types].xml"
 # Types that the libraries refuse, read as the plain type; macros are in a separate part, which is never read.
@@ -124,7 +124,7 @@ _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _PLAIN_NAME = rb"http://schemas.openxmlformats.org/\1/2006/"
 _MAIN = {"word/": b"wordprocessingml.document", "ppt/": b"presentationml.presentation"}
 _MAIN_TYPE = b"application/vnd.openxmlformats-officedocument.%b.main+xml"
-# Replaces these two files if they are missing.
+# Replacements for these two files if they are missing.
 _WITHOUT_RELATIONS = (
     b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
     b'<Relationship Id="r1" Type="%b" Target="%b"/></Relationships>'
@@ -137,7 +137,7 @@ _WITHOUT_TYPES = (
 _OVERRIDE = "{http://schemas.openxmlformats.org/package/2006/content-types}Override"
 _MAIN_PART = re.compile(r"(?:word/document|ppt/presentation|xl/workbook|visio/document)\.(?:xml|bin)", re.IGNORECASE)
 _MAIN_KIND = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
-# Those of Office, Visio and XPS.
+# The kinds of Office, Visio and XPS.
 _MAIN_KINDS = frozenset({"officeDocument", "document", "fixedrepresentation"})
 _TEXT_PART = re.compile(r"word/(?:document|footnotes|endnotes|header\d*|footer\d*)\.xml|ppt/slides/slide\d+\.xml")
 _PROPERTIES = re.compile(r"docprops/core\.xml", re.IGNORECASE)
@@ -151,7 +151,7 @@ def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies
     if "content.xml" in names:
         builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(read_undamaged(archive, "content.xml"))))
     for name in names:
-        # Pictures of objects and of the first page stand for what is there otherwise, others for a program's buttons.
+        # Skip previews of objects and of the first page, which are read otherwise, and buttons of programs.
         if name not in copies and not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
             kind = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
             if kind == "image":
@@ -211,7 +211,7 @@ def read_main(archive: zipfile.ZipFile, name: str, builder: BlockBuilder, what: 
     content = read_undamaged(archive, name, tell=damage.append)
     for error in damage:
         builder.skip(what, error)
-        # Unpacking notices damage late: nonsense begins before the first error of XML, maybe in the piece before it.
+        # Damage is noticed late: nonsense may begin one piece before the first XML error.
         parser = expat.ParserCreate()
         with suppress(expat.ExpatError):
             parser.Parse(content)
@@ -243,7 +243,7 @@ def read_damaged(content: bytes) -> Any:
     try:
         return etree.fromstring(content, parser)
     except etree.XMLSyntaxError as error:
-        # Only exhausted memory is another refusal than damage.
+        # Running out of memory has another error than damage.
         if (refusal := damaged_file("XML", error)).code != "file_corrupt":
             raise refusal from error
         return None

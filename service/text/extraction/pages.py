@@ -22,13 +22,13 @@ from service.text.extraction.within import read_picture
 
 _PDF = BY_NAME["PDF"].media_type
 _POINTS_AN_INCH = 72
-# Letters of six points are legible; what is larger than a sheet of A3 is rendered with fewer dots an inch.
+# Makes letters of six points legible; pages larger than A3 have fewer dots per inch.
 _DOTS_AN_INCH = 200
 _LONGEST_SIDE = 3_400
-# The side of a page is rounded up to a whole pixel, and all of a scan would be spread over one more.
+# Just below the next whole pixel, because rounding up would stretch a scan by a pixel.
 _LESS_THAN_ROUNDING = 1 - 1e-6
 _WORD = re.compile(r"\w+")
-# For eyes: text of ten points is sharp on a screen, and a page is some 200 KB.
+# For people: text of ten points is sharp on a screen, and a page has some 200 KB.
 _DOTS_SHOWN = 150
 _SHOWN_SIDE = 2_000
 _JPEG_QUALITY = 85
@@ -55,7 +55,7 @@ def render_page(path: Path, *, media_type: str, page: int, pixels: int) -> Rende
 def _render_shown(path: Path, page: int) -> tuple[Image.Image | None, int]:
     """Return a PDF's page with its notes and filled forms, None after the last page, and the number of pages."""
     try:
-        # By path, pypdfium2 looks for the file's name, and a copy has none.
+        # With a path, pypdfium2 checks the file's name, which a copy lacks.
         with path.open("rb") as file, open_pdf(file) as document:
             count = len(document)
             if page > count:
@@ -65,7 +65,7 @@ def _render_shown(path: Path, page: int) -> tuple[Image.Image | None, int]:
             shown = document[page - 1]
             scale = min(_DOTS_SHOWN / _POINTS_AN_INCH, _SHOWN_SIDE / max(*shown.get_size(), 1.0))
             picture: Image.Image = shown.render(scale=scale).to_pil()
-            # A side is rounded up to a whole pixel.
+            # Sides are rounded up to whole pixels.
             width, height = (min(side, _SHOWN_SIDE) for side in picture.size)
             return picture.convert("RGB").crop((0, 0, width, height)), count
     except pdfium.PdfiumError as error:
@@ -95,7 +95,7 @@ def open_page(
 def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) -> Image.Image:
     picture.seek(number)
     check_pixels(picture, pixels=pixels)
-    # A JPEG is decoded at a half, a fourth or an eighth of its size when that is enough.
+    # A JPEG is decoded at a half, a fourth or an eighth of its size if that is enough.
     picture.draft("RGB", (side, side))
     picture.thumbnail((side, side))
     return _on_white(ImageOps.exif_transpose(picture))
@@ -127,7 +127,7 @@ def _around(edges: str, page: Any) -> Sequence[float]:
     left, bottom, right, top = map(float, edges.split(","))
     page_left, page_bottom, page_right, page_top = page.get_bbox()
     cut = (left - page_left, bottom - page_bottom, page_right - right, page_top - top)
-    # As many quarters to the right as the page is turned.
+    # The page's rotation in quarters to the right.
     quarters = page.get_rotation() // 90
     return [max(each, 0.0) for each in (*cut[quarters:], *cut[:quarters])]
 

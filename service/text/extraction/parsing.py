@@ -21,20 +21,20 @@ def _find_reader(named: str) -> Callable[[Path, BlockBuilder], str | None]:
     return lambda path, builder: parse(path.read_bytes(), builder)
 
 
-# The headings of these are names of sheets, subjects of messages, and names of entries.
+# Formats whose headings are names of sheets, subjects of messages, or names of entries.
 _HEADED_BY_PARTS = frozenset(
     [*("Excel", "Excel 97", "binary Excel", "OpenDocument sheets"), *("mailbox", "calendar", "contacts", "LDIF")]
 )
-_PAGES = frozenset({"HTML", "web archive"})  # their titles are text of the page
-# Their headings are chapters where they name a title.
+_PAGES = frozenset({"HTML", "web archive"})  # the text of the page includes the title
+# Headings are chapters if the file names a title.
 _BOOKS = frozenset({"EPUB", "Org"})
-# Each adds a file's blocks to the builder, and returns the title that the file names.
+# Each reader adds a file's blocks to the builder, and returns the file's title.
 READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     each.name: _find_reader(each.reader) for each in FORMATS
 }
-# Packages of which only XML is read, and pictures.
+# Packages of which only XML and pictures are read.
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
-# Readers of formats that may hold pictures and the like, and that don't note them.
+# Formats that may contain pictures and the like, but whose readers don't report them.
 _SILENT = frozenset(
     [*("binary Excel", "Jupyter notebook", "reStructuredText", "Org"), *("HTML", "Markdown", "TeX", "XML")]
 )
@@ -49,7 +49,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     try:
         named = READERS[file_format.name](path, builder)
     except Unreadable as refusal:
-        # What only begins like XML, such as a log, is text.
+        # A file that only begins like XML, such as a log, is text.
         if refusal.code != "file_corrupt" or file_format is not XML or file_name.lower().endswith(XML.suffixes):
             raise
         file_format, named = TEXT, READERS[TEXT.name](path, builder)

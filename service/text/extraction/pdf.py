@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pypdfium2 is untyped: this module is all of it that we use.
+# pypdfium2 is untyped; only this module uses all of it.
 """Read PDFs through PDFium: lines with size and position for `pdf_layout`, then form values and page notes."""
 
 import ctypes
@@ -24,29 +24,29 @@ from service.text.extraction.pdf_layout import Line, Table, add_pages
 from service.text.extraction.pdf_tables import find_tables, reads_as_table
 from service.text.extraction.picture_sizes import is_large
 
-# The object that leads to all pages, which the end of a PDF names; a file without its end still has it.
+# The catalog leads to all pages. The end of a PDF refers to it; a file without its end still contains it.
 _CATALOG = re.compile(
     rb"(\d{1,10})[ \r\n]+(\d{1,5})[ \r\n]+obj\b(?:(?!endobj)[\x00-\xff]){0,2000}?/Catalog(?![A-Za-z])"
 )
 _PASSWORD_MARK = re.compile(rb"/Encrypt(?![A-Za-z])|/Standard(?![A-Za-z])")
-# Points of a page, and units of a screen, that are far enough apart for rounding not to matter.
+# Far apart, so that rounding doesn't matter, in points of a page and in units of a screen.
 _FAR, _FINE = 1_000, 1_000_000
-# A page of a table has so many pieces of lines more than lines; on one of more pieces, none is looked for.
+# A page with a table has this many more pieces than lines; a page with more pieces is not searched for tables.
 _FEWEST_CELLS, _MOST_PIECES = 3, 4_000
-# A line in a table may reach out of it by this part of the page.
+# A line of a table may extend beyond it by this part of the page.
 _SLACK = 0.004
 # In points: a quarter of an inch.
 _SMALLEST = 18
 _MOST_PICTURES = 200
-# The characters that a recognized picture of a whole page has over it; a stamped page number is fewer.
+# The characters over a scanned page with recognized text; a stamped page number has fewer.
 _RECOGNIZED = 100
-# The part of a page from which a picture is the page.
+# A picture that covers this part of a page is the page.
 _PAGE_SIZED = 0.5
-# The part of a picture of a page that is its edge: what is printed there, such as a stamp, isn't the page's text.
+# The margin of a scanned page: characters there, such as a stamp, aren't the page's text.
 _EDGE = 0.1
-# A page is judged by so many characters, whose font may not say what they are, and by the words in so many. Of the
-# letters of Latin words, more than a third are vowels in every language. Codes and abbreviations have few, too, and
-# are short; DNA and proteins have a quarter.
+# The characters sampled for missing Unicode values, the characters read for words, and the fewest needed. In every
+# language with Latin letters, more than a third of the letters are vowels; codes and abbreviations have fewer, but are
+# short; DNA and proteins have a quarter.
 _SAMPLED, _READ_FOR_WORDS, _ENOUGH = 200, 5_000, 150
 _UNKNOWN, _FEWEST_VOWELS, _VOWELS = 0.3, 0.23, frozenset("aeiouyAEIOUY")
 _LONG, _FEWEST_LONG = 9, 0.15
@@ -233,7 +233,7 @@ def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> lis
     frame = _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
     count: int = text_page.count_chars()
     text: str = text_page.get_text_range(0, count) if count else ""
-    # PDFium counts in UTF-16 and leaves some characters out of its text; places are told only where the two agree.
+    # PDFium counts in UTF-16 and omits some characters from its text; positions are known only if both agree.
     located = len(text) == count
     lines: list[Line] = []
     firsts: list[int] = []
@@ -273,7 +273,7 @@ def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Seque
 def _pieces(text_page: Any, frame: _Frame, lines: Sequence[Line]) -> list[Box]:
     """Return the positions of the pieces of a page's lines; empty without tables, or with too many pieces."""
     count: int = raw.FPDFText_CountRects(text_page, 0, -1)
-    # PDFium takes the next cell for a line of its own where a cell has several lines.
+    # If a cell has several lines, PDFium reads the next cell as a line of its own.
     beside = sum(
         before.box is not None and line.box is not None and line.box[1] < before.box[3] - _SLACK
         for before, line in pairwise(lines)

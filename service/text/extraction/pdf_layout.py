@@ -18,7 +18,7 @@ _SENTENCE_ENDS = (".", "!", "?", ":", ";", "…")
 _CLOSED = frozenset({*_SENTENCE_ENDS, '"', "”", "»", ")", ""})
 _SENTENCE_END = re.compile(r"[.!?…][\"”»)]*\s+(?=[^\W_a-z])")
 _HEADING_RATIO = 1.15
-# Lines of one size in points: fonts differ in the height of their em boxes.
+# The ratio of sizes of equal lines in points: fonts differ in the height of their em boxes.
 _SAME_SIZE = 1.2
 _HEADING_CHARACTERS = 200
 _EDGE_LINES = 2
@@ -178,7 +178,7 @@ def _take_out(line: Line, words: set[str], *, is_counted: bool) -> Line:
             del table.cells[number], table.boxes[number]
             break
     else:
-        # The row is gone with a line next to this one, or is more than running lines.
+        # The row was removed with an adjacent line, or has more than running lines.
         return line if any(row[1] <= middle <= row[3] for row in table.boxes) else replace(line, table=None)
     return replace(line, table=None)
 
@@ -262,7 +262,7 @@ def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
     for column, after in zip(columns, [*columns[1:], [Line("")]], strict=True):
         if (box := join_boxes([line.box for line in column])) is not None:
             areas.append((start, box))
-        # Whether a word continues in the next line only the two together tell.
+        # Whether a hyphenated word continues depends on both lines.
         first = one_line(after[0].text)
         start += len(one_line(join_lines([*(line.text for line in column), first]))) - len(first)
     return tuple(areas)
@@ -278,7 +278,7 @@ def _begins_another(run: Sequence[Line], line: Line, pitch: float, levels: dict[
     sizes = sorted((line.size, last.size))
     if levels.get(line.size) != levels.get(last.size) or sizes[1] > sizes[0] * _SAME_SIZE or _BULLET.match(line.text):
         return True
-    # Up to double spacing, lines as close as the page's closest belong together.
+    # Up to double spacing, lines as close as the page's closest lines belong together.
     if last.bottom - line.bottom > max(line.size * 1.6, min(pitch * 1.2, line.size * 2.4)):
         return True
     ends = last.text.endswith(_SENTENCE_ENDS)

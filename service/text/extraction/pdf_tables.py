@@ -10,26 +10,26 @@ from statistics import median
 from service.text.extraction.blocks import Box, surround
 
 _FEWEST_ROWS = 3
-# A line that is nearer to the one before than this part of the usual distance of rows continues the same row.
+# A line closer to the previous line than this part of the usual row distance continues the row.
 _SAME_ROW = 0.75
-# The usual distance of rows is one that so many are not above: lines inside a row are nearer.
+# The usual row distance is this quantile of distances: lines inside a row are closer.
 _USUAL = 0.8
-# In heights of a line: words of a cell are nearer to each other; a longer cell is prose; so far apart nothing is a row.
+# In line heights: words of a cell are closer; a longer cell is prose; no row has a wider gap.
 _WORD_GAP, _LONG_CELL, _FURTHEST = 0.8, 30, 6
-# Columns most of whose lines fill them are columns of prose, unless the lines are short.
+# Columns whose lines are mostly full contain prose, unless the lines are short.
 _FILLED, _SHORT_LINE = 0.85, 8
 _NARROW = 3
 _TOUCHING = 0.3
 # A cell takes less than this part of its table's width.
 _NARROW_PART = 0.75
-# Of a table, so many of the cells hold something, and half of those fewer words than this.
+# The share of filled cells in a table, of which half have fewer words than this.
 _DENSE, _WORDY = 0.55, 4
-# What begins the entries of lists, and leads to the page numbers of contents; tables have them in few rows.
+# Beginnings of list entries, and leaders to the page numbers of contents; few rows of tables have these.
 _MARK, _LEADER = re.compile(r"[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)]"), re.compile(r"(?:\. ?){4}")  # noqa: RUF001 - bullets
 _MARKED = 0.2
-# PDFium writes one of these for the hyphen and the line's end where a word was divided.
+# PDFium writes one of these for a hyphen at the end of a line.
 _DIVISION = re.compile("[\ufffe\x02\u00ad] ?")
-# In points, how far the edges of the columns of a table that continues on the next page may be from each other.
+# In points: the largest shift of the columns' edges of a table that continues on the next page.
 _SHIFT = 6
 
 

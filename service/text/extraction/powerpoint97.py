@@ -18,9 +18,9 @@ _TEXT_KIND, _WIDE_TEXT, _TEXT, _STRING, _PRINTED, _COMMENT = 3999, 4000, 4008, 4
 _SHAPE, _PLACEHOLDER, _OBJECT = 0xF004, 3011, 3009
 _EMBEDDED, _SOUND = 4044, 2022
 _DOCUMENT, _USER, _PICTURES = "PowerPoint Document", "Current User", "Pictures"
-# PowerPoint 95 keeps the text once more; a file for it and for PowerPoint 97 has a folder for the latter.
+# PowerPoint 95 stores a second copy of the text; a file for both versions has a folder for the newer one.
 _TEXT_OF_95, _NEWER = "Text_Content", "PP97_DUALSTORAGE/"
-# Holds records, too, though its form doesn't say so.
+# Contains records, although its form doesn't say so.
 _BLOB = 5003
 _ENCRYPTED = 0xF3D1C4DF
 _EDIT_HEADER = struct.pack("<2HI", 0, _EDIT, 28)
@@ -28,7 +28,7 @@ _TITLES = frozenset({0, 6})
 _SLIDES, _MASTERS, _NOTES_PAGES = 0, 1, 2
 _COMMENT_TEXT = 1
 _MOST_KEPT = 2
-# A place that is filled in when a slide is shown, such as its number.
+# A placeholder that is filled in when a slide is shown, such as its number.
 _FILLED_IN = "*"
 _BREAKS = str.maketrans({"\x0b": "\n"})
 
@@ -59,7 +59,7 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
         streams, title = found.streams, found.title
         folder = _NEWER if _NEWER + _DOCUMENT in streams else ""
         if not folder and _TEXT_OF_95 in streams:
-            # It doesn't tell where a slide ends.
+            # This stream doesn't show where a slide ends.
             text = streams[_TEXT_OF_95]
             _add_paragraphs(text.decode(detect_encoding(text), "replace"), None, builder)
             builder.tells_rest = False
@@ -228,7 +228,7 @@ class _Presentation:
 
     def _within(self, number: int) -> Sequence[_Record]:
         if number not in self._walked:
-            # Each object is asked for several times, and not again after the next ones.
+            # Each object is read several times, but not after the next objects.
             if len(self._walked) > _MOST_KEPT:
                 self._walked.clear()
             place = self._places.get(number)

@@ -107,7 +107,7 @@ def _properties(text: str) -> Iterator[_Property]:
             continue
         parameters: dict[str, str] = {}
         for name, value in _PARAMETER.findall(found[2]):
-            # In version 2.1 of vCards, a value may stand for its parameter.
+            # In vCard 2.1, a value may be written without its parameter's name.
             key = name.upper() if value else "ENCODING" if name.upper() in {"QUOTED-PRINTABLE", "BASE64"} else "TYPE"
             parameters[key] = ",".join(filter(None, (parameters.get(key), value or name)))
         encoding, value = parameters.get("ENCODING", "").upper(), found[3]

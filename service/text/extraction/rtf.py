@@ -27,14 +27,14 @@ _LAST_HEADING = 9
 # Destinations whose text is read.
 _READ = frozenset({"body", "title", "stylesheet", "fonttbl", "info"})
 _LONGEST_SAID = 1_000
-# A property of a shape, and its value, which may be a picture.
+# A shape's property and its value, which may be a picture.
 _SHAPE = {"sp": "body", "sv": "sp"}
 _SHOWN = frozenset({"body", "sv"})
 
 
 # Two backslashes are one in the text.
 _OBJECT = re.compile(rb"(?<!\\)(?:\\\\)*\\objdata(?![a-z])")
-# After the word for a picture: what says how it is kept, and the bytes of it, in hexadecimal or as they are.
+# After the control word of a picture: its format, and its bytes, in hexadecimal or binary.
 _SAID = re.compile(r"\\(?:\*|[a-z]+-?\d* ?)|\s+")
 _BRACE = re.compile(r"(?<!\\)[{}]")
 _DIGITS = re.compile(r"[0-9a-fA-F\s]*")
@@ -111,7 +111,7 @@ def _end_of_group(data: str, place: int) -> int:
 
 class _Reader:
     def __init__(self, data: bytes, builder: BlockBuilder) -> None:
-        # Each character is a byte; what a byte means is said by the code page in force.
+        # Each character is a byte, whose meaning depends on the current code page.
         self._data = data.decode("latin-1")
         self._builder = builder
         self._state = _State()
@@ -184,7 +184,7 @@ class _Reader:
             flow = self._flows.pop()
             text = " ".join((*flow.cells, "".join(flow.text)))
             if ended.opened in _NUMBERS:
-                # A bullet is a sign, and no number.
+                # A bullet is a sign, not a number.
                 self._flows[-1].number = text if any(map(str.isalnum, text)) else ""
             elif ended.opened in _HEADERS:
                 self._printed[join_halves(text).strip()] = None

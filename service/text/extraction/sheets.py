@@ -27,13 +27,13 @@ from service.text.extraction.cells import GENERAL, show_number, show_text
 from service.text.extraction.failures import corrupt_file
 from service.text.extraction.tabular import TableWriter
 
-# Excel allows 31; what a file claims is shortened.
+# Excel allows 31 characters; longer names are shortened.
 _NAME_CHARACTERS = 100
 MOST_COLUMNS = 16_384
 _ERROR_NAMES = ["#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"]
 ERRORS: Mapping[int, str] = dict(zip((0, 7, 15, 23, 29, 36, 42, 43), _ERROR_NAMES, strict=True))
 """The errors shown in cells, by number."""
-# Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
+# A sheet's part ends with headers and footers, which contain codes for fonts, dates and page numbers.
 _TAIL = 65_536
 _PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
 _UNREAD_SHEET = re.compile(r"xl/(?:macrosheets|dialogsheets)/[^/]+\.xml")
@@ -223,7 +223,7 @@ def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:
 
 _SHEET, _PROPERTIES, _SHARED, _FORMAT, _STYLE, _STYLES, _ROW, _BEGIN, _END = 156, 153, 19, 44, 47, 617, 0, 129, 130
 _RK, _ERROR, _BOOL, _REAL, _TEXT, _SHARED_TEXT, _RICH = 2, 3, 4, 5, 6, 7, 62
-# The values that formulas had when they were last calculated.
+# The last calculated values of formulas.
 _FORMULAS = {8: _TEXT, 9: _REAL, 10: _BOOL, 11: _ERROR}
 _UNREAD = ("xlMacrosheet", "xlIntlMacrosheet", "dialogsheet")
 

@@ -14,17 +14,17 @@ _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS if each.kind != "arch
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
 ZIP, GZIP = BY_NAME["ZIP"], BY_NAME["gzip"]
 HTML, TEXT, JSON, XML, _SVG = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML", "SVG"))
-# Content tells these formats; all others are text, and their names tell them.
+# These formats are recognized by content; all others are text, recognized by name.
 _BINARY = frozenset(each for each in FORMATS if each.mark or each.within)
 _MARKS = tuple((re.compile(each.mark.encode("latin-1"), re.DOTALL), each) for each in FORMATS if each.mark)
 _DECLARED = {each.media_type: each for each in FORMATS if "mimetype" in each.within}
 _PARTS = {name: each for each in FORMATS for name in each.within}
-# The name of each stream as the directory of a compound file has it but for the case of letters.
+# Stream names as in a compound file's directory, in lower case.
 _STREAMS = tuple((name.lower().encode("utf-16-le"), each) for name, each in _PARTS.items())
-# What kinds of Office files can't be without, when their main part can't be read.
+# Folders that identify an Office file whose main part can't be read.
 _FOLDERS = (("word/", WORD), ("ppt/", POWERPOINT), ("xl/", EXCEL))
 _ROOT = re.compile(rb"<(?:[\w.-]+:)?([A-Za-z]+)[\s/>]")
-# Marks of formats that are refused, with their places.
+# Marks of refused formats, with their positions.
 _UNREAD_MARKS = tuple(
     (int(place or 0), bytes.fromhex(mark), each)
     for each in UNREAD_FORMATS
@@ -32,7 +32,7 @@ _UNREAD_MARKS = tuple(
 )
 _UNREAD_STREAMS = tuple((name.lower().encode("utf-16-le"), each) for each in UNREAD_FORMATS for name in each.holds)
 _UNREAD_SUFFIXES = {suffix: each for each in UNREAD_FORMATS for suffix in each.suffixes}
-# A text may begin with ID3 or RIFF, but not with this.
+# Text may begin with ID3 or RIFF, but not with this.
 _PRINTABLE_MAGIC = b"%!PS"
 _SAVE = f"Save it as one of these: {_ACCEPTED}."
 _UNKNOWN = UnreadFormat("a binary file of an unknown kind", _SAVE)
@@ -45,7 +45,7 @@ _SVG_ROOT = re.compile(
     rb"(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*+<(?:[^\s<>/!?:]+:)?svg(?=[\s/>])", re.DOTALL
 )
 _ENCRYPTED_STREAM = "encryptedpackage".encode("utf-16-le")
-# Web pages and XML under these names are what programs export for Word and Excel.
+# Programs export web pages and XML under these names for Word and Excel.
 _EXPORTED = (BY_NAME["Word 97"], BY_NAME["Excel 97"])
 _OFFICE_KINDS = frozenset({"word", "sheet", "slides", "picture"})
 
@@ -87,7 +87,7 @@ def _binary_kind(path: Path, head: bytes, named: FileFormat | None, unread: Unre
     found = next((kind for mark, kind in _MARKS if mark.match(head)), None)
     if found is ZIP:
         return _archive_kind(path, named, unread)
-    # After the kinds of files that may begin with a whole PDF of their own; the mark of a PDF may follow other bytes.
+    # After the kinds of files that may begin with an embedded PDF; a PDF's mark may follow other bytes.
     if found is None and b"%PDF-" in head[:1024] and is_binary(head):
         return PDF
     if found is GZIP and unread:

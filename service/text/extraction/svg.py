@@ -15,13 +15,13 @@ from service.text.extraction.markup import character_of, local_name, parse_marku
 from service.text.extraction.metafiles import Drawing, read_metafile
 from service.text.extraction.picture_sizes import is_legible
 
-# A drawing of more is a map or a scan in lines; its tree would take a worker's memory.
+# A larger drawing is a map or a traced scan; its tree would exhaust a worker's memory.
 _MOST_BYTES, _HEAD = 16 << 20, 4_096
 _PIXELS = 100_000_000
-# HTML knows elements by their names in small letters.
+# HTML parsers write element names in lower case.
 _UNSEEN = frozenset({"style", "script", "metadata"})
 _SPEAKING = frozenset({"title", "desc", "text", "foreignobject", "flowroot"})
-# Pieces of a text that are placed by themselves, and what HTML within a drawing breaks lines for.
+# Separately placed pieces of a text, and the coordinates that place them.
 _PLACED, _PLACES = frozenset({"tspan", "altglyph"}), ("x", "y")
 _LINES = frozenset({"flowpara", "flowline", "div", "p", "br", "li", "td", "th", "h1", "h2", "h3", "h4"})
 _ADDRESS = re.compile(rb"data:image/svg\+xml[^,\"'<>()\s]{0,80},(?:<svg[^\"]+|[^\"'<>()\s]+)", re.IGNORECASE)
@@ -65,7 +65,7 @@ def to_drawing(root: Any) -> Drawing:
 
 def find_lines(root: Any) -> Iterator[str]:
     """Yield the texts, titles and descriptions of a drawing in order; of alternatives, the first with text."""
-    # Without recursion: a page may nest alternatives deeper than Python calls functions.
+    # No recursion, because a page may nest alternatives deeper than Python's call stack.
     decided: set[Any] = set()
     before: dict[Any, int] = {}
     count = 0

@@ -6,7 +6,7 @@ from pathlib import Path
 BOXES = ("\u2610", "\u2612")
 """An empty and a ticked box."""
 _PRIVATE, _LAST = range(0xF000, 0xF100), 0xFF
-# The fonts by their names, and in each the characters by their numbers in hexadecimal.
+# By font name: the characters by their hexadecimal numbers.
 _FONTS = {
     font: {int(number, 16): character for number, character in characters.items()}
     for font, characters in json.loads(Path(__file__).with_name("symbols.json").read_text("utf-8")).items()

@@ -85,10 +85,10 @@ class TableWriter:
 
     def _write(self, row: _Row) -> None:
         header, values = self._header or [], row.values
-        # A table over several pages has its header on each.
+        # A table over several pages repeats its header on each page.
         if values == header:
             return
-        # What stands over more columns than have names stands once.
+        # A merged cell repeats its value; keep it once when it exceeds the header.
         while header and len(values) > len(header) and values[-1] == values[-2]:
             values = values[:-1]
         self._named.update(column for column, value in enumerate(values) if value)

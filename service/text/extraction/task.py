@@ -33,7 +33,7 @@ def prepare(memory_bytes: int) -> None:
     """Limit the process to `memory_bytes` beyond present memory, no core files and no file writes."""
     from service.text.extraction import parsing  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - see above
 
-    # Python's own handler waits for the interpreter; a parser in C may not return to it.
+    # Python's own handler needs the interpreter, to which a parser in C may never return.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.simplefilter("ignore")
     _limit(resource.RLIMIT_CORE, 0)

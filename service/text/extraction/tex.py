@@ -10,11 +10,11 @@ from service.text.extraction.building import BlockBuilder, Limits, one_line
 from service.text.extraction.plain import read_text
 from service.text.extraction.tabular import TableWriter
 
-# Every repetition is bounded and gives nothing back, so that a brace that nobody closes costs little.
+# Each repetition is bounded and possessive, so that an unclosed brace costs little.
 _ARGUMENT = r"\s{0,20}+\{([^{}]{0,2000}+(?:\{[^{}]{0,500}+\}[^{}]{0,2000}+){0,50}+)\}"
 _NEXT_ARGUMENT = re.compile(_ARGUMENT)
 _OPTION = re.compile(r"\[[^\[\]]{0,500}\]")
-# Of \item and of environments, which look for it further on.
+# For \item and environments, which look further ahead.
 _LABEL = re.compile(r"\s{0,20}\[([^\[\]]{0,500})\]")
 _TRIM = re.compile(r"\([^()\n]{0,60}\)")
 _BLANKS = re.compile(r"[ \t]{1,20}")
@@ -51,7 +51,7 @@ _SILENT = {name: int(count) for count, names in _TABLE["silent"].items() for nam
 _COMBINING: Mapping[str, str] = _TABLE["accents"]
 _ACCENTED = re.compile(r"\s{0,5}\{?\s{0,5}(?:\\([ij])(?![A-Za-z])|([A-Za-z]))\s{0,5}\}?")
 _LETTERS: Mapping[str, str] = _TABLE["letters"]
-# As in TeX, the space behind them only ends their name.
+# In TeX, a space after these only ends their name.
 _EAT_SPACE = _WORDS["switches"].union(_LETTERS)
 _WITHOUT_OPTION = frozenset({"par", "newline", "maketitle", *_EAT_SPACE, *_SPACES})
 
@@ -90,11 +90,11 @@ class _Reader:
         self._place = 0
         self._words: list[str] = []
         self._prefix = ""
-        # For each open brace the level of the heading that it holds, 0 for none.
+        # By open brace: the level of the heading that it contains; 0 for none.
         self._braces: list[int] = []
         self._table: TableWriter | None = None
         self._cells: list[str] = []
-        # How many further columns the present cell takes.
+        # How many further columns the current cell spans.
         self._spanned = 0
         self._ends: dict[str, int] = {}
 

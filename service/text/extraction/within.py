@@ -57,11 +57,11 @@ def read_entry(path: Path, name: str) -> bytes:
 
 def _read_part(path: Path, address: str, *, is_outlook: bool = False) -> bytes:
     status = path.stat()
-    # These tell a file from another that was at the same path before.
+    # These values distinguish a file from an earlier file at the same path.
     return _pictures(path, (status.st_ino, status.st_mtime_ns, status.st_size), is_outlook=is_outlook)[address]()
 
 
-# The pictures of one message are asked for one after another.
+# The pictures of a message are requested one after another.
 @lru_cache(maxsize=1)
 def _pictures(path: Path, _stamp: tuple[int, ...], *, is_outlook: bool) -> Mapping[str, Callable[[], bytes]]:
     largest = _MOST_BYTES * 8

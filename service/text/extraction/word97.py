@@ -18,7 +18,7 @@ from service.text.extraction.decoding import detect_encoding, join_halves
 from service.text.extraction.failures import corrupt_file, encrypted_file
 from service.text.extraction.tabular import TableWriter
 
-# Where the main stream says where styles, lists and uses of lists are in the table stream.
+# Positions in the main stream that give the places of styles, lists and uses of lists in the table stream.
 _STYLES, _LISTS, _USES = 0xA2, 0x2E2, 0x2EA
 LIST, LIST_LEVEL = 0x460B, 0x260A
 """The operations for a paragraph's use of a list, from 1, and its level, from 0."""
@@ -146,9 +146,9 @@ _NO_CONTROLS = b" " * 32 + bytes(range(32, 256))
 _FIELD = re.compile("[\x13\x14\x15]")
 _MARK = re.compile("[\r\x07\x0c]")
 _OTHERS = str.maketrans({"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\x1f": None, "\x00": None})
-# Operations on properties: in a table, the end of a row, text that was deleted.
+# Operations on properties: text in a table, the end of a row, deleted text.
 _IN_TABLE, _ROW_END, _DELETED = 0x2416, 0x2417, 0x0800
-# The operation that says where a character's picture is, and the folder of objects of other programs.
+# The operation with the position of a character's picture, and the folder of other programs' objects.
 _PICTURE, _OBJECTS = 0x6A03, "ObjectPool"
 # The operation with its own length, in two bytes.
 _TABLE_DEFINITION = 0xD608

@@ -27,18 +27,18 @@ from service.text.pools import PRELOADED, IdlePool
 if TYPE_CHECKING:
     from service.text.extraction.pages import RenderedPage
 
-# Workers are replaced after so many files: parsers written in C leak, and a new worker is forked in milliseconds.
+# Workers are replaced after this many files: parsers written in C leak, and forking a worker takes milliseconds.
 _FILES_PER_WORKER = 1_000
-# A person waits for a page, and leaves when it takes longer: to be rendered, and with the wait for a worker.
+# A person who waits for a page leaves after this time: for rendering alone, and with the wait for a worker.
 _PAGE_SECONDS = 10.0
 _PAGE_PATIENCE = 30.0
 _MOST_PAGES_WANTED = 20
 _MOST_PAGES_OF_ONE = 4
-# A limit counts the worker's own processor time. A worker that gets no processor is ended after so many times as long.
+# Limits count the worker's processor time. A worker that gets no processor is ended after this many times the limit.
 WAIT_FACTOR = 10
 _LATE_SECONDS = 60
-# A file whose worker was ended is read again after these pauses: the system or a person may have ended the worker. A
-# worker that crashed would crash again, so that file is read again once.
+# After these pauses, a file is read again if its worker was ended, perhaps by the system or a person. If the worker
+# crashed, the file is read again only once.
 _PAUSES = (0.3, 1.0, 2.0, 4.0)
 _ENDED = frozenset({-signal.SIGKILL, -signal.SIGTERM})
 Result = TypeVar("Result")

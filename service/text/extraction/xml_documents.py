@@ -13,7 +13,7 @@ from service.text.extraction.plain import refuse_size
 
 _ROW_CHARACTERS = 4_000
 _TITLES = frozenset({"title", "head", "heading"})
-# Elements that stand apart from the text around them even where nothing is written between.
+# Elements that end the text before them even without white space.
 _APART = frozenset(
     ["p", "para", "title", "head", "li", "item", "entry", "row", "tr", "td", "th", "div", "cell", "note"]
 )

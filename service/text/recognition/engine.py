@@ -8,11 +8,11 @@ from PIL import Image
 from service.text.extraction.building import one_line
 from service.text.recognition.layout import PageView, RecognizedLine
 
-# The longest side, in pixels, of what lines are looked for in; they are read from the picture as it is given.
+# The longest side, in pixels, of the picture in which lines are located; lines are read from the original.
 _LOOKED_AT = 1280
-# Readings that are less certain are left out: most are of pictures, stains and lines of forms.
+# Less certain readings are left out: most are of pictures, stains and lines of forms.
 _LEAST_CONFIDENCE = 0.5
-# A page is turned when its reading is less certain on average, as of letters upside down.
+# If the average reading is less certain, the page may be upside down, so it is turned.
 _DOUBTFUL = 0.8
 # Pillow turns to the left.
 _QUARTERS = {Image.Transpose.ROTATE_90: 1, Image.Transpose.ROTATE_180: 2, Image.Transpose.ROTATE_270: 3}
@@ -20,11 +20,11 @@ _PARAMETERS = {
     "Global.log_level": "error",
     "Global.text_score": _LEAST_CONFIDENCE,
     "Global.max_side_len": 4_000,
-    # It turns long lines upside down that are not; pages are turned as a whole instead.
+    # This option would turn upright long lines upside down; whole pages are turned instead.
     "Global.use_cls": False,
     "Det.limit_type": "max",
     "Det.limit_side_len": _LOOKED_AT,
-    # Lines of a page differ in length, and a batch costs the memory of its longest for each.
+    # Lines differ in length, and each line in a batch needs the memory of the longest.
     "Rec.rec_batch_num": 1,
     "EngineConfig.onnxruntime.intra_op_num_threads": 1,
     "EngineConfig.onnxruntime.inter_op_num_threads": 1,
@@ -35,7 +35,7 @@ class Recognizer:
     """The models, loaded once."""
 
     def __init__(self) -> None:
-        # They take seconds to import, and only a process that reads pages needs them.
+        # Only a process that reads pages imports these, because the import takes seconds.
         import cv2  # noqa: PLC0415
         from rapidocr import RapidOCR  # noqa: PLC0415
 

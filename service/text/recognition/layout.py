@@ -13,17 +13,17 @@ from service.text.extraction.building import pieces
 _BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as pages have them
 _CELLS = " | "
 _BLOCK_CHARACTERS = 8_000
-# In heights of the page's usual line: the narrowest gap between columns, cells of a table, and paragraphs.
+# In usual line heights: the narrowest gap between columns, between cells of a table, and between paragraphs.
 _COLUMN_GAP = 1.0
 _CELL_GAP = 1.2
 _PARAGRAPH_GAP = 0.9
 _OTHER_SIZE = 1.35
 _TITLE_SIZE = 1.9
 _HEADING_CHARACTERS = 120
-# A part of a page is a column of text when it has so many lines, of so many characters on average.
+# A part of a page is a column of text if it has this many lines with this many characters on average.
 _COLUMN_LINES = 3
 _COLUMN_CHARACTERS = 20
-# A page is cut into smaller and smaller parts so often at most.
+# The most times that a page is divided into smaller parts.
 _DEPTH = 40
 
 
@@ -194,7 +194,7 @@ def _begins_another(run: Sequence[Row], row: Row, usual: float) -> bool:
         return True
     if max(first.height, last.height) > _OTHER_SIZE * min(first.height, last.height):
         return True
-    # Above the last one, the next column begins.
+    # A line above the last line begins the next column.
     return first.top < last.top or first.top - last.bottom > _PARAGRAPH_GAP * usual
 
 

@@ -12,7 +12,7 @@ from service.text.extraction.blocks import Block, unpack_blocks
 from service.text.extraction.workers import WAIT_FACTOR
 from service.text.pools import IdlePool
 
-# A new process loads the models again, which takes as long as half a page.
+# A new process must load the models, which takes as long as half a page.
 _PAGES_PER_WORKER = 500
 # The lowest priority.
 _NICENESS = 19
@@ -42,7 +42,7 @@ class PageReader:
         """Return the text of page `page`, from 1, numbered if `is_numbered`; with an `address`, of the picture there.
         Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, if no worker can start: killed
         while idle, no models, or no room on the machine. Cancelling ends the worker."""
-        # Imported here: the worker's modules take the libraries along, which the service has no other use for.
+        # Imported here: only the worker needs the libraries of this module.
         from service.text.recognition import task  # noqa: PLC0415
 
         if self._pool is None:
