@@ -18,7 +18,7 @@ def main() -> None:
     except (CarrelError, ValueError, RuntimeError) as error:
         sys.exit(f"The workbench cannot start: {error}")
     os.environ.setdefault("HOME", str(chosen.app_dir))  # Streamlit looks for settings there
-    # Streamlit looks five times a second for changes of its settings, which this program gives it below.
+    # Streamlit looks for changed settings five times a second, but this program sets all of them below.
     setattr(polling_path_watcher, "_POLLING_PERIOD_SECS", 1.0)  # noqa: B010 - it is declared as final
     sys.stderr.write(f"The workbench runs at {chosen.origin}\n")
     app.run(
@@ -32,14 +32,14 @@ def main() -> None:
             "server.enableXsrfProtection": True,
             # Unexpected errors are in the log; a page never shows code or details.
             "client.showErrorDetails": "none",
-            # Pages that hold Streamlit's in a frame and send it messages: nobody's.
+            # No page of another site may hold the workbench in a frame and send it messages.
             "client.allowedOrigins": [],
             "browser.gatherUsageStats": False,
-            # To tell it, Streamlit would ask a server elsewhere for the address of this machine.
+            # For the welcome message, Streamlit would ask an external server for this machine's address.
             "logger.hideWelcomeMessage": True,
             "runner.magicEnabled": False,
-            # Looking through all there is in memory after each run holds up the next one, and all other people's; what
-            # is new is looked through anyway.
+            # A full garbage collection after each run would delay the next run and all other people; new objects are
+            # collected anyway.
             "runner.postScriptGC": False,
             "client.toolbarMode": "minimal",
             "theme.font": "sans-serif",

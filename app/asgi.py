@@ -40,7 +40,7 @@ def policy(page: str) -> str:
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _STATIC = Path(st.__file__).with_name("static")
-# Without this, Streamlit looks for its server below the path of each page, too, and finds nothing there.
+# Without this, Streamlit also looks for its server below each page's path, and finds nothing.
 _ORIGIN = "<script>window.__streamlit = { BACKEND_BASE_URL: location.origin }</script>"
 _SCRIPT = f'<script type="module" src="/{SCRIPT.name}"></script>'
 PAGE = (
@@ -56,7 +56,7 @@ BESIDE_PAGES = frozenset(
 """First parts of non-page addresses: the start page itself, routes, and Streamlit's files."""
 HEADERS = {
     b"content-security-policy": policy(PAGE).encode(),
-    # Other sites that opened this window must not send messages to it: Streamlit listens for some.
+    # Other sites that opened this window must not send messages to it, because Streamlit accepts some.
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
     b"referrer-policy": b"same-origin",
@@ -64,7 +64,7 @@ HEADERS = {
 }
 HEADERS_OF_FILES = HEADERS | {
     b"cache-control": b"private, no-store",
-    # A loaded file is never a page of the workbench.
+    # A file served from here is never a page of the workbench.
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; sandbox",
 }
 

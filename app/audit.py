@@ -110,7 +110,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     before, after = roles_in(entry.details, "before"), roles_in(entry.details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
-    # Everybody comes last: "Crew and everybody".
+    # "everybody" comes last: "Crew and everybody".
     named = {holder: names.get(holder, "someone") for holder in before.keys() | after.keys()}
     for holder in sorted(named, key=lambda item: (named[item] == EVERYBODY, named[item].lower(), item)):
         had, has = before.get(holder), after.get(holder)
@@ -229,7 +229,7 @@ def _target_name(entry: AuditEntry, names: KnownNames) -> str | None:
         return None
     then, now = entry.target.name, names.get(entry.target.id)
     if then is None:
-        return now or entry.details.get("name")  # which entries of deleted groups had before targets had names
+        return now or entry.details.get("name")  # older entries of deleted groups have the name here
     return now if now is not None and now.startswith(f"{then} (") else then
 
 

@@ -49,7 +49,7 @@ class DocumentationPage:
         return self.headings[0].text if self.headings else self.name
 
 
-@lru_cache(maxsize=256)  # bounded, because there is no end of names without a page
+@lru_cache(maxsize=256)  # bounded, because there are endless names without a page
 def read_page(name: str) -> DocumentationPage | None:
     """Return the page by name ("loading", "decisions/002-access-classes"); None if missing."""
     if (path := _path_of(name)) is None:

@@ -11,7 +11,7 @@ import streamlit as st
 from flows.operations.formatting import count_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-# Joiners shape letters and emoji; other characters of these categories are unseen, or change how others are read.
+# Joiners shape letters and emoji; other characters of these categories are invisible, or change how text is read.
 _JOINERS, _UNSEEN = frozenset("\u200c\u200d"), frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _TURNS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
 _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))

@@ -110,7 +110,7 @@ def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
 LATE_INDEXING = timedelta(minutes=15)
 LATE_JOBS = timedelta(minutes=5)
 RECENT_PRESSURE = timedelta(minutes=5)
-# An operator is to look when less is free than so many times what is kept free.
+# Warn the operator when less than this multiple of the reserve is free.
 EARLY = 2
 _KEPT = {
     oversight.StorageArea.DATABASE: "database",
@@ -293,7 +293,7 @@ def of_credentials() -> Finding | None:
     """Return the finding about tokens and keys expiring soon without a successor; None if the list fails."""
     try:
         tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
-    except carrel.CarrelError:  # what is wrong with the service is told by its own finding
+    except carrel.CarrelError:  # its own finding says what is wrong with the service
         return None
     about = "Tokens and keys"
     if not (tokens or keys):

@@ -263,7 +263,7 @@ class Step:
 
 def show_home() -> None:
     """Show the first steps, or else the home of an admin or a reader. After an error the first steps are left out."""
-    # The service led here, after the person has set a password. The address is to be a bookmark without the greeting.
+    # The service leads here after the person has set a password. The address, a future bookmark, loses the greeting.
     if st.session_state.setdefault(_GREETS, st.query_params.pop("welcome", None) is not None):
         _greet()
     has_more = True

@@ -18,7 +18,7 @@ from app.ui.errors import error_boundary
 from app.ui.notices import show_warning
 from app.ui.style import MARK, STYLE
 
-# The page of a person's second factor and allowed applications.
+# The page of a person's second factor and connected applications.
 ACCOUNT = "/account/consents"
 
 
@@ -45,7 +45,7 @@ def main() -> None:
     st.html(STYLE)
     st.logo(MARK, size="large")
     if current_session() is None:
-        # Otherwise the pages of the previous person stay in the menu, and a page's address counts as unknown.
+        # Otherwise the previous person's pages stay in the menu, and this page's address counts as unknown.
         st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
     st.session_state.pop(AWAY, None)
@@ -56,14 +56,14 @@ def main() -> None:
         try:
             me = api.me()
             menus[person.id] = {"is_admin": me.is_admin, "is_editor": me.is_admin or bool(api.editable_collections())}
-        except (carrel.APIConnectionError, carrel.APIError):  # the menu stays, as it was last
+        except (carrel.APIConnectionError, carrel.APIError):  # the last menu stays
             st.navigation(pages(**menus.get(person.id, {"is_admin": False})))
             watch_session()
             raise
     page = st.navigation(pages(**menus[person.id]))
     with palette:
         show_palette(**menus[person.id])
-    watch_session()  # before the navigation, a run of it that is due before then would empty the page
+    watch_session()  # before the navigation, because a due run of this fragment would empty the page
     if me.is_admin and key_client() is not None:
         show_warning("Except for Chat, these pages use an API key of the workbench, not your account.")
     leave_others(page.url_path)

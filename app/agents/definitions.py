@@ -127,7 +127,7 @@ def _show_retrieval(agent: AgentDefinition) -> None:
     for part, label in _READS.items():
         st.checkbox(label, bool(getattr(agent.retrieval, part)), key=_key(agent, part))
     if api.me().reranks_by_default is None and agent.retrieval.enable_reranking is None:
-        return  # there is no endpoint for that
+        return  # no endpoint can do this
     st.selectbox(
         "Reranking",
         list(_RERANKS),

@@ -295,7 +295,7 @@ LISTS = {"newest": "Newest first", "unanswered": "Most asked, not answered", "ag
 ONE = ("question",)
 _MOST_EXPORTED = 50_000
 _MOST_LINKS = 5
-# Blue, orange and purple, which people with any colour vision tell apart, in both themes.
+# Blue, orange and purple look different to people with any colour vision, in both themes.
 _LINES = {"Questions": "#2f7fb8", "Not answered": "#d9730d", "Thumbs down": "#9467bd"}
 _READABLE = "You can see every question. You can see a reply if you can read all of its documents."
 

@@ -69,7 +69,7 @@ def require_person() -> Person:
     if former != owner:
         st.session_state.clear()
         if former is not None:
-            # Streamlit clears caches of a window or all; it is rare, and others' answers are asked for again.
+            # Streamlit can clear the cache of one window or of all. This is rare, and other windows ask again.
             st.cache_data.clear()
         st.session_state[_OWNER] = owner
     if session is None:
@@ -106,10 +106,10 @@ def _require(owner: str | None) -> None:
 
 def person_client() -> Carrel:
     """Return the client of the signed-in person's session; call `require_person` before."""
-    require_session()  # the client keeps an access token, which may work for a while yet
+    require_session()  # the client keeps an access token, which may still work
     oauth = application().client()
     made = cast("tuple[OAuthClient, Carrel] | None", st.session_state.get(_CLIENT))
-    if made is None or made[0] is not oauth:  # with another one the tokens can't be refreshed
+    if made is None or made[0] is not oauth:  # another client can't refresh the tokens
         source = oauth.token_source(sessions(), st.session_state[_OWNER])
         v1_base_url = settings().v1_base_url or settings().base_url
         client = Carrel(tokens=source, v1_base_url=v1_base_url, http_client=connections(), headers=_device())

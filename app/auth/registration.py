@@ -64,7 +64,7 @@ class Registration:
             )
         with self._lock():
             kept = self._read_stored()
-            # Another process of the workbench may have been refused before.
+            # Another process of the workbench may have been refused earlier.
             return kept if kept is not None and kept != refused else self._register_now(refused.client_id)
 
     def _lock(self) -> FileLock:
@@ -110,8 +110,7 @@ class Registration:
         aside.replace(self._path)
 
 
-# Who asks for the end of a token that there is none of is told nothing but whether the service takes who asks (RFC
-# 7009, section 2.2).
+# Revoking a nonexistent token reveals only whether the service accepts the client (RFC 7009, section 2.2).
 _NO_TOKEN = "none"  # noqa: S105 - it isn't one
 
 

@@ -112,7 +112,7 @@ class SignIn:
         self._origin = origin
         self._secure = origin.startswith("https:")
         prefix: Final = "__Host-" if self._secure else ""
-        # Not the service's cookies' names: cookies don't tell ports apart, and both may be on one host.
+        # Different names from the service's cookies: cookies ignore ports, and both may run on one host.
         self.cookie = f"{prefix}carrel_workbench"
         self._browser_cookie = f"{prefix}carrel_workbench_signing_in"
         self._left_cookie = f"{prefix}carrel_workbench_left"
@@ -131,7 +131,7 @@ class SignIn:
             return _not_kept(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
         browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         try:
-            # After signing out, a person signs in again: a sign-in at the service counts if it is newer than that.
+            # After signing out, a person signs in again: only newer sign-ins at the service count.
             left = request.cookies.get(self._left_cookie)
             since = int(left) / 1000 if left and _MILLISECONDS.fullmatch(left) else time.time()
             max_age = None if left is None else max(0, ceil(time.time() - since))
@@ -203,7 +203,7 @@ class SignIn:
     def _drop(self, request: Request) -> None:
         if (session := self._sessions.find(request.cookies.get(self.cookie))) is None:
             return
-        # A refresh of the tokens just now ends first: its tokens are revoked as well.
+        # Wait for a refresh in progress, to revoke its tokens too.
         with self._sessions.lock(session.key):
             tokens = self._sessions.get(session.key)
             self._sessions.delete(session.key)
@@ -213,7 +213,7 @@ class SignIn:
     def _revoke(self, tokens: Tokens, *, whose: str) -> None:
         try:
             self._application.client().revoke(tokens)
-        except CarrelError as error:  # signed out here anyway; at the service the session expires
+        except CarrelError as error:  # signed out here anyway; at the service, the session expires
             _log.warning("The tokens of %s could not be revoked: %s", whose, error)
 
     def _set(self, response: Response, name: str, value: str, *, seconds: int) -> None:

@@ -64,7 +64,7 @@ def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
             file.write(fresh)
             file.flush()
             os.fsync(file.fileno())
-        # Two that start at once must end with one key: a link fails where the name is taken, a rename would not.
+        # Processes that start at once must share a key: link fails if the name exists; rename would replace the key.
         kept_in.hardlink_to(draft)
     except FileExistsError:
         pass
@@ -87,7 +87,7 @@ def _decode(text: str) -> bytes:
 SIGNING_IN = timedelta(minutes=10)
 IDLE = timedelta(hours=12)
 LONGEST = timedelta(days=14)
-_TOUCHED_EVERY = 60.0  # seconds: a page is drawn many times a minute, its session is noted once
+_TOUCHED_EVERY = 60.0  # seconds: a page is drawn many times a minute, but its session is noted once
 _BUSY_SECONDS = 10.0
 
 _SCHEMA = """

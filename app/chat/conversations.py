@@ -50,7 +50,7 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
     if not sources:
         return f'<div class="carrel-said">{said}</div>'
     listed = "".join(_source(number, source, message_id, chat) for number, source in enumerate(sources, 1))
-    # Folded on a phone; where there is room next to the reply, the style keeps all in sight.
+    # Folded on a phone; with room next to the reply, the style keeps the list open.
     shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
     return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
 
@@ -209,7 +209,7 @@ class ReplyReader:
         self.ended = False
         self.left = False
         self._events = events
-        # Nobody has to wait for it when the workbench is stopped: the service continues, and has the reply.
+        # Stopping the workbench need not wait for this thread: the service continues and keeps the reply.
         self._thread = threading.Thread(target=self._follow, name=f"reply-{message_id}", daemon=True)
 
     def begin(self) -> "ReplyReader":
@@ -233,7 +233,7 @@ class ReplyReader:
                 if self.left:
                     return
         except ReplyError:
-            pass  # the conversation says why
+            pass  # the conversation shows the reason
         except CarrelError as error:
             self.problem = error
         finally:
@@ -305,7 +305,7 @@ def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
         st.rerun()
     st.html(growing_html(following.text))
     st.html('<p class="carrel-busy" role="status">Thinking …</p>')
-    # A callback of a fragment draws the fragment alone; leaving concerns the page.
+    # A callback of a fragment redraws only the fragment, but leaving changes the page.
     if st.button("Stop", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):
         following.leave()
         st.rerun()
@@ -372,7 +372,7 @@ def show_share(conversation: Conversation) -> None:
 def _share(conversation: Conversation) -> None:
     conversations, where = person_client().conversations, conversation.conversation_id
     before, chosen = set(conversation.shared_with or ()), {*re.split(r"[\s,;]+", text_in("chat.readers"))} - {""}
-    # Another window may have added or removed readers since this dialog opened.
+    # Another window may have changed the readers since this dialog opened.
     now = next(conversations.get(where, page_size=1).pages()).conversation.shared_with or ()
     conversations.share(where, sorted({*now, *chosen} - (before - chosen)))
     forget_conversations()

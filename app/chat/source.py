@@ -56,7 +56,7 @@ def _read(place: conversations.ChatLocation, chosen: str) -> str:
         try:
             texts = read_around(person_client(), where)
         except carrel.NotFoundError as error:
-            # An agent may have a collection that the person may not see, and the document may have left it.
+            # An agent's collection may be hidden from the person, and the document may have left it.
             where = None if error.code == "document_not_found" else replace(where, chunk_index=None, collection_id=None)
     if source is None or where is None:
         return f'<p class="carrel-text" role="status">{_GONE}</p>'

@@ -79,7 +79,7 @@ def end_noted(credential: Credential) -> str:
         return ends(at)
     day = f"{at.astimezone(browser_zone()):%d %b %Y}"
     if credential.status is CredentialStatus.REVOKED:
-        return day  # nothing ends then any more
+        return day  # a revoked credential has already ended
     return f"{'⚠ ' if _soon_over(credential) else ''}{day}, {ends(at)}"
 
 
@@ -311,7 +311,7 @@ def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
 
 def ask_expiry(name: str, *, default: str = "90") -> None:
     """Show fields for an expiry; `get_expiry` returns the expiry by name."""
-    # A value in the session would be sent once: a browser that is slow to draw may miss it, and then sends none back.
+    # A session value would be sent once: a slow browser may miss it, and then sends no value back.
     filled: str = st.session_state.get(f"{name}.default", default)
     choice = st.segmented_control(
         "Expires",

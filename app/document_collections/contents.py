@@ -272,7 +272,7 @@ def offer_adding(collection: DocumentCollection) -> None:
     _begin_again(collection)
     picked, named = _choose(where)
     metadata = ask_for_values(collection, _VALUES)
-    # A second click finds nothing chosen any more.
+    # After a second click, the selection is empty.
     is_ready = metadata is not None and bool(picked)
     if st.button("Add", type="primary", key="add.go", disabled=not is_ready) and picked and metadata is not None:
         _add(where, [(UUID(item), named[item]) for item in picked], metadata)
@@ -321,7 +321,7 @@ def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[s
         outcomes = add(where, documents, metadata)
         show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
     finally:
-        # Also when something else is pressed half-way.
+        # Also if something else is pressed meanwhile.
         done = {outcome.document_id for outcome in kept if not outcome.problem}
         st.session_state[_LEFT] = [str(one) for one, _ in documents if one not in done]
         api.collections.clear()

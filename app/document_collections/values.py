@@ -33,8 +33,8 @@ class Editing:
     collection_id: UUID
     documents: Sequence[wire.DocumentInCollection]
     now: dict[UUID, wire.ValueChangeResult] = field(default_factory=dict[UUID, wire.ValueChangeResult])
-    edits: Edits = field(default_factory=dict[int, Mapping[str, str]])  # outlive the rows, which leave with their page
-    collection: wire.DocumentCollection | None = None  # as at the beginning: values of fields that are gone are refused
+    edits: Edits = field(default_factory=dict[int, Mapping[str, str]])  # outlive the rows, which their page removes
+    collection: wire.DocumentCollection | None = None  # as at first, so that values of deleted fields are refused
 
 
 def values_shown(collection: wire.DocumentCollection, held: wire.MetadataInCollection) -> dict[str, str]:

@@ -111,7 +111,7 @@ def _read(text: str, names: Collection[str], preview: Preview) -> Iterator[Line]
     sign = max(DELIMITERS, key=lambda sign: sum(cell.strip() in known for cell in headers[sign]))
     columns = dict[str, int]()
     for place, name in enumerate(cell.strip() for cell in headers[sign]):
-        # Of two columns with the same name, the first is the document's, and the second a field's.
+        # Of two columns with the same name, the first is the document's, the second a field's.
         column = f"\0{name}" if name in HEADS and f"\0{name}" not in columns else name
         if column[:1] == "\0" or (name in names and name not in columns):
             columns[column] = place
@@ -131,7 +131,7 @@ def _compare(preview: Preview, fields: Sequence[SchemaFieldInfo], place: int, li
     changed, problems = dict[str, str](), list[str]()
     for item in fields:
         text = row.get(item.name)
-        flag = flag_of(text or "") if item.type is FieldType.BOOLEAN else None  # as spreadsheets of any language say it
+        flag = flag_of(text or "") if item.type is FieldType.BOOLEAN else None  # as in spreadsheets of any language
         value = str(flag).lower() if flag is not None else item.read(text) if text else text
         if text and value is None:
             problems.append(f"{item.name}: {item.explain(text)}")

@@ -113,7 +113,7 @@ def show_change() -> None:
     """Show the change in the page's address: its progress, and by name the documents that could not be changed."""
     address = st.query_params.get(CHANGE, "")
     change = show_errors(lambda: found_at(api.client().catalog.get_document_change, address))
-    if change is None:  # no address, a change of another person, or too old
+    if change is None:  # no address, another person's change, or too old
         return
     if change.status is DocumentChangeStatus.RUNNING:
         _watch(UUID(address))
@@ -135,7 +135,7 @@ def show_change() -> None:
 def _watch(change_id: UUID) -> None:
     change = show_errors(lambda: api.client().catalog.get_document_change(change_id))
     if change.status is not DocumentChangeStatus.RUNNING:
-        api.collections.clear()  # with their numbers of documents
+        api.collections.clear()  # their numbers of documents have changed
         _unselect()
         st.rerun()
     tried, of = change.done_count + change.failed_count, count_text(change.document_count, "document")

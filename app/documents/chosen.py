@@ -27,7 +27,7 @@ ADD, REMOVE, DONE = "chosen.add", "chosen.remove", "chosen.done"
 def offer_actions(chosen: Sequence[Document]) -> None:
     for form, show in ((ADD, _show_adding), (REMOVE, _show_removing)):
         if is_open(form):
-            show(keep_opened(form, chosen))  # a change clears the choice, and its problem is still to be shown
+            show(keep_opened(form, chosen))  # a change clears the choice, but its problem must still be shown
     chosen_access.show(chosen)
     done = st.session_state.pop(DONE, None)
     if not chosen:
@@ -120,7 +120,7 @@ def _create_and_add(chosen: Sequence[Document]) -> None:
     name = text_in(f"{ADD}.name", missing="Enter a name for the collection.")
     made = api.client().document_collections.create_document_collection(name).document_collection_id
     api.collections.clear()
-    st.session_state[f"{ADD}.collection"] = str(made)  # after a failure below, another try finds it
+    st.session_state[f"{ADD}.collection"] = str(made)  # if a later step fails, the next attempt finds the collection
     _add(chosen, next(item for item in api.editable_collections() if item.document_collection_id == made))
 
 

@@ -168,15 +168,15 @@ def change_each(
     client, failed = api.client(), list[str]()
     for listed in (key, LIST, INSIDE, FOLDERS):
         forget(listed, unchoose=True)
-    api.collections.clear()  # with their numbers of documents
+    api.collections.clear()  # their numbers of documents have changed
     for item in chosen:
         try:
             change(client, item)
         except (carrel.APIConnectionError, *ENDED):
-            raise  # so would all others fail
+            raise  # all others would fail too
         except carrel.CarrelError as error:
             if skips_gone and isinstance(error, carrel.NotFoundError):
-                continue  # it was deleted, or restored, by an attempt before or elsewhere
+                continue  # an earlier attempt or another person has deleted or restored it
             problem = problem_of(error)
             if problem.confirm_at is not None:
                 raise

@@ -43,7 +43,7 @@ def show_original(document: GetDocumentResponse) -> None:
         passage, version = _find_passage(wanted)
         paged = {each.document_version for each in document.versions if each.media_type in WITH_PAGES}
         version = version if version in paged else None
-        # A version that isn't indexed any more has no chunks: what the address tells of the place has to do.
+        # A version without an index has no chunks: use the place in the address.
         place = passage.place if passage else wanted.place if version else None
         place = place or PassagePlace()
         weights = _weigh(place, passage, wanted)

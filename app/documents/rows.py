@@ -23,7 +23,7 @@ def rows_html(
         return ""
     chosen = _choose(lines, marked)
     chosen = chosen if marks_all or len(chosen) < len(lines) else frozenset[int]()
-    # A sheet's empty rows are no rows of the text.
+    # The text leaves out a sheet's empty rows.
     is_whole = len(lines) == place.rows.last - place.rows.first + 1
     numbers = [f"{place.rows.first + index:,}" if is_whole else "" for index in range(len(lines))]
     heads = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in ("Row" if is_whole else "", *names))

@@ -139,11 +139,11 @@ def show_not_read(document: GetDocumentResponse) -> None:
         goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""
         why = f" {recognition.error}" if recognition.error else ""
         notices.show_text(f"Text recognition read this document, and can make mistakes: {recognition}.{why}{goes_on}")
-    # The files that were left out of an archive or mail have a list of their own.
+    # Files left out of an archive or mail have their own list.
     listed = _FILES if document.contained_files and document.contained_files.left_out else set[NotReadKind]()
     if left_out := [part for part in document.list_left_out() if part.kind not in listed]:
         kinds = {part.kind for part in left_out}
-        # Pictures that are left out though they were asked for are drawings and icons, and what can't be read.
+        # After a request to read pictures, the remaining ones are drawings, icons, and unreadable pictures.
         mendable = kinds - {NotReadKind.PICTURE} if document.read_pictures else kinds
         helps = [text for text, of in _WHAT_HELPS.items() if not mendable.isdisjoint(of)]
         parts = ", ".join(map(str, left_out))
@@ -178,7 +178,7 @@ def _watch(document_id: UUID) -> None:
 
 def _is_indexing(document: GetDocumentResponse) -> bool:
     is_unpacking = document.contained_files is not None and not document.contained_files.is_done
-    # What a machine read waits for good where the text of before could not be indexed.
+    # Recognized text is never added if indexing the earlier text failed.
     is_reading = bool(pages_being_read(document.text_recognition)) and not _has_failed(document)
     return is_unpacking or is_reading or any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
 

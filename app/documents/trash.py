@@ -92,7 +92,7 @@ def _restore(client: Carrel, document: TrashedDocument) -> None:
 
 def _delete(chosen: Sequence[TrashedDocument]) -> None:
     forget(TRASH, unchoose=True)
-    with suppress(carrel.NotFoundError):  # an attempt before, or another person, has deleted or restored all
+    with suppress(carrel.NotFoundError):  # an earlier attempt, or another person, has deleted or restored all
         erased = api.client().catalog.delete_trashed_documents([document.trashed_document_id for document in chosen])
         gone = set(erased.trashed_document_ids)
         st.session_state[DONE] = [(item.document_name, None) for item in chosen if item.trashed_document_id in gone]

@@ -110,7 +110,7 @@ def offer_upload(list_key: str) -> None:
         collection = _choose_collection()
         values = None if collection is None else contents.ask_for_values(collection, "load.value")
         outcomes = _outcomes()
-        # Files that are not loaded yet, or are not in the collection they were to go to.
+        # Files that are not loaded yet, or not in the wanted collection.
         left = [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
@@ -161,7 +161,7 @@ def _choose_readers() -> dict[str, Any]:
 
 
 def _choose_collection() -> DocumentCollection | None:
-    with suppress(carrel.CarrelError):  # the list below says what is wrong
+    with suppress(carrel.CarrelError):  # the list below shows the problem
         if api.editable_collections():
             return contents.choose_collection("Add to collection", "load.collection", none="No")
     return None

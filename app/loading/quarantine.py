@@ -48,7 +48,7 @@ def choose_source(found: Sequence[Source]) -> Source | None:
     options = dict(islice(labels.items(), MOST))
     if asked in labels:
         options[asked] = labels[asked]
-    # What is chosen stays so when the order changes, or a label.
+    # The choice stays when the order or a label changes.
     chosen = choice_filter("Source", ADDRESS, options, default=asked if asked in options else next(iter(options)))
     if len(labels) > len(options):
         notices.show_text(f"{len(labels):,} sources match. Type more of the name.")
@@ -144,7 +144,7 @@ def show_quarantine() -> None:
         with right:
             shown = choice_filter("Show", "show", {key: label for key, (label, *_) in _SHOWN.items()})
         _show_items(source, shown)
-    _show_outcome()  # of a last item that is no longer listed
+    _show_outcome()  # of a last item that has left the list
 
 
 def _show_source(source: Source) -> None:
@@ -186,7 +186,7 @@ def _show_gone(source: Source) -> None:
     try:
         loads = (run for run in runs.read_loading_runs() if run.source == source.source and run.flow == runs.UPLOAD)
         last = next((one for one in loads if one.state == "COMPLETED" and not (one.only_plans or one.skipped)), None)
-    except RunsError:  # what failed is shown without Prefect, too
+    except RunsError:  # failures are shown even without Prefect
         return
     if last is not None and (gone := last.counts.gone + last.counts.to_delete - last.counts.deleted):
         documents = count_text(gone, "document was", "documents were")
@@ -269,7 +269,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if not runs.is_of_dropped_files(source.source):
             names = list(dict.fromkeys(item.name for item in counted))
-            # A second click has the same key, and so starts no second run.
+            # A second click has the same key, so it starts no second run.
             retry, key = partial(_retry_chosen, source, names, uuid4().hex), "quarantine.retry_chosen"
             notices.offer_action("Retry", retry, key=key, icon="replay", kind="primary", disabled=not names)
         for label, items, undo in (("Ignore", counted, False), ("Restore", ignored, True)):
@@ -284,7 +284,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
 
 def _change(source: Source, items: Sequence[SourceItem], *, undo: bool) -> None:
     """Ignore or restore items. For callbacks; a second click repeats the change without harm."""
-    names = list(dict.fromkeys(item.name for item in items))  # one document can be at two places
+    names = list(dict.fromkeys(item.name for item in items))  # a document may be at two places
     with keep_problem(_OUTCOME):
         sources = api.client().sources
         change = sources.restore_source_items if undo else sources.ignore_source_items

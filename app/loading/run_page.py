@@ -82,7 +82,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
 
 def _show_sentences(run: RunStatus) -> None:
     if held_back := run.counts.held_back:
-        why, if_meant, _ = held_back.partition(" To delete them,")  # what follows is for the command line
+        why, if_meant, _ = held_back.partition(" To delete them,")  # the rest of the text is for the command line
         notices.show_warning(why, "To delete the documents named below, use the button above." if if_meant else "")
     for line in run.plan.splitlines():
         if (said := line.strip("*")) not in {"", held_back} and not line.startswith("|"):
@@ -197,7 +197,7 @@ def _phase_in_words(run: RunStatus) -> str:
     if run.finished:
         return _end_in_words(run)
     doing = RUN_PHASES.get(run.phase, "Working") if run.figures else "Working"
-    # Nothing is sent any more while the index is waited for.
+    # While waiting for the index, the run sends nothing.
     rate = "" if run.phase == "indexing" else rate_text(runs.rate_of(run), "document")
     return f"{doing} … {rate}".rstrip()
 
@@ -229,10 +229,10 @@ def _table_row(line: str) -> Sequence[str]:
 
 
 ROWS = 20
-# Of documents a second: below, the number would be 0.0.
+# Documents a second; a lower rate would be shown as 0.0.
 _LEAST_RATE = 0.05
 LIST = "runs"
-_LOOKED_THROUGH = 10_000  # runs, for a source or a schedule by name
+_LOOKED_THROUGH = 10_000  # the most runs searched by name of source or schedule
 _STATES = {
     "": ("Any", ()),
     "active": ("Waiting or running", ("SCHEDULED", "PENDING", "RUNNING", "CANCELLING")),
@@ -334,7 +334,7 @@ def show_run_page(name: str) -> None:
     if run.finished:
         _show_ended(run)
     else:
-        # Outside the part that refreshes itself, because a refresh would remove the question.
+        # Outside the part that refreshes itself, because a refresh would close the question.
         stops = run.state == "CANCELLING"
         if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
             confirm(
@@ -356,7 +356,7 @@ def watch(run: UUID) -> None:
     try:
         status = runs.server().run_status(run)
         left_waiting = runs.server().is_left_waiting(status)
-    except UnknownError:  # removed since, which the page says
+    except UnknownError:  # removed since; the page says so
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
@@ -377,7 +377,7 @@ def _show_ended(run: RunStatus) -> None:
     again = partial(runs.start_again, key=uuid4().hex)
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
-            if run.planned.get("delete") and run.names:  # otherwise the plan is of an earlier version, without names
+            if run.planned.get("delete") and run.names:  # otherwise an earlier version planned this, without names
                 _offer_deletion(run, "Start upload …")
             else:
                 _offer("Start upload", run, runs.start_planned, is_first=True)
@@ -386,7 +386,7 @@ def _show_ended(run: RunStatus) -> None:
             _offer_schedule(run)
     elif runs.is_gone(run):
         notices.show_link("Load files again", "ingestion")
-    elif run.flow in FLOWS:  # not of an earlier version
+    elif run.flow in FLOWS:  # not a flow of an earlier version
         with st.container(horizontal=True):
             plans = run.only_plans or run.options.get("delete_missing")
             _offer("Plan again" if plans else "Run again", run, again)

@@ -277,7 +277,7 @@ def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
 
 def start_again(run: RunStatus, *, key: str) -> UUID:
     folder = _dropped_folder(run)
-    if run.options.get("delete_missing"):  # whose deletions are confirmed by name, after a plan
+    if run.options.get("delete_missing"):  # a person confirms the deletions by name, after a plan
         options = UploadOptions.model_validate(run.options)
         return runs_to_change().start_upload(run.source, options, dry_run=True, person=api.me().email, key=key)
     again = runs_to_change().start_again(run, person=api.me().email, key=key)

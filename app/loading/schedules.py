@@ -125,7 +125,7 @@ def offer_new(*, saved: Callable[[], None]) -> None:
     job: Job | None = st.session_state[key]
     if job is not None:
         _fill(job)
-    if (chosen := st.session_state.pop(_WHEN, None)) is not None:  # before the plan was looked at
+    if (chosen := st.session_state.pop(_WHEN, None)) is not None:  # chosen before looking at the plan
         name, times = chosen
         starting.field("name", name)
         if times is not None:
@@ -263,7 +263,7 @@ def _snapshot_fields(base: Job | None) -> Job | Missing:
 
 
 def _evaluation_fields(base: Job | None) -> Job | Missing | None:
-    # By name, which alerts then contain; names are unique.
+    # By name, because alerts contain names; names are unique.
     names = {all_set.name: one_line(all_set.name) for all_set in show_errors(all_sets) if all_set.agent_id}
     if not names:
         notices.show_empty(
@@ -353,7 +353,7 @@ def list_found(key: str, found: Sequence[WithSeen], *, empty: Callable[[], None]
 
 def _open(chosen: WithSeen) -> None:
     st.query_params.from_dict({"part": "schedules", ADDRESS: chosen[0].key})
-    starting.reset_fields()  # the form of when it was last looked at
+    starting.reset_fields()  # otherwise the form would show earlier values
     st.rerun()
 
 

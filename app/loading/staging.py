@@ -93,7 +93,7 @@ def title_of_folder(folder: Path) -> str:
 
 def hand_over(folder: Path, run: UUID) -> None:
     """Record the run of a folder. A folder without a record stays until it expires."""
-    with contextlib.suppress(OSError):  # the run has begun, and is not to be started again for a full disk
+    with contextlib.suppress(OSError):  # the run has begun, and a full disk must not start it again
         _note(folder).write_text(str(run))
 
 
@@ -109,7 +109,7 @@ def sweep(uploads: Path, is_done: Callable[[UUID], bool]) -> None:
         run = _run_of(folder)
         try:
             age = time.time() - folder.stat().st_mtime
-        except FileNotFoundError:  # another session sweeps too
+        except FileNotFoundError:  # another session cleans up too
             continue
         if age > ABANDONED_SECONDS or (run is not None and is_done(run)):
             remove(folder)

@@ -247,7 +247,7 @@ def check_place(job: Job | Missing) -> Job | Missing:
     place = "" if isinstance(job, Missing) else str(job.parameters.get("source") or "")
     if isinstance(job, Missing) or job.flow not in {UPLOAD, "collection-add"}:
         return job
-    with suppress(RunsError):  # the start says it
+    with suppress(RunsError):  # starting shows the problem
         if server().read_files_here(job.flow):
             try:
                 check_source(place)
@@ -267,8 +267,8 @@ def offer_upload() -> None:
         plan = st.button("Show plan", type="primary", key="start.plan")
         at_once = st.button("Start upload", key="start.upload", help="Starts without showing a plan first")
     if was_pressed(plan, at_once):
-        plan = plan or bool(options and options.delete_missing)  # what is deleted is confirmed by name
-        # What is missing is said now: a disabled button would need a second press after a field.
+        plan = plan or bool(options and options.delete_missing)  # a person confirms deletions by name
+        # Report missing input at the press: a button disabled until a field is left would need a second press.
         key = "start-plan" if plan else "start-run"
         if not files:
             job = upload_job(place, options)

@@ -157,7 +157,7 @@ def _list_resources(*, is_open: bool) -> None:
     query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
     filters: dict[str, Any] = {"query": query or None, "organization_wide": is_open}
     access, total = api.client().admin.access, show_errors(partial(counts_of, **filters)).total
-    # Of very many, only the order of their ids is cheap.
+    # Sorting very many is slow except by id.
     order = ResourceOrder.NAME if total <= MOST_SORTED else ResourceOrder.ID
     show_pages(
         "resources",

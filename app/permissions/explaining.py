@@ -17,7 +17,7 @@ from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationRespo
 Path = Sequence[AuthorizationStep]
 
 _LABEL_LENGTH = 34
-# Light boxes with dark writing stand out on a light page and on a dark one; lines are seen on both.
+# Light boxes with dark text are readable in both themes, and so are the lines.
 _COLORS = {
     StepType.USER: "#cfe8ec",
     StepType.SERVICE_ACCOUNT: "#e4dcf5",

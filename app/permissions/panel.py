@@ -84,7 +84,7 @@ def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool 
         one.key: one if by is None else replace(one, note=f"{one.note} · shared by {one_line(by.name)}".lstrip(" ·"))
         for one, by, _ in held
     }
-    # Of several roles of one principal, an editor's comes first.
+    # A principal with several roles is an editor first.
     roles = {one.key: role for one, _, role in reversed(held)}
     twice = frozenset(one.key for one, _, role in held if role is not roles[one.key])
     return Grants(roles, everybody, who, version, own, twice)
@@ -170,7 +170,7 @@ def open_change(resource: Resource) -> None:
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), warn: Warn | None = None) -> None:
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     show_text(resource.name)
-    before = st.session_state.get(NEWER, before)  # the page's are older, while its dialog alone is drawn again
+    before = st.session_state.get(NEWER, before)  # the page's access is older while only its dialog is drawn again
     gives, may_edit = not before.own or bool(api.me().shares_own), resource.kind != AGENT
     added: list[Principal] | None = []
     if not gives:
@@ -315,7 +315,7 @@ def count_people(principal: Principal) -> int | None:
     """Return the number of people in a group, also in nested groups; None for people, and for deleted groups."""
     try:
         return losses_of(principal.id).person_count if principal.kind == GROUP else None
-    except FAILURES:  # saving says it
+    except FAILURES:  # saving shows the problem
         return None
 
 
@@ -336,7 +336,7 @@ def _other_way(resource: Resource, principal: Principal, before: Grants, after: 
         return " of their own, but keeps the access of everyone in the organization"
     try:
         paths = _paths_of(resource, principal, before.version)
-    except FAILURES:  # saving says it
+    except FAILURES:  # saving shows the problem
         return ", unless they have access in another way"
     left = (path for path in paths if key_of_holder(path) in after.roles)
     return next((f" of their own, but keeps it through {groups_in(path)}" for path in left), "")
@@ -372,7 +372,7 @@ def send(resource: Resource, before: Grants, after: Grants) -> Grants:
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in (*after.roles.items(), *twice)]
     if before.own:
         shared = person_client().permissions.set_shares(resource.reference, wanted, version=before.version)
-        # The service leaves out people who have the role from an admin.
+        # For an admin, the service leaves out the roles of people.
         given = {Principal.of(grant.principal).key for grant in shared.grants}
         st.session_state[HAD] = list_text([one_line(after.who[key].name) for key in after.roles if key not in given])
         return replace(after, version=shared.version)

@@ -199,9 +199,9 @@ def value_of(result: KeptResult) -> str:
 
 
 _RUN = "sets.run"
-# Of the runs of a set, the newest are shown and drawn.
+# The most runs of a set that are shown and drawn, newest first.
 MOST_SHOWN = 200
-# Blue, orange and purple, which people with any colour vision tell apart, in both themes.
+# Blue, orange and purple look different to people with any colour vision, in both themes.
 _COLOURS: Mapping[str, str] = dict(
     zip([*MODES.values(), "Agent"], ["#2f7fb8", "#d9730d", "#9467bd", "#2f7fb8"], strict=True)
 )
@@ -307,7 +307,7 @@ def _begin(
         show_warning(f"{one_line(person)} cannot use this agent.", "Give this person access first, or ask as yourself.")
         return
     ways = modes if evaluation.agent_id is None else modes[:1]
-    # An agent is asked as the person: the workbench's own key is not who it is deployed to.
+    # Ask agents as the person: an agent may not be deployed to the workbench's own key.
     asking = api.client() if evaluation.agent_id is None or person else person_client()
     measurers = [Measurer(asking, evaluation, mode=mode, agent_id=agent_id, user_email=person) for mode in ways]
     every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(evaluation.evaluation_set_id)))
@@ -344,7 +344,7 @@ def _continue(run: Running) -> None:
         run.keep()
     except carrel.CarrelError as error:
         run.stopped = True
-        with suppress(carrel.CarrelError):  # what ended the run says more
+        with suppress(carrel.CarrelError):  # the run's own error says more
             run.keep()
         problem_of(error).show()
         _offer_going_on(run, "Try again")
@@ -430,7 +430,7 @@ def _list_runs(evaluation: EvaluationSet, runs: Sequence[EvaluationRun]) -> None
         row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
         empty=lambda: None,
         columns={
-            head: {"help": SCORES[head]} if any(cells) else None  # what no run has takes no room
+            head: {"help": SCORES[head]} if any(cells) else None  # an empty column is left out
             for head, *cells in zip(_heads(searches), *(_cells(run, searches) for run in runs), strict=True)
             if head in SCORES
         },

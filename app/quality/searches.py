@@ -57,7 +57,7 @@ def share(part: int, whole: int) -> str:
         return "–"  # noqa: RUF001 - the dash is meant
     percent = f"{part / whole:.0%}"
     if 0 < part < whole:
-        # Rounding must not turn some into none or all.
+        # Rounding must not turn "some" into none or all.
         percent = {"0%": "under 1%", "100%": "over 99%"}.get(percent, percent)
     return f"{part:,} ({percent})"
 
@@ -245,7 +245,7 @@ def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
 
 def _link_to_readers(hit: Hit) -> str:
     if not isinstance(hit, CatalogSearchResult):
-        return ""  # only these have the document's identity in the source system
+        return ""  # other documents have no identity in the source system
     where = escape(notices.address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
     return f' · <a href="{where}" target="_self">Who can read it?</a>'
 

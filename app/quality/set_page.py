@@ -59,7 +59,7 @@ def _save(evaluation: EvaluationSet, case: EvaluationCase, key: Callable[[str], 
     reset_fields(f"case.{case.case_id}")
     sets.forget_sets()
     st.toast("Saved.")
-    st.rerun()  # what of the replies is missing is said above
+    st.rerun()  # the text above says which replies are missing
 
 
 _LONGEST = 300

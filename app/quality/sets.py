@@ -298,7 +298,7 @@ _MOST_NAMED = 200
 
 
 def show_judging() -> None:
-    # Of sets that ask an agent, only the set in the address: its judgements are of citations.
+    # Only the set in the address asks an agent: its judgements are of citations.
     named = st.query_params.get("set")
     sets = [item for item in show_errors(all_sets) if item.agent_id is None or str(item.evaluation_set_id) == named]
     if not sets:

@@ -73,9 +73,9 @@ def passage_html(
     text: str, spans: Sequence[TextSpan], where: PassageLocation, texts: Mapping[int, str], hits: Container[int]
 ) -> str:
     """Return a passage with the rest of the chunk, and neighbouring chunks unless they are passages too."""
-    if (number := where.chunk_index) is None:  # an older service does not tell it
+    if (number := where.chunk_index) is None:  # an older service sends no index
         return f"{place_html(where.place)}{highlight(text, spans)}"
-    found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` has added it
+    found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` added the ellipsis
     if (at := chunk.find(found)) < 0:
         note = f'<p class="carrel-facts" role="status">{_NO_PASSAGE}</p>'
         return f"{place_html(where.place)}{note}{highlight(text, spans)}"

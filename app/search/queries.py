@@ -42,7 +42,7 @@ OFFERED: dict[FieldType, Sequence[wire.FilterOperator]] = {
     FieldType.STRING: (wire.FilterOperator.EQUAL, wire.FilterOperator.NOT_EQUAL, wire.FilterOperator.CONTAINS),
     FieldType.INT: _NUMBERS,
     FieldType.DOUBLE: _NUMBERS,
-    # A day means its beginning in UTC, so "until" would leave the day itself out.
+    # A day means its beginning in UTC, so "until" would exclude the day itself.
     FieldType.DATETIME: (wire.FilterOperator.GREATER_OR_EQUAL, wire.FilterOperator.LESS, wire.FilterOperator.EQUAL),
     FieldType.BOOLEAN: (wire.FilterOperator.EQUAL,),
     FieldType.LIST: (wire.FilterOperator.EQUAL, wire.FilterOperator.NOT_EQUAL, wire.FilterOperator.CONTAINS),
@@ -81,7 +81,7 @@ class Condition:
                 day = date.fromisoformat(self.value)
                 bounds = {wire.FilterOperator.GREATER_OR_EQUAL: day, wire.FilterOperator.LESS: day + timedelta(days=1)}
             except (ValueError, OverflowError):
-                pass  # a moment, or what the service says is none
+                pass  # not a day: a time, or a value that the service refuses
             else:
                 return [self._filter_of(operator, at.isoformat()) for operator, at in bounds.items()]
         return [self._filter_of(self.operator, self.value)]
@@ -328,7 +328,7 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
     match kind:
         case FieldType.BOOLEAN:
             return st.selectbox("Value", list(_VALUES), key=key, format_func=lambda item: _VALUES[item])
-        case FieldType.INT | FieldType.DOUBLE:  # browsers drop a comma in a field for numbers: 99,5 becomes 995
+        case FieldType.INT | FieldType.DOUBLE:  # browsers drop a comma in a number field: 99,5 becomes 995
             if (value := read_value(kind, written := st.text_input("Value", key=key))) is None and written:
                 show_warning(expectation(kind, written))
             return value or ""

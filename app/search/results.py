@@ -136,7 +136,7 @@ def _fold(summary: str, bodies: Sequence[str]) -> str:
 def _heading(result: Result, where: PassageLocation, *, document: Document | None) -> str:
     icon, kind = _icon_of(document)
     spans = result.name_matches if isinstance(result, search.CatalogSearchResult) else None
-    if spans is None:  # words stand apart at an underscore, too, as the index has them
+    if spans is None:  # an underscore also separates words in the index
         spans = words_like(result.document_name.replace("_", " "), matched_in(result).words)
     name = f'<a href="{escape(where.address)}" target="_self">{mark_spans(result.document_name, spans)}</a>'
     place = place_html(where.place)

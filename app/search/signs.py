@@ -34,7 +34,7 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
             for sign in syntax.signs
         }
         show_chips("Signs in the question", chips, "signs", partial(_keep_signs, question, go, set(chips)))
-    # Where a sign leaves no document to search, no word is in any.
+    # If a sign leaves no document to search, all words would seem missing.
     if (words := found.applied.missing_words) and (found.results or syntax is None):
         is_wide = question.where == CATALOG and not question.only and syntax is None
         notes.append(f"No document that {'you can read' if is_wide else 'was searched'} contains {' or '.join(words)}.")

@@ -64,7 +64,7 @@ def ask(
     """Show the form with a config for the collection `into`. A `saved` sync keeps its address if the field is empty."""
     address, chosen, filled = _ask_for_fields(config)
     readers = _ask_for_readers(known, everybody=bool(config.get("internalPublic")))
-    # Above the button, which stands at the window's end: the person who presses it sees a fault.
+    # Above the button, so that the person who presses it sees the error.
     said = st.container()
     with st.container(horizontal=True):
         saving = st.button(doing, type="primary", key="sync.save")
@@ -77,7 +77,7 @@ def ask(
         if readers is None:
             notices.show_problem("No readers are selected.", "Select at least one person or group.")
         elif missing := [name for name in needed if not values[name]]:
-            # A test lists all fields that it needs at once, so that a second press is not needed.
+            # Like a test, name all missing fields at once.
             named = ", ".join(LABELS[name] for name in (needed if testing else missing))
             notices.show_problem("Some required fields are empty.", f"Fill in: {named}.")
         else:
@@ -130,7 +130,7 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
             LABELS["docstoreURI"],
             type="password",
             key=_ADDRESS,
-            # A password field sends no event when Tab moves from the field to its own button.
+            # A password field sends no event when Tab leads to its own button.
             live="250ms",
             autocomplete="off",
             placeholder="mongodb://reader:password@mongo.example.com/shop",
@@ -177,7 +177,7 @@ def _ask_for_readers(known: list[Principal], *, everybody: bool) -> dict[str, An
 
 
 REFRESH_SECONDS = 1.0
-_MOST_HELD = 10_000  # that a run takes an approval for
+_MOST_HELD = 10_000  # the most removals in an approval
 _COUNTS = (
     ("Read", "read"),
     ("Created", "created"),

@@ -225,14 +225,14 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
     """Show a dialog's two buttons. `action` runs in a callback, once for two clicks; NotYetError leaves it open."""
     show_conflict(name)
     submit, keys = partial(_submit, name, action), (f"{name}.submit", f"{name}.cancel")
-    with st.container(key=f"{name}-actions"):  # stays in sight at the window's end
+    with st.container(key=f"{name}-actions"):  # fixed at the window's end
         _show_problem(submit)
         _offer_buttons(label, submit, keys, cancel=close_dialog, disabled=disabled)
 
 
 def _submit(name: str, action: Callable[[], object]) -> None:
     if not is_open(name):
-        # A second click, which comes with the address of before the first: where that has led, this leads, too.
+        # A second click has the address of before the first click: lead where the first click led.
         if (led := st.session_state.get(_LED)) is not None:
             st.query_params.from_dict(led)
         return

@@ -27,7 +27,7 @@ def filter_line(*parameters: str, most: int = 0) -> Generator[None]:
         finally:
             _IN_LINE.reset(before)
         folds = {"toggle": ("Filters", parameters)}
-        if most:  # a phone shows the third and fourth, too
+        if most:  # a phone also shows the third and fourth
             folds["toggle"] = ("Filters", parameters[:1] + parameters[most - 1 :])
             folds["more"] = ("Fewer filters" if is_open else "More filters", parameters[most - 1 :])
         for name, (label, folded) in folds.items():
@@ -101,7 +101,7 @@ def _tell_address(parameter: str, default: str) -> None:
     key, seen = f"filter.{parameter}", f"filter.{parameter}.seen"
     said = str(st.session_state[key] or "").strip() or default
     if said == st.session_state.get(seen):
-        return  # a fragment's timer may send the fields of a list that the person has left: its address is over
+        return  # a fragment's timer may still send fields after the person left the list
     if said != default:
         st.query_params[parameter] = said
     else:

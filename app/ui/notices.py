@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.documentation import HELP, anchor_of, read_page
 from app.formatting import escape, isolate
 
-# The pages with codes of errors: first the solutions, then the meanings.
+# The pages that explain error codes: first solutions, then meanings.
 _PAGES_OF_CODES = ("troubleshooting", "errors")
 
 

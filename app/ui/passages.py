@@ -62,7 +62,7 @@ def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
 def _stems_of(word: str) -> frozenset[str]:
     """Return a lower-case word's English stems and, if long, stems of further languages: short words would collide."""
     languages = (_ENGLISH, *_OTHER_LANGUAGES) if len(word) >= _LONG else (_ENGLISH,)
-    # A stemmer keeps the word it is at, and sessions have threads of their own.
+    # Stemmers have mutable state, and sessions run in threads.
     stemmers = ((language, cast("Any", Stemmer).Stemmer(language, 0)) for language in languages)
     return frozenset(f"{language} {stemmer.stemWord(word)}" for language, stemmer in stemmers)
 
@@ -158,7 +158,7 @@ class PassageLocation:
         if self.chunk_index is not None:
             shown |= {"chunk": str(self.chunk_index)}
             if self.collection_id is not None:
-                # The person may look at the text in another index then, which has other chunks.
+                # There the person sees the text in the collection's index, which has other chunks.
                 shown |= {"chunk_in": str(self.collection_id), "place": str(self.collection_id)}
         if self.version is not None:
             shown |= {"version": str(self.version)}

@@ -117,7 +117,7 @@ def _make(heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], about:
     def count(done: int) -> None:
         nonlocal rows
         rows = done
-        # How many there will be is not known before: the bar comes nearer to its end, and the number says the truth.
+        # The total is unknown: the bar approaches its end, and the number is exact.
         bar.progress(1 - 1 / (1 + done / 1000), text=f"{count_text(done, 'row')} so far …")
 
     with error_boundary():

@@ -19,9 +19,9 @@ from app.ui.notices import HelpLink, offer_action, show_count, show_table
 from carrel import Pager
 from carrel.wire.common import PagedResponse, ResponseModel
 
-# Modules in `assets`, for parts of pages that Streamlit doesn't have. Streamlit serves files of components that
-# installed packages declare. The workbench runs from its folder, so it declares its own when one is drawn. Scripts
-# within pages are refused by the Content-Security-Policy.
+# Modules in `assets` for parts of pages that Streamlit lacks. Streamlit serves component files that installed packages
+# declare; the workbench runs from its folder, so it declares its own when drawing them. The Content-Security-Policy
+# refuses inline scripts.
 _NAMES = ("rows", "preview", "palette", "source")
 _PARTS = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in _NAMES])
 
@@ -200,7 +200,7 @@ def _draw(
     table = _table_key(key, place)
     chosen = _rows_chosen(st.session_state.get(table))
     if chosen != place.chosen:
-        place.fetched_at = time.monotonic()  # the person chose a row of the shown page, so keep that page
+        place.fetched_at = time.monotonic()  # keep the page with the chosen row
     page = _page(place, source)
     items = page.items
     if go is not None and chosen and chosen[0] < len(items):
@@ -208,7 +208,7 @@ def _draw(
     if chosen != place.chosen:
         st.rerun()
     data = _data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
-    # The callback declares the state, which is read here and when the rows are drawn again.
+    # The callback declares the state, which is read here and when rows are drawn again.
     state = draw_component("rows", key=table, data=dict(data), on_selection_change=lambda: None)
     place.chosen = _rows_chosen(state)
     _offer_pages(key, place, page)
@@ -334,7 +334,7 @@ def _go_back(place: _Cursor) -> None:
 
 
 def _show_next(place: _Cursor, token: str | None) -> None:
-    # A second click may come before the next page is drawn: it goes no further than the first.
+    # A second click before the next page is drawn leads no further than the first.
     if token is not None and token not in place.tokens:
         place.tokens.append(token)
         place.page = None

@@ -57,7 +57,7 @@ def _ask_filters() -> Filters:
         "action": action or None,
         "target_id": target.replace("\0", "") or None,
         "query": name.replace("\0", "") or None,
-        # What is asked for by its name or id may be a file in an archive.
+        # A name or id may be of a file in an archive.
         "contained": None if files or name or target else False,
         "container_id": UUID(files) if is_id(files) else None,
         "from_": None if first is None else datetime.combine(first, time.min, browser_zone()),

@@ -45,7 +45,7 @@ def refresh_conversation() -> None:
 
 
 def _forget_deleted() -> None:
-    st.session_state.pop(SENT, None)  # its question may be asked again, while the reply was still coming
+    st.session_state.pop(SENT, None)  # while the reply is still coming, the person may ask the question again
     refresh_conversation()
 
 
@@ -59,7 +59,7 @@ def send_once(place: conversations.ChatLocation, text: str) -> None:
     if not text or (sent is not None and sent.is_again(place, text)):
         return
     if len(text) > conversations.LONGEST_MESSAGE:
-        # A field with a limit of its own drops what is pasted beyond it without a word.
+        # A field with a limit of its own would silently drop pasted text beyond it.
         problem = Problem(
             f"This message has {len(text):,} characters.", (f"Send at most {conversations.LONGEST_MESSAGE:,}.",)
         )
@@ -190,7 +190,7 @@ def show_conversation(
     """Show a conversation; return the location to send messages from, None if it can't be continued."""
     transcript = show_errors(lambda: conversations.read(place.conversation))
     if transcript is None:
-        conversations.forget_conversations()  # the list may still have it
+        conversations.forget_conversations()  # the list may still contain it
         notices.show_warning(
             "This conversation is not available.",
             "It belongs to another person, is no longer shared with you, or was deleted.",
@@ -235,7 +235,7 @@ def page() -> None:
     notices.show_title("Chat", "Ask an agent. It answers from documents that you can read, and shows its sources.")
     agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
     place = conversations.ChatLocation.from_address(st.query_params)
-    # An empty container isn't drawn, so the style can't hide a column without one.
+    # Streamlit leaves out an empty container, which the style would need to hide the column.
     side, main, *beside = st.columns([22, 48, 30] if place.conversation else [22, 78], gap="medium")
     with side, st.container(key="chat-side"):
         new = conversations.ChatLocation(place.agent if place.agent in agents else "")

@@ -112,7 +112,7 @@ def _show_loaded(count: DeltaGenerator) -> None:
 
     def fetch(token: str | None) -> tables.ItemsPage[Document]:
         start, found = int(token or 0), list[Document]()
-        while not found and start < len(names):  # a page of documents that the person may not read is passed over
+        while not found and start < len(names):  # skip a page of documents that the person may not read
             wanted, start = names[start : start + tables.PAGE_ROWS], start + tables.PAGE_ROWS
             found = list(listed(document_external_ids=wanted, page_size=tables.PAGE_ROWS))
         return tables.ItemsPage(found, str(start) if start < len(names) else None)
@@ -133,7 +133,7 @@ def _show_document(document: GetDocumentResponse) -> None:
     facts = (document.document_external_id, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
     notices.show_heading(document.document_name, *facts)
     if not has_original(document) and st.query_params.get("part") == ORIGINAL:
-        st.query_params["part"] = "text"  # it had pages when the address was made
+        st.query_params["part"] = "text"  # the document had pages when the address was made
     parts = PARTS if has_original(document) else {name: label for name, label in PARTS.items() if name != ORIGINAL}
     part = part_of("part", parts, default="about")
     if part == "about":

@@ -18,7 +18,7 @@ def _show_start() -> None:
     show()
 
 
-_PARTS = {  # with the address parameters of each
+_PARTS = {  # by part: the address parameters
     "start": ("Start", _show_start, ("job", "collection", "what")),
     "sources": ("Sources", show_sources, ("location",)),
     "runs": ("Runs", show_runs, ("place", "state", "by", "days")),

@@ -148,7 +148,7 @@ def _ask_approving(client: OAuthClient) -> None:
 
 
 def _approve(client: OAuthClient) -> None:
-    applications.clear_caches()  # a refusal leads to the application as it is now
+    applications.clear_caches()  # a refusal leads to the current application
     api.client().admin.oauth_clients.approve(client.client_id, version=client.version)
 
 

@@ -19,7 +19,7 @@ from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_empty, show_help, show_note, show_text, show_title
 from app.ui.progress import offer_export
 
-# Blue and orange that people with any colour vision tell apart, in the light theme and in the dark one.
+# Blue and orange look different to people with any colour vision, in both themes.
 BLUE, ORANGE = "#2f7fb8", "#d9730d"
 
 
@@ -65,7 +65,7 @@ def offer_models() -> None:
             is_on=organization.enable_reranking,
             keep=lambda is_on: update(enable_reranking=is_on, version=organization.version),
         )
-    if len(show_errors(models)) > 1:  # the last is the built-in one, which reads no queries
+    if len(show_errors(models)) > 1:  # the last is the built-in model, which reads no queries
         offer_switch(
             "Let the language model read filters and questions from searches",
             "Queries are sent to the language model. Each search waits for it.",

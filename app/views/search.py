@@ -40,8 +40,8 @@ def ask() -> queries.SearchQuery | None:
     places = queries.places()
     address = _address_now()
     state = st.session_state
-    # The form is filled from the page's address when that is new: opened, or gone back to.
-    # Streamlit forgets the values of fields that a run has not drawn, such as one that an error has ended.
+    # A new address, by opening a page or going back, fills the form. Streamlit forgets fields that a run has not drawn,
+    # such as a run that ended with an error.
     if state.get("address") != address or not {"words", "place", "mode"} <= state.keys():
         wanted = queries.SearchQuery.from_address(address)
         state["words"] = wanted.text
@@ -126,9 +126,9 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     if (collection := collections.get(place)) is not None:
         kinds = queries.kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
-    # A quick Enter comes before the browser has told which one is chosen.
+    # A quick Enter arrives before the browser has sent the choice.
     reads = bool(state.get("reads")) and collection is not None
-    # Filters that were taken away stay away as long as the question is the same.
+    # Removed filters stay removed while the question is the same.
     is_same = (words, place) == (before.text, before.where)
     keeps_drawn = is_same and reads and before.extracts_questions
     by_default = api.me().reranks_by_default

@@ -51,7 +51,7 @@ def _show_switch(settings: Organization) -> None:
 
 
 def _switch(settings: Organization, *, on: bool) -> None:
-    tokens.clear_caches()  # a refusal leads to the settings as they are now
+    tokens.clear_caches()  # a refusal leads to the current settings
     api.client().admin.organization.update(service_accounts_enabled=on, version=settings.version)
 
 
