@@ -19,7 +19,7 @@ from cli.listing import Columns, print_json, show_first, show_list, show_one, to
 from cli.outcome import connect
 from cli.screen import Screen
 
-# `carrel` loads what is named here at its first use, because it is slow to import: not for help and completion.
+# `carrel` imports these at their first use, because the import is too slow for help and completion.
 if TYPE_CHECKING:
     import carrel.drafts
     import carrel.evaluation  # noqa: TC004 - see above
@@ -238,7 +238,7 @@ def _show_run(
         told = {"worse": worse, "better": better, "low": list(low), "changedSettings": settings}
         print_json(screen, "evaluated", code=code, **to_json(run), **told)
         return
-    names = carrel.evaluation.SCORES_OF_REPLIES  # as --at-least takes them
+    names = carrel.evaluation.SCORES_OF_REPLIES  # the names that --at-least takes
     measured = [f"{name} {value:.0%}" for name in names if (value := getattr(run, name)) is not None]
     screen.line(f"{run.case_count:,} asked: {', '.join(measured)}")
     if run.failed_count:
@@ -288,7 +288,7 @@ def ask(
 def _lend(client: "Carrel", agent_id: UUID) -> AbstractContextManager[None]:
     """Lend an agent to an admin; everyone else may ask only deployed agents."""
     try:
-        carrel.drafts.is_draft(client, agent_id)  # which only an admin can ask
+        carrel.drafts.is_draft(client, agent_id)  # only an admin may ask this
     except (PermissionDeniedError, NotFoundError):
         return nullcontext()
     return carrel.drafts.lend_draft(client, agent_id)

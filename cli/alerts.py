@@ -146,7 +146,7 @@ def change(
     """Change the alerts or the recipients of a rule, or pause the rule for a while."""
     with connect(as_json=as_json) as (screen, client):
         enabled = None if pause is None else not pause
-        names = None if not source else list(filter(None, source))  # an empty name: of all
+        names = None if not source else list(filter(None, source))  # an empty name means all
         update, kinds, emails = client.admin.alert_rules.update, kind or None, mail or None
         changed = update(rule, kinds=kinds, emails=emails, names=names, webhook_url=webhook, enabled=enabled)
     say_done(screen, "changed", f"Rule {rule} covers {words_of(changed.kinds)}.", **to_json(changed))

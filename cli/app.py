@@ -45,7 +45,7 @@ class LazyGroup(TyperGroup):
 
 EPILOG = f"Set the service's URL in CARREL_BASE_URL and the key in CARREL_API_KEY. {EXIT_CODES}"
 
-# By name: where each command is, and what it does. Its module is imported when it is called, and not for help.
+# By command: its module, which is imported for the call but not for help, and its description.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "upload": ("cli.loading:upload", "Make the catalog match a source."),
     "plan": ("cli.loading:plan", "Show the effect of `carrel upload` with the same options."),
@@ -113,11 +113,11 @@ def root(
 def run(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character must not fail the command
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["search"]:  # it has no short options: "-pump" is a sign in a query
+    if given[:1] == ["search"]:  # this command has no short options: "-pump" is a sign in a query
         given = [re.sub(r"^-(?=[^-])", " -", each) for each in given]
-    # A stop of a service or a scheduled job sends SIGTERM, which then is like Ctrl-C.
+    # A scheduler or service manager stops commands with SIGTERM; treat it like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(args=given, prog_name="carrel")

@@ -20,9 +20,9 @@ def _completer(
         if not any(os.environ.get(name) for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")):
             return []
         try:
-            # What `carrel` loads at its first use is slow to import, and not needed without a credential.
+            # `carrel` imports slow modules at their first use, and a completion without a credential needs none.
             with carrel.Carrel(timeout=SECONDS, max_retries=0) as client:
-                # No more than a page: islice ends before the list asks for the next one.
+                # At most one page: islice ends before the list asks for the next page.
                 listed = islice(lists(client)(**{query: incomplete.strip() or None}, page_size=MOST), MOST)
                 found = [str(getattr(item, named_by)) for item in listed]
         except Exception:  # noqa: BLE001 - whatever it is
@@ -38,7 +38,7 @@ def _escape(rest: str) -> str:
 
 names_of_groups = _completer("name", lambda client: client.admin.groups.list)
 names_of_accounts = _completer("email", lambda client: client.admin.service_accounts.list)
-# An admin's key is told all.
+# Only an admin's key lists all agents.
 names_of_agents = _completer("name", lambda client: client.admin.agents.list)
 names_of_collections = _completer(
     "collection_name", lambda client: client.document_collections.list_document_collections, query="collection_name"

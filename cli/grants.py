@@ -118,7 +118,7 @@ def take(
         screen.lines(changes or ["No changes."])
         if changes and not plan_only:
             confirm(screen, "Revoke access?", outcome="changed")
-            now = _read_grants(on, client)  # a role may have been given while the question stood
+            now = _read_grants(on, client)  # a role may have been given while the command asked for confirmation
             grants = _grants_of_others(now, chosen.values())
             is_open = now.everybody and not everybody
             client.admin.grants.set(on, grants, organization_wide=is_open, version=now.version)

@@ -33,11 +33,11 @@ _KINDS = {
     "iv": "invitation",
     "sc": "provisioning token",
 }
-# What Carrel makes is longer; an operator's own key has at least so many characters after its prefix.
+# Carrel's own credentials are longer; an operator's own key has at least this many characters after its prefix.
 _CREDENTIAL = re.compile(rf"svc_(?P<kind>{'|'.join(_KINDS)})_[^\s\"'`<>\\]{{32,}}")
 _SECRET_NAMES = re.compile(r"PASSWORD|SECRET|TOKEN|KEY|_URL$|_URI$")
 _SHORTEST_VALUE = 8
-# Tables cut long names off.
+# Tables shorten long names.
 _COMPARED = 40
 _END_OF_SIGN = {True: r"(?!\w)", False: ""}
 _SHORTEST_SIGN = 3

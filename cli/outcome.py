@@ -56,7 +56,7 @@ def show_errors(screen: Screen) -> Generator[Screen]:
 @contextmanager
 def client_of(screen: Screen) -> "Generator[carrel.Carrel]":
     """Yield a client configured by the environment; an error ends the command with a message and an exit code."""
-    # What `carrel` loads at its first use is slow to import: not for help and completion.
+    # `carrel` imports slow modules at their first use, and help and completion need none.
     with show_errors(screen), carrel.Carrel(max_retries=RETRIES) as client:
         yield client
 

@@ -44,7 +44,7 @@ T = TypeVar("T")
 Names = Iterable[Mapping[str, str]]
 _SHOWN = 20
 _SECONDS = 0.3
-# When nobody watches: how long a wait may last before it is said, and how far apart the lines are.
+# Without a terminal: the wait before the first line, and the time between lines.
 _FIRST_LINE_SECONDS, _LINE_SECONDS = 4.0, 30.0
 
 
@@ -142,7 +142,7 @@ def _run_to_end(work: Callable[[], Awaitable[object]], *, ledger: Ledger, screen
     try:
         asyncio.run(watch_run(work, ledger=ledger.address, screen=screen))
     except BaseException as exc:
-        # Before a run begins, Prefect raises an exception of its own.
+        # Before a run begins, Prefect raises its own exception.
         if isinstance(exc, KeyboardInterrupt | asyncio.CancelledError) or type(exc).__name__ == "TerminationSignal":
             raise KeyboardInterrupt(interruption(ledger)) from exc
         raise
@@ -184,7 +184,7 @@ def _prepare_prefect(settings: FlowSettings) -> None:
     quiet = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
     for name, value in {**prefect_environment(settings), **quiet}.items():
         os.environ.setdefault(name, value)
-    # Where Prefect's server is away, this one counts what it has not been told yet; its name is its whole name.
+    # Without Prefect's server, this logger reports unsent events; it has no namespace.
     logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
 
 

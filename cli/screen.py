@@ -15,7 +15,7 @@ from rich.text import Text
 import carrel.directory
 from carrel.directory.tables import printable
 
-_UNFOLDED = 4096  # a file or a program gets each row in one line
+_UNFOLDED = 4096  # in a file or pipe, each row has a line
 
 OnProgress = Callable[[carrel.directory.Progress], None]
 

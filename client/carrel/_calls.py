@@ -123,7 +123,7 @@ def connection_error(cause: httpx.HTTPError) -> errors.APIConnectionError:
 def _way_of(cause: httpx.HTTPError) -> str:
     try:
         url = cause.request.url
-    except RuntimeError:  # raised by httpx when an error belongs to no request
+    except RuntimeError:  # httpx raises this if an error has no request
         return "the service"
     name, proxy = "", None
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
@@ -141,12 +141,12 @@ RETRIED_CONFLICTS = frozenset({"concurrent_change"})
 RETRIED_STATUSES = frozenset({408, 429})
 FINAL_SERVER_ERRORS = frozenset({501, 505, 507})
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
-# Whose pauses are some twenty seconds in all, about what a service takes to start again.
+# The pauses add up to some twenty seconds, about the time of a restart of the service.
 OVER_A_RESTART = 6
 
-# How the codes begin by which v0 says that there is no reply; on v1 the same codes are a failed job's.
+# How v0's error codes for a missing reply begin; on v1 these are the codes of a failed job.
 NO_REPLY = ("model_", "reply_")
-# v0 has waited as long as it does: the reply is still being made.
+# v0 gave up waiting, but the reply is still being made.
 DELAYED = "reply_delayed"
 
 TRANSIENT = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
@@ -208,7 +208,7 @@ ELSEWHERE: Mapping[str, str] = {
 }
 """Hints for ConfigurationError, by path: the alternative for the client's credential."""
 IDEMPOTENCY_KEY = "Idempotency-Key"
-# What the service says of a token that another may take the place of.
+# Error codes for a token that another token may replace.
 RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_credential"})
 
 

@@ -20,7 +20,7 @@ DEFAULT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 DEFAULT_MAX_RETRIES = 2
 USER_AGENT = f"carrel-python/{__version__} httpx/{httpx.__version__} python/{platform.python_version()}"
 
-# By name: headers that the client alone sets, and what to do instead.
+# By name: headers that only the client sets, and the alternative.
 RESERVED: Mapping[str, str] = {
     "authorization": "give api_key=…, access_token=… or tokens=…",
     "host": "give base_url=…",

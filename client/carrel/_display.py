@@ -23,13 +23,13 @@ from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentColl
 from carrel.wire.uploads import PlanUploadResponse
 
 LONGEST_PASSAGE, LONGEST_CELL, MOST_ROWS, MOST_COLUMNS = 4000, 160, 50, 40
-# Control characters but line feeds and tabs, what changes the direction of text that follows, and halves of characters.
+# Control characters except line feeds and tabs, characters that change the direction of text, and lone surrogates.
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINE = "rgba(128,128,128,.4)"
 _CELL = f"text-align:left;vertical-align:top;padding:.2em .7em;border-bottom:1px solid {_LINE}"
 _BOX = f"display:inline-block;border:1px solid {_LINE};border-radius:.5em;padding:.2em .7em;margin:.15em 0"
 _MARK = "background:rgba(255,193,7,.4);color:inherit"
-# JupyterLab would take what stands between two dollar signs for a formula.
+# JupyterLab would read text between two dollar signs as a formula.
 _PLAIN_CLASSES = "carrel tex2jax_ignore mathjax_ignore"
 
 _KINDS = {

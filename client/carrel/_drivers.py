@@ -199,7 +199,7 @@ class AsyncDriver:
         except StopIteration:
             return
         finally:
-            flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
+            flow.close()  # at once, even if the work failed or the caller was cancelled, because the flow may hold resources
             if reading is not None:
                 await reading.awaiting.aclose()
                 await reading.response.aclose()
@@ -222,7 +222,7 @@ class AsyncDriver:
             if not (self._is_own and isinstance(request.body, Upload) and request.body.broke_off):
                 raise
             request = replace(request, body=request.body.without_progress())
-        # An event loop drops an answer that comes before the whole body is sent, such as that the body is too large.
+        # An event loop drops an early answer (such as "body too large") before the whole body is sent.
         return await anyio.to_thread.run_sync(_send_blocking, request, abandon_on_cancel=True)
 
 

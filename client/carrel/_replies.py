@@ -180,9 +180,9 @@ def _bounded(effect: Request | Sleep | Work, remaining: float) -> Request | Slee
     return replace(effect, timeout=timeout)
 
 
-# The service gives a sign of life every fifteen seconds.
+# The service sends a sign of life every fifteen seconds.
 SILENCE = 45.0
-# What v0 says when text that was sent is void, since the reply is made again.
+# v0's event when the sent text is void, because the reply is made again.
 RESTARTED = "reply_restarted"
 
 

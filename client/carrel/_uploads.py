@@ -84,7 +84,7 @@ class Upload:
         self.source = source
         self.on_progress = on_progress
         self.spent = False
-        self.broke_off = False  # while it was being sent, and it can be sent again
+        self.broke_off = False  # whether sending was interrupted and can be repeated
         boundary = secrets.token_hex(16)
         self.content_type = f"multipart/form-data; boundary={boundary}"
         self._head = _head(boundary, fields=fields, part=part, file_name=source.name)

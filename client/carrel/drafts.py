@@ -95,7 +95,7 @@ def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
     if not may:
         client.admin.agents.deploy(agent_id, [UserReference(email=person)], change="ADD")
     elif not _blocks[agent_id, person]:
-        return None  # it is lent to another person
+        return None  # another person has it
     _blocks[agent_id, person] += 1
     return person
 

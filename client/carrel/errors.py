@@ -144,7 +144,7 @@ class APIError(CarrelError):
         return self.status
 
     def __str__(self) -> str:
-        # The service's message says a single detail by itself: in the same words, or after the member's name.
+        # The service's message may repeat a single detail, alone or after the member's name.
         told = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]
         wrong = "".join(f"; {item}" for item in told if item not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""

@@ -248,7 +248,7 @@ def run(
                 if on_progress is not None:
                     on_progress(done, len(cases))
     except BaseException:
-        with suppress(CarrelError):  # what ended the run says more
+        with suppress(CarrelError):  # the run's own error says more
             keeper.keep()
         raise
     keeper.keep()

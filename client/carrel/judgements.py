@@ -207,7 +207,7 @@ def _grade(text: str) -> int:
         raise ValueError(msg) from None
     if grade > wire.MOST_GRADE:
         raise ValueError(msg)
-    # Below 0 is irrelevant in such files, as 0 is.
+    # In such files, grades below 0 are irrelevant, like 0.
     return max(grade, 0)
 
 

@@ -41,7 +41,7 @@ class ProgressBar:
         if self._bar is None:
             return
         self._bar.total = total
-        self._bar.update(done - self._bar.n)  # drawn ten times a second at most
+        self._bar.update(done - self._bar.n)  # drawn at most ten times a second
         if done == total:
             self.close()
 
@@ -62,7 +62,7 @@ def _open_bar(description: str, total: int | None, unit: str, file: TextIO | Non
     options = {"desc": description, "total": total, "unit": unit_shown, "unit_scale": unit == "B"}
     if file is None and _is_notebook():
         return _notebook_kind(tqdm)(gui=True, **options)
-    # With None, tqdm shows no bar in a file that is no terminal.
+    # With None, tqdm shows no bar in a file that is not a terminal.
     return tqdm(file=file or sys.stderr, disable=None, dynamic_ncols=True, **options)
 
 
@@ -75,7 +75,7 @@ def _notebook_kind(tqdm: Any) -> Any:
     """Return a bar shown as HTML in one output of a notebook; a saved notebook would lose widgets."""
 
     class NotebookBar(tqdm):
-        monitor_interval = 0  # no thread
+        monitor_interval = 0  # no monitor thread
         _shown: Any = None
 
         def display(self, msg: str | None = None, pos: int | None = None) -> None:

@@ -4,7 +4,7 @@ from unicodedata import normalize
 
 __all__ = ["as_text", "flag_of", "from_text"]
 
-# Also in the wide form, which spreadsheets of some languages read as formulas, too.
+# Includes the full-width signs, which spreadsheets in some languages also read as formulas.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -18,7 +18,7 @@ def from_text(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 
 
-# As spreadsheets write them in the languages of people; αληθές and ψευδές as `casefold` leaves them.
+# Spreadsheets write these in people's languages; αληθές and ψευδές are as `casefold` returns them.
 _TRUE = """true yes 1 wahr vrai vero verdadero verdadeiro waar sant sand sann tosi prawda pravda igaz do\u011fru istina
 adev\u0103rat benar t\u00f5ene patiess teisinga resni\u010dno истина істина αληθεσ 真 参 참"""
 _FALSE = """false no 0 falsch faux falso onwaar falskt falsk usann ep\u00e4tosi fa\u0142sz nepravda neistina

@@ -89,7 +89,7 @@ def select_named_groups(entries: Entries, targets: Targets) -> list[Group]:
     return [target.existing for target in named.values() if target.existing]
 
 
-# More than this at once looks like a damaged file; so few are what a working day brings, unless users are missing.
+# A larger share at once suggests a damaged file; an ordinary day has this few changes, unless users are missing.
 MOST_TAKEN = 0.2
 FEW = 10
 

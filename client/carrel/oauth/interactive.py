@@ -45,7 +45,7 @@ _HEADERS = {
 class Listener(ThreadingHTTPServer):
     """A local port for the browser's redirect; accepts only the callback with the `state`."""
 
-    # A port that was just left is good again; Windows would share one that another program listens on.
+    # Reuse a port that was just closed; on Windows, this option would share another program's port.
     allow_reuse_address = os.name == "posix"
     daemon_threads = True
 
@@ -65,7 +65,7 @@ class Listener(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Listener  # pyright: ignore[reportIncompatibleVariableOverride] - made by no other
-    timeout = 10  # of a connection that a browser opens and sends nothing on
+    timeout = 10  # for a connection that a browser opens without sending anything
 
     def do_GET(self) -> None:
         """Keep the callback answering the request; refuse all other requests."""
@@ -148,7 +148,7 @@ def sign_in(
     `OAuthClient.exchange`."""
     address = authorization_address(base_url)
     folder = _folder()
-    # If several notebooks begin at once, only the first asks, and the rest find its tokens.
+    # If several notebooks start at once, only the first asks, and the others find its tokens.
     with _take_turn(folder, timeout):
         application = _choose_application(address, base_url, client_id, client_secret)
         store, key = FileTokenStore(folder / "tokens"), application.session_at(address)
@@ -207,7 +207,7 @@ def _revoke(application: _Application, address: str, tokens: Tokens) -> None:
         with _connect(application, address) as oauth:
             oauth.revoke(tokens)
     except errors.InvalidClientError:
-        return  # the application is gone, and its tokens with it
+        return  # the application is gone, and its tokens too
 
 
 def _authorize(application: _Application, address: str, *, open_browser: bool, timeout: float) -> Tokens:
@@ -285,7 +285,7 @@ def _ask_with_key(known: _Application | None, address: str, base_url: str | None
             _keep_application(address, application)
             return application
     except (errors.AuthenticationError, errors.PermissionDeniedError):
-        return known  # the key is no admin's, or works no more: people sign in all the same
+        return known  # without an admin's valid key, people can still sign in
 
 
 def _connect(application: _Application, address: str, redirect_uri: str = LOOPBACK_REDIRECT_URIS[0]) -> OAuthClient:

@@ -12,7 +12,7 @@ from carrel.errors import APIConnectionError, APIError, CarrelError, InvalidGran
 from carrel.oauth.stores import TokenStore
 from carrel.oauth.tokens import Tokens
 
-# A token is renewed so early that a request with the old token is still answered.
+# A token is renewed this early, so that requests with the old token are still answered.
 MARGIN = timedelta(seconds=60)
 NO_TIME = timedelta(0)
 POLL_SECONDS = 0.02
@@ -51,7 +51,7 @@ class StoredTokens:
                 try:
                     yield Work(partial(self._run_refresh, shared, refused))
                 finally:
-                    # Of use only when the caller was cancelled before the work began: then another one begins it.
+                    # Needed only if the caller was cancelled before the work began: then another caller begins it.
                     shared.cancel()
             while not shared.done():
                 yield Sleep(POLL_SECONDS)

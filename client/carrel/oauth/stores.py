@@ -44,7 +44,7 @@ class MemoryTokenStore:
 
     def __init__(self) -> None:
         self._tokens: dict[str, Tokens] = {}
-        # A lock lives as long as a thread holds it or waits for it.
+        # A lock exists while a thread holds it or waits for it.
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._finding = threading.Lock()
 

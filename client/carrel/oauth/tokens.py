@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
-# Longer than any token lives, and short enough to be added to a date.
+# Longer than any token's life, and short enough to be added to a date.
 LONGEST_LIFE = 10**9
 
 Credential = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]

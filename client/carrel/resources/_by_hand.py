@@ -16,11 +16,11 @@ from carrel.wire.common import ResourceType
 
 M = TypeVar("M")
 
-# The service answers an upload within about 20 seconds, and when many come at once, as soon as its turn has come.
+# The service answers an upload within about 20 seconds, or, during many uploads, after their turn.
 UPLOAD_PATIENCE = 600.0
-# As it does where it is asked to wait until the document is indexed.
+# The same for an upload that waits until the document is indexed.
 INDEXING_PATIENCE = 3600.0
-# The service answers when the reply is there, for which it takes two minutes unless it is set otherwise.
+# The service answers when the reply is complete, by default within two minutes.
 REPLY_PATIENCE = 300.0
 
 

@@ -147,7 +147,7 @@ class AlertRule(common.Versioned):
     """A rule: the alerts to send, and the receivers."""
 
     edited = ("kinds", "names", "webhook_url", "recipients", "enabled")
-    secret = ("webhook_url",)  # with the path of the address, other people could post there
+    secret = ("webhook_url",)  # with the address's path, other people could post there
 
     alert_rule_id: UUID
     kinds: list[AlertKind]

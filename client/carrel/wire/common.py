@@ -51,7 +51,7 @@ class RequestModel(BaseModel):
         validate = self.__pydantic_validator__.validate_python
         validate(members, self_instance=self, context=_IN_PYTHON, by_alias=True, by_name=True)
 
-    # Without this mark, validation would call `__init__`, and a body on the wire could use the names in Python.
+    # Without this mark, validation would call `__init__`, and a body could use the Python names.
     __init__.__pydantic_base_init__ = True  # pyright: ignore[reportFunctionMemberAccess]
 
     @classmethod
@@ -112,7 +112,7 @@ class ResponseModel(BaseModel):
             """The name of the request in the service's logs, of a whole answer."""
             ...
 
-    else:  # a property would hide members of that name
+    else:  # a property would hide members with this name
 
         def __getattr__(self, name: str) -> Any:
             return self.__dict__.get("_request_id") if name == "request_id" else super().__getattr__(name)
@@ -132,7 +132,7 @@ class Versioned(ResponseModel):
 
     @model_validator(mode="after")
     def _make_version(self, info: ValidationInfo) -> Self:
-        # The service makes answers in Python. A client reads them as JSON, with the version that the service made.
+        # The service creates answers in Python. A client reads them as JSON, with the service's version.
         if self.version is None and self.edited and info.mode == "python":
             vars(self)["version"] = digest_of(self.model_dump(mode="json", include={*self.edited}))
         return self

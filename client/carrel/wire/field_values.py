@@ -28,7 +28,7 @@ def _is_datetime(value: str) -> bool:
     return True
 
 
-# Every value that passes also casts in PostgreSQL (bigint, double precision, timestamptz, boolean), for filters.
+# PostgreSQL can cast each valid value (bigint, double precision, timestamptz, boolean), for filters.
 _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "STRING": lambda value: "\0" not in value,
     "INT": lambda value: _INT.fullmatch(value) is not None and -_LARGEST_INT <= int(value) < _LARGEST_INT,

@@ -33,7 +33,7 @@ def must_fit(holds: Callable[[Any], object], reason: str) -> Any:
     return model_validator(mode="after")(_refuse_unless(holds, reason))
 
 
-# PostgreSQL has no NUL in text, so no string of a request may hold one.
+# PostgreSQL can't store NUL in text, so no string of a request may contain it.
 NO_NUL = must(lambda text: "\0" not in text, _NUL_REFUSED)
 
 

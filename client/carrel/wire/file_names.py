@@ -5,10 +5,10 @@ from fnmatch import translate
 from unicodedata import normalize
 
 LEFTOVERS = (
-    # Office and other editors, while a file is open; downloads and copies that have not ended.
+    # Files that Office and other editors keep while a file is open, and unfinished downloads and copies.
     *("~$*", "~wrl*.tmp", "~wrd*.tmp", ".~lock.*#", "*.tmp", "*.temp", "*.swp", "*.swo", "*~", "#*#", ".#*"),
     *("*.part", "*.partial", "*.crdownload", "*.opdownload", "*.download", "*.filepart", "*.!ut", "~*.lck"),
-    # Windows, macOS, Linux, and network drives.
+    # Files of Windows, macOS, Linux, and network drives.
     *("thumbs.db", "thumbs.db:*", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini"),
     *(".ds_store", "._*", "icon\r", "icon\uf00d", ".localized", ".directory", ".nfs*", ".fuse_hidden*"),
     # Folders of programs, with all contents.
@@ -17,7 +17,7 @@ LEFTOVERS = (
 )
 """Patterns of names, in lower case; a pattern with a slash is of a folder."""
 
-_AT_ROOT = "recycler/*"  # on a volume of old Windows; elsewhere, people may call a folder so
+_AT_ROOT = "recycler/*"  # only at the root of a volume (old Windows), because people may name other folders so
 _FOLDERS = {item: "(?:[a-z]:)?" if item == _AT_ROOT else ".*" for item in LEFTOVERS}
 _ANY = re.compile(
     "|".join(f"(?:{_FOLDERS[one]}/)?{'' if '/' in one else '(?!.*/)'}{translate(one)}" for one in LEFTOVERS), re.DOTALL
@@ -34,7 +34,7 @@ def forms_of(name: str) -> list[str]:
     return list(dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name))))
 
 
-LONGEST_NAME = 255  # bytes, as the usual file systems take them
+LONGEST_NAME = 255  # bytes, the limit of the usual file systems
 _UNSAFE = re.compile('[<>:"|?*\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(\..*)?", re.IGNORECASE)
 

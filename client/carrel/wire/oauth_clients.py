@@ -17,7 +17,7 @@ from carrel.wire.scopes import ApiScope
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # An IPv6 address as a host, alone or with a port.
 IN_BRACKETS = re.compile(r"\[[^\[\]]+\](?::[0-9]*)?")
-# What an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
+# Parameters that an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
 ANSWERED = frozenset({"code", "error", "error_description", "error_uri", "iss", "state"})
 _DOCUMENT_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?", re.ASCII)
 _MESSAGE_ONE = re.compile(r"api:agent:message:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

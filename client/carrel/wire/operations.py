@@ -34,10 +34,10 @@ ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
 SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
 MEMBER = Requirement(None, None)
 ANYBODY = Requirement(None, None, any_token=True)
-# Syncs make the service open connections, so no scope of a service account's token allows them.
+# A sync makes the service open connections, so no scope of a service account's token allows it.
 DOCSTORE_WRITE = Requirement(None, ApiScope.CATALOG_WRITE)
 DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)
-# Programs can't share their resources either.
+# Nor can programs share their resources.
 SHARING, SHARES_READ = DOCSTORE_WRITE, DOCSTORE_READ
 
 

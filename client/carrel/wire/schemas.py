@@ -47,7 +47,7 @@ def _describe(model: type[BaseModel], schema: dict[str, Any]) -> None:
         if member is not None and name in descriptions:
             member["description"] = descriptions[name]
     for member in members.values():
-        # A title only repeats the name, and generators of clients would take it for the name of a type.
+        # A title only repeats the name, and client generators would use it as a type's name.
         member.pop("title", None)
 
 

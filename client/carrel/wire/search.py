@@ -452,8 +452,8 @@ must belong to the caller, or to the user named by `user_email`; admins may judg
 organization is named in the entry. Raises NotFoundError `search_not_found`, BadRequestError
 `document_not_in_results`."""
 
-# A search by meaning always finds something, however far it is. A result is strong whose relevance is at least this
-# share of the best one's; the first results need a smaller share.
+# A search by meaning always finds results, however remote. A result is strong if its relevance is at least this share
+# of the best; the first results need a smaller share.
 _STRONG, _FIRST, _STRONG_FIRST = 0.6, 3, 0.5
 
 

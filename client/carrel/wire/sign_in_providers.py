@@ -15,7 +15,7 @@ from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED,
 MOST_DOMAINS = 100
 """Most domains of a provider."""
 
-_SHOWN = 100  # characters of a text that is no domain
+_SHOWN = 100  # the most characters shown of an invalid domain
 
 _DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
 

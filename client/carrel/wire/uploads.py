@@ -42,7 +42,7 @@ Flag = Annotated[bool, Field(strict=True), BeforeValidator(_flag_of)]
 """A multipart part, "true" or "false"."""
 
 _FROM_LIST = BeforeValidator(_list_of)
-# The other types are those of the service's own objects.
+# The other types are for the service's own objects.
 _OF_SOURCE = fields.must(
     lambda kind: kind not in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC},
     "must be the type of a document in its source system",
