@@ -199,7 +199,7 @@ class AsyncDriver:
         except StopIteration:
             return
         finally:
-            flow.close()  # at once, even if the work failed or the caller was cancelled, because the flow may hold resources
+            flow.close()  # at once, even after a failure or cancellation, because the flow may hold resources
             if reading is not None:
                 await reading.awaiting.aclose()
                 await reading.response.aclose()
