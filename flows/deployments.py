@@ -135,7 +135,7 @@ class Entry(BaseModel):
 
 
 class _File(BaseModel):
-    # Not left out, since a file that is just being written is empty, and would end everything that is registered.
+    # Required, because a file that is still being written is empty, and an empty list would delete all deployments.
     deployments: list[Any] | None
 
 
@@ -155,7 +155,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
     except ValidationError as exc:
         msg = f"{path}: a list under `deployments:` is required, as in prefect.yaml ({exc.errors()[0]['msg']})"
         raise DeploymentsError(msg) from exc
-    # YAML silently uses the last of the values of a repeated key.
+    # YAML silently uses the last value of a repeated key.
     repeated = Counter(place for place, _ in places) - Counter({place for place, _ in places})
     wrong: list[Mistake] = [(place, f"{place[-1]} appears twice") for place in repeated.elements()]
     entries: list[Entry] = []
@@ -166,7 +166,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
         except ValidationError as exc:
             wrong += _mistakes(exc, place, known=[*_names_of(Entry), *_names_of(Times)])
             continue
-        if entry.name != DEPLOYMENT:  # the person who starts that deployment gives its parameters
+        if entry.name != DEPLOYMENT:  # a person enters this deployment's parameters at the start
             wrong += _wrong_parameters(entry, (*place, "parameters"))
         if any((item.flow.name, item.name) == (entry.flow.name, entry.name) for item in entries):
             wrong.append(((*place, "name"), "another entry of this flow has this name"))

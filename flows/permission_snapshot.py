@@ -20,7 +20,7 @@ SNAPSHOT = "carrel-snapshot"
 async def permission_snapshot() -> State[dict[str, Any]]:
     """Write who may read what as Parquet, and publish the changes since the last snapshot as artifacts. The service, an
     admin's key and the folder come from the environment (flows.settings). A killed run leaves no partial snapshot."""
-    # Imported here: it loads pyarrow, whose threads forbid to fork, and which other flows have no use for.
+    # Imported here, because it loads pyarrow, whose threads forbid forking, and which other flows don't need.
     from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415
 
     async with publish_progress() as progress:

@@ -42,7 +42,7 @@ def start_runs_by_forking() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # so that what they share stays shared
+    gc.freeze()  # keeps shared memory shared
     resource_tracker.ensure_running()
     path, (alive, ours) = str(Path(util.get_temp_dir()) / "runs"), os.pipe()
     with socket(AF_UNIX) as listener:
@@ -57,7 +57,7 @@ def start_runs_by_forking() -> None:
     os.close(alive)
     server = vars(forkserver)["_forkserver"]
     server.set_forkserver_preload(_PRELOADED)
-    # The library has no option for this, nor has the runner; tests tell if one of these names moves.
+    # The library has no option for this, nor has the runner; tests notice if one of these names moves.
     server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = path, ours, pid  # noqa: SLF001
     setattr(_starter_engine, "run_process", _run_process)  # noqa: B010 - its type is narrower
 
@@ -93,10 +93,10 @@ def _run(environment: Mapping[str, str]) -> None:
     sys.argv = [_ENGINE]
     with living(environment[RUN_ID]):
         try:
-            del sys.modules[_ENGINE]  # or Python warns that it is imported
+            del sys.modules[_ENGINE]  # otherwise Python warns that it is already imported
             runpy.run_module(_ENGINE, run_name="__main__")
         finally:
-            # A forked process ends without them, and they send the last lines of the run's log.
+            # A forked process ends without these functions, which send the last lines of the run's log.
             atexit._run_exitfuncs()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 

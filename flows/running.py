@@ -48,9 +48,9 @@ from flows.settings import FlowSettings
 _log = logging.getLogger(__name__)
 
 _SECONDS = 2.0
-_WINDOW = 8  # updates that the current rate is taken over
+_WINDOW = 8  # the updates that the current rate is measured over
 _SHOWN = 200
-_NAMED_OFTEN = 20_000  # documents: of more, names are read at the plan and at the end alone
+_NAMED_OFTEN = 20_000  # documents: above this number, names are read only at the plan and at the end
 
 
 class Progress:
@@ -203,8 +203,8 @@ def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
 
 
 BATCHES = "carrel-batches"
-_keeping = threading.Lock()  # the batches of a run, which share a file, are in one process
-_LEASE_SECONDS = 60.0  # the shortest there is: the server takes a killed batch's slot back after so long
+_keeping = threading.Lock()  # the batches of a run share a file and a process
+_LEASE_SECONDS = 60.0  # the shortest possible: the server takes a killed batch's slot back after this time
 
 
 async def set_limits(settings: FlowSettings) -> None:
@@ -218,7 +218,7 @@ async def ensure_limits(settings: FlowSettings) -> None:
         try:
             await client.read_global_concurrency_limit_by_name(BATCHES)
         except ObjectNotFound:
-            with suppress(ObjectAlreadyExists):  # another run has been quicker
+            with suppress(ObjectAlreadyExists):  # another run has created it
                 new = GlobalConcurrencyLimitCreate(name=BATCHES, limit=settings.flows_batches_at_once)
                 await client.create_global_concurrency_limit(new)
 
@@ -232,14 +232,14 @@ async def give_slots_back(kept: Path) -> None:
     leases = await asyncio.to_thread(_read_leases, kept)
     async with get_client() as client:
         for lease in leases:
-            with suppress(httpx.HTTPError, PrefectException):  # what the server has taken back already is gone
+            with suppress(httpx.HTTPError, PrefectException):  # the server may have taken the slot back already
                 await client.release_concurrency_slots_with_lease(lease_id=lease)
     await asyncio.to_thread(kept.unlink, missing_ok=True)
 
 
 def _read_leases(kept: Path) -> list[UUID]:
     found: list[UUID] = []
-    with suppress(FileNotFoundError, ValueError):  # a line that was cut short is the last one
+    with suppress(FileNotFoundError, ValueError):  # the last line may be cut short
         found.extend(UUID(line) for line in kept.read_text(encoding="ascii").splitlines())
     return found
 
@@ -290,7 +290,7 @@ def _remove_own_traceback(record: logging.LogRecord) -> bool:
 for _name in ("prefect.flow_runs", "prefect.task_runs"):
     logging.getLogger(_name).addFilter(_remove_own_traceback)
 
-_AT_ONCE = 2  # batches: while one drains its last documents, the other keeps the service busy
+_AT_ONCE = 2  # batches: while the last documents of one finish, the other keeps the service busy
 
 
 def _is_worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
@@ -372,7 +372,7 @@ async def run_to_end(run: Callable[..., Awaitable[Outcome]], source: str, *, dry
 
 def _state_of(outcome: Outcome, *, dry_run: bool) -> Ended:
     summary = outcome.summary
-    if dry_run:  # documents in quarantine don't make it fail
+    if dry_run:  # documents in quarantine don't fail it
         text = outcome.plan.text()
         get_run_logger().info("Nothing was sent: %s", text)
         return Completed(message=text, data=summary.as_json())

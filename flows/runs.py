@@ -230,7 +230,7 @@ FLOWS = (
 )
 """The flows with runs shown to people."""
 
-_ARTIFACTS = 200  # the most that Prefect gives at once
+_ARTIFACTS = 200  # the most that Prefect returns at once
 _WAITING = frozenset({"SCHEDULED", "PENDING"})
 
 
@@ -310,7 +310,7 @@ class Runs(AbstractContextManager["Runs"]):
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
         if run.deployment_id is not None:
-            with suppress(UnknownError):  # its schedule may be gone since
+            with suppress(UnknownError):  # its schedule may be deleted
                 return self.start_deployment(run.deployment_id, run.parameters, person=person, key=key)
         return self.start(run.flow, run.parameters, person=person, key=key)
 

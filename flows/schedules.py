@@ -275,7 +275,7 @@ def resume_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None
             _set_active(runs, schedule, True, person=person)
         for resting in schedule.resting:
             runs.call("PATCH", f"/deployments/{schedule.deployment_id}/schedules/{resting}", {"active": True})
-        # For a kept one too: a person may have paused its deployment in Prefect's own pages.
+        # Also for a kept schedule, because a person may have paused its deployment in Prefect's own pages.
         runs.call("POST", f"/deployments/{schedule.deployment_id}/resume_deployment")
         _plan_runs(runs, schedule.deployment_id)
 
@@ -300,7 +300,7 @@ def delete_schedule(runs: Runs, schedule: Schedule) -> None:
 
 def _set_active(runs: Runs, schedule: Schedule, active: bool, *, person: str) -> None:
     now, label = _read(runs, schedule)
-    # Prefect empties the parameters of a schedule that is updated without them.
+    # When a schedule is updated without parameters, Prefect empties them.
     body = {"active": active, "parameters": now["parameters"], "slug": replace(label, changed_by=person).slug}
     _write(runs, schedule, body)
 

@@ -57,7 +57,7 @@ async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]
                     await client.alerts.report_schedules(schedules)
                 failed = ""
             except (CarrelError, RunsError) as exc:
-                if failed != str(exc):  # not every minute
+                if failed != str(exc):  # only if the error is new
                     failed = str(exc)
                     say(f"The due times of schedules could not be reported ({failed}). The next attempt follows.")
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -97,7 +97,7 @@ def _keys_of(run: Mapping[str, Any]) -> set[str]:
 
 NAME = "carrel: end runs that have gone silent"
 SILENCE = timedelta(seconds=120)  # four heartbeats
-# An event is named after its state; those that flows of ours end with are named in flows.running.
+# An event is named after its state; flows.running names the final states of Carrel's flows.
 _ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", SKIPPED, "Failed", "Cancelled", "Crashed")
 _SILENT = "The run has sent no heartbeat"
 MOST_STARTS = 3
@@ -139,7 +139,7 @@ async def take_over(client: PrefectClient) -> list[str]:
     """Start lost runs again in a serving process; return their names. Runs with a living process here stay alone."""
     recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
     lost = FlowRunFilter.model_validate({"state": _in_state(StateType.CRASHED), "end_time": recently})
-    # A runner takes a run some seconds before it is due; when the runner ends then, nothing else would begin that run.
+    # A runner takes a run some seconds before it is due; if the runner ends then, nothing else would begin that run.
     taken = FlowRunFilter.model_validate({"state": _in_state(StateType.PENDING)})
     ours = DeploymentFilter.model_validate({"tags": {"all_": [TAG]}})
     silent = [await client.read_flow_runs(flow_run_filter=which, deployment_filter=ours) for which in (lost, taken)]
@@ -216,7 +216,7 @@ def _due_at(run: FlowRun) -> datetime:
 
 
 Say = Callable[[str], None]
-_Mark = tuple[int, int] | None  # what tells one state of a file from another; None: it isn't there
+_Mark = tuple[int, int] | None  # distinguishes states of a file; None: no file
 
 _LOOKING = 2.0
 _FIRST_WAIT, _SAYING = 10.0, 30.0
@@ -228,7 +228,7 @@ class _Runner(Runner):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        # Prefect has no hook here; tests tell if one of these private names moves.
+        # Prefect has no hook for this; tests notice if one of these private names moves.
         poller = vars(self)["_scheduled_run_poller"]
         poller._get_scheduled_flow_runs = partial(  # noqa: SLF001
             read_without_missed,
@@ -258,15 +258,15 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     """Serve the file's deployments until stopped, with at most `limit` active runs; a second run on a source is
     skipped. Serving waits for Prefect. Raises DeploymentsError when the file is wrong or Prefect refuses it; `say`
     tells people later errors in the file, and the registered deployments stay."""
-    # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
+    # Prefect's runner has one folder for all users under the system's, and only its first user can write there.
     folder = settings.data_dir / "flows" / "tmp"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tempfile.tempdir = str(folder)
-    # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
+    # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is the intended end.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
-    read = _mark(settings.deployments)  # before it is read: changes during this are seen afterwards
+    read = _mark(settings.deployments)  # before reading the file, so that changes while reading are noticed
     entries = read_served(settings.deployments)
-    # Pausing them at the end would wait for a server that may be stopping too; later starts are run later.
+    # Pausing schedules at the end would wait for a server that may be stopping too; missed starts are run later.
     runner = _Runner(pause_on_shutdown=False, limit=limit)
     await _wait_for_prefect(say=say)
     try:
@@ -299,7 +299,7 @@ async def _wait_for_prefect(*, say: Say) -> None:
     async with get_client() as client:
         while error := await client.api_healthcheck():
             if isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error:
-                return  # Prefect refuses: registering says why
+                return  # Prefect refuses it; registering reports the reason
             if time.monotonic() - said_at > _SAYING:
                 said_at = time.monotonic()
                 address = PREFECT_API_URL.value()
@@ -329,7 +329,7 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
             seen = now
             say(f"The earlier deployments stay, because the new file is not valid:\n{exc}")
         except Exception as exc:  # noqa: BLE001 - the next change must be seen, whatever happened to this one
-            if failed != repr(exc):  # not every two seconds
+            if failed != repr(exc):  # only if the error is new
                 failed = repr(exc)
                 say(f"{path} has changed but could not be registered ({failed}). The next attempt follows.")
 

@@ -77,7 +77,7 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-        # Starts are followed by events (flows.serving), and a poll finds what is due within ten seconds.
+        # Events report starts (flows.serving), and a poll finds due runs within ten seconds.
         "PREFECT_RUNNER_POLL_FREQUENCY": "7",
         "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_LOOP_SECONDS": "60",
         "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS": "15",
@@ -85,7 +85,7 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         "PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS": "60",
         "PREFECT_SERVER_SERVICES_CLEANUP_RECONCILER_LOOP_SECONDS": "60",
         "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT15S",
-        # Without PREFECT_API_URL a run starts a server of its own, which a busy machine needs more than 20 s for.
+        # Without PREFECT_API_URL, a run starts its own server, which may take more than 20 s on a busy machine.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     }
 

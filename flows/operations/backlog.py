@@ -9,7 +9,7 @@ from carrel.wire.oversight import AdminStatusGetResponse, StorageLevel
 from flows.operations.formatting import count_text, duration_text
 from flows.operations.scan import Scanned
 
-_MOST_KEPT = 100  # runs; ledgers keep the notes of earlier runs
+_MOST_KEPT = 100  # runs whose notes a ledger keeps
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ _CONFIRMED_BY_NAME = (
     "If the source is empty on purpose, confirm the deletion: *Delete …* on the run's page, or `carrel "
     "upload --delete-missing` at a terminal."
 )
-# A row that can't be read may be of any document, whatever id it seems to have.
+# An unreadable row may be of any document, whatever its id seems to be.
 _LINKS = ("link_broken", "link_escapes", "file_unreadable")
 _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
@@ -102,7 +102,7 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"
         return f"{number} of the source (such as {place}) cannot be read. Correct the cause, and run again."
-    # A file that is there, and can't be a document, shows as well that the folder is mounted. A broken link doesn't.
+    # A file that can't be a document also shows that the folder is mounted. A broken link doesn't.
     unusable = ledger.problem_count() + ledger.problem_count(ignored=True) - ledger.hidden_by_problems(_LINKS)[0]
     return "" if found or unusable else _EMPTY
 
@@ -128,7 +128,7 @@ async def _mark(
     while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]
         left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
-        unsure = [missing for missing in left_out if not missing.fingerprint]  # planned by a run that was interrupted
+        unsure = [missing for missing in left_out if not missing.fingerprint]  # an interrupted run planned these
         looked_for = [one for _, one in page if one not in left_out]
         documents = await asyncio.to_thread(_select_without_problem, ledger, looked_for)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [document.external_id for document in documents])

@@ -46,7 +46,7 @@ async def evaluate_agent(
         on_progress(done, of)
 
     async with report_run(settings, flow="agent-evaluation", source=source) as report:
-        report.has_begun = True  # a schedule whose set was renamed or deleted must be told of, too
+        report.has_begun = True  # a schedule whose set was renamed or deleted must be reported too
         try:
             run = await asyncio.to_thread(_run, source, options, settings, count)
         except asyncio.CancelledError:
@@ -72,7 +72,7 @@ def _run(
             if not found or not found[0].case_count:
                 called = f"named {source!r} that has questions"
                 raise NameUnknownError(f"There is no evaluation set of an agent {called}. Check its name.")
-            on_progress(0, found[0].case_count)  # a stopped run begins nothing
+            on_progress(0, found[0].case_count)  # a run that was stopped begins nothing
             return evaluation.run(client, found[0], note=options.note, on_progress=on_progress)
     except (AuthenticationError, PermissionDeniedError) as exc:
         raise RefusedError(str(exc)) from exc

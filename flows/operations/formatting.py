@@ -68,7 +68,7 @@ def duration_text(seconds: float) -> str:
     return f"about {round(seconds / 3600)} h"
 
 
-# How long a run may wait for a worker of the service before people are told that it does.
+# How long a run may wait for a worker of the service before people are told.
 _PATIENCE = timedelta(seconds=60)
 _LANGUAGES = """
 af Afrikaans, ar Arabic, az Azerbaijani, be Belarusian, bg Bulgarian, bn Bengali, ca Catalan, cs Czech, cy Welsh,

@@ -25,7 +25,7 @@ _FEW = 20
 _ASKED_AT_ONCE = 200
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _PART = "the index"
-_WINDOW = 12  # rounds that the pace is taken over
+_WINDOW = 12  # the rounds that the pace is measured over
 
 
 async def wait_until_indexed(
@@ -36,7 +36,7 @@ async def wait_until_indexed(
     try:
         await wait.run()
     except RefusedError as exc:
-        # A key that may only write sees no state; the service indexes all the same.
+        # Without permission to read, the status is unknown, but the service indexes anyway.
         if exc.reason != "missing_scope":
             raise
     finally:
@@ -80,7 +80,7 @@ class _IndexWait:
             self._give_up_when_stalled(waiting, answers, backlog)
             pause = _FIRST_PAUSE if answers.done else min(pause * 1.5, _LONGEST_PAUSE)
             if answers.done < _ASKED_AT_ONCE:
-                # A round that takes long is no reason to press a service that is busy.
+                # A slow round means that the service is busy, so pause as long.
                 await asyncio.sleep(max(pause, min(time.monotonic() - began, _LONGEST_PAUSE)))
 
     def _count_waiting(self) -> int:
@@ -119,7 +119,7 @@ class _IndexWait:
         try:
             get = partial(self.client.catalog.get_document, entry.document_id or "", user_email=self.user_email)
             document = await self.outages.call(get)
-        except CarrelError as exc:  # deleted, or unknown to the service: the others continue
+        except CarrelError as exc:  # deleted or unknown: the others continue
             await asyncio.to_thread(quarantine, self.ledger, entry, exc)
             answers.done += 1
             return
@@ -161,7 +161,7 @@ class _IndexWait:
         notes_of(self.ledger.address.name).begin_wait(_PART, text)
 
     def _give_up_when_stalled(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
-        # A pace moves though nothing does, and a backlog that can't be read for a while is as it was.
+        # The last known backlog stays while the current one can't be read.
         self._chunks = self._chunks if backlog is None else backlog.chunks
         seen, now = (waiting, answers.embedded, answers.files_waiting, self._chunks), time.monotonic()
         if seen != self._seen:

@@ -25,8 +25,8 @@ from flows.operations.sending import adder, apply_batch, deleter, uploader
 from flows.operations.summary import Summary
 from flows.settings import FlowSettings
 
-# An upload is answered when its file has been read, for which it may have to wait behind all the others on their way;
-# its indexing is waited for at the end. What takes longer is tried once more, and is then that document's own problem.
+# The service answers an upload when it has read the file, perhaps after all other uploads; indexing is waited for at
+# the end. A slower upload is tried once more, and then becomes that document's own problem.
 _TIMEOUT = httpx.Timeout(180.0, connect=5.0)
 
 
@@ -101,7 +101,7 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
             outages = outage_policy_of(client, settings, ledger=job.ledger)
-            # Each answer is for the pace to learn from, which a second attempt behind its back would hide.
+            # Each attempt's answer sets the pace, so the client must not retry by itself.
             once = client.with_options(max_retries=0)
             send = adder(once) if job.kind == "collection" else uploader(once, upload_as=job.upload_as)
             deleting = job.kind == "deletion"
@@ -153,7 +153,7 @@ async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
 def cancel_on_sigterm() -> Generator[None]:
     """Have SIGTERM cancel the running task: a handler that raises could hang the event loop."""
     task = asyncio.current_task()
-    if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
+    if task is None or threading.current_thread() is not threading.main_thread():  # signals can't be handled here
         yield
         return
     before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()

@@ -95,7 +95,7 @@ async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutageP
     try:
         await outages.call(ask)
     except (BadRequestError, InvalidArgumentError) as exc:
-        # An older service refuses the readers of a plan for another reason, and an unknown reader with its document.
+        # An older service refuses a plan's readers with another error, and an unknown reader along with its document.
         if isinstance(exc, InvalidArgumentError) or exc.code in {"unknown_principal", "unknown_user"}:
             raise NameUnknownError(f"A reader does not exist, so nothing was sent: {exc}") from exc
 

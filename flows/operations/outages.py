@@ -28,10 +28,10 @@ BACKLOG_SECONDS = 3600.0
 _STORAGE_FULL = "storage_full"
 _ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
-# Before the attempts at one document, while the service is there for others.
+# Between two attempts at a document, while the service answers others.
 _LONGEST_RETRY_PAUSE = 4.0
 _AWAY = BUSY | {408, 502, 504}
-# Codes of 403 about a document, its readers or its collection; any other 403 is about the caller.
+# 403 codes about a document, its readers or its collection; any other 403 is about the caller.
 _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_editor_required"})
 
 
@@ -59,7 +59,7 @@ class OutagePolicy:
                 result = await operation()
             except (APIConnectionError, APIError) as exc:
                 if not (_code(exc) != _STORAGE_FULL and (_is_away(exc) or getattr(exc, "status", 0) >= 500)):
-                    self._away_since = None  # a service that refuses a document is there
+                    self._away_since = None  # a service that refuses a document is available
                     raise _for_the_caller(exc) from exc
                 if isinstance(exc, APIError) and exc.status in BUSY:
                     await self._wait_retry_after(exc, pause=pause)
@@ -79,7 +79,7 @@ class OutagePolicy:
         await self._begin_notice(exc, seconds=seconds)
         if exc.retry_after is None:
             await _pause(seconds)
-        else:  # at least so long, plus a random time so that workers don't all return at once
+        else:  # at least this long, plus a random time, so that workers don't all return at once
             jitter = random.uniform(0.0, min(0.1 * seconds, 1.0))  # noqa: S311 - no secret
             await asyncio.sleep(seconds + jitter)
 
@@ -193,7 +193,7 @@ def _for_the_caller(exc: Exception) -> Exception:
 
 _START = 4
 _QUICK_SECONDS = 5.0
-# After this time the next document is sent, so that a slow document delays no other document.
+# After this time the next document is sent, so that a slow document delays no other.
 _LONG_SECONDS = 20.0
 
 
@@ -203,7 +203,7 @@ class Pace:
     def __init__(self, *, most: int) -> None:
         self._most = most
         self._allowed = float(min(_START, most))
-        self._is_probing = True  # no sign of too much yet: the number doubles with each round of answers
+        self._is_probing = True  # without signs of overload, the number doubles with each round of answers
         self._counted = 0
         self._closed_until = 0.0
         self._slowed_at = 0.0
@@ -216,7 +216,7 @@ class Pace:
     async def run(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
         """Send a document in turn, and adjust the pace by duration and the service's response."""
         await self._take_turn()
-        turn = ExitStack()  # a turn is given back once, whether the document has long been on its way or has arrived
+        turn = ExitStack()  # a turn is given back once, whether the document takes long or has arrived
         turn.callback(self._give_back)
         long = asyncio.get_running_loop().call_later(_LONG_SECONDS, turn.close)
         began = time.monotonic()
@@ -255,7 +255,7 @@ class Pace:
     def _learn(self, began: float, sent: Sent) -> None:
         is_quick = time.monotonic() - began <= _QUICK_SECONDS
         if sent.state is State.UPLOADED:
-            # Stored, and its indexing left behind: more at a time would only wait there.
+            # Indexing lags behind uploads: sending more at a time would only lengthen the backlog.
             if not is_quick:
                 self._slow_down(began)
         elif is_quick:

@@ -16,7 +16,7 @@ from flows.operations.ledger.rows import FIRST, Action, State
 from flows.operations.outages import OutagePolicy
 from flows.operations.sending import run_workers
 
-_BATCH = 1000  # the most planUpload takes
+_BATCH = 1000  # the most that planUpload takes
 _ASKED_AT_ONCE = 2
 
 _VERDICTS: Mapping[PlanAction, Action | State] = {
@@ -135,7 +135,7 @@ def read_plan(ledger: Ledger) -> Plan:
     def number(*states: State, actions: Container[Action | None] = (None, *sends)) -> int:
         return sum(count.documents for count in counts if count.state in states and count.action in actions)
 
-    # Documents that are UPLOADED without an action were sent by an earlier run, and are asked after by this one.
+    # Documents that are UPLOADED without an action were sent by an earlier run; this run checks their indexing.
     done, deletes = (State.UPLOADED, State.INDEXED), (Action.DELETE,)
     return Plan(
         create=number(State.PLANNED, actions=(Action.CREATE,)),

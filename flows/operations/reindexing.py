@@ -119,7 +119,7 @@ class _Reindexing:
         try:
             answer = await self.outages.call(send)
         except NotFoundError:
-            self.done.wanted -= 1  # gone since it was listed
+            self.done.wanted -= 1  # deleted since it was listed
             self.done.documents -= 1
         except ConflictError as exc:
             if exc.code == _BY_CALLERS and not document.stale:

@@ -32,7 +32,7 @@ from flows.settings import FlowSettings
 _AGAIN_SECONDS, _TELL_SECONDS = 60.0, 15.0
 _END_SECONDS, _STOPPED_SECONDS = 60.0, 5.0
 _BATCH = 1000  # the most that reportSourceItems takes
-_MARKS = 500  # items whose marks a ledger takes at a time
+_MARKS = 500  # the most items whose marks a ledger receives at once
 _SECONDS, _INTERRUPTED_SECONDS = 600.0, 10.0
 _REQUEST_SECONDS = 60.0
 _NO_ROOM = "The service had no room for {:,} of the items in quarantine, and shows the others."
@@ -92,7 +92,7 @@ async def report_run(
             yield report
         except BaseException as exc:
             if isinstance(exc, SourceBusyError) or not isinstance(exc, Exception):
-                report.outcome = RunOutcome.STOPPED  # another run is at it, or a person has stopped this run
+                report.outcome = RunOutcome.STOPPED  # another run is active, or a person has stopped this run
             else:
                 report.outcome = RunOutcome.FAILED
                 report.code = exc.code if isinstance(exc, FlowError) else "unexpected"
@@ -106,7 +106,7 @@ async def report_run(
 def name_source(source: str) -> str:
     """Return a source's name in reports: the normal form, or the given text if invalid."""
     try:
-        # Of a folder that is missing, too, so that the run that finds it again ends the alert.
+        # Also for a missing folder, so that the run that finds it again ends the alert.
         return source_identity(source).removesuffix("::.").replace("::", "/")
     except (SourceError, OSError, ValueError):
         return source.encode(errors="backslashreplace").decode()
@@ -179,7 +179,7 @@ async def _is_new(client: AsyncCarrel, known: quarantine.KnownSource, *, setting
         return False
     try:
         return not [source async for source in client.sources.list_sources(ledger=known.ledger, own=True)]
-    except PermissionDeniedError:  # a key that may only write: what is mended is to be reported all the same
+    except PermissionDeniedError:  # without permission to read, repaired items must still be reported
         return False
 
 
@@ -208,7 +208,7 @@ async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages
                 remarks.append(f"The quarantine of {known.source}: {remark}")
         except (FlowError, ValidationError) as exc:
             remarks.append(f"{said} ({_reason(exc)}).")
-        except CarrelError as exc:  # the others would be refused alike
+        except CarrelError as exc:  # the others would be refused too
             return [*remarks, f"{said} ({_reason(exc)}). Later ones were not reported either."]
     return remarks
 
@@ -225,9 +225,9 @@ async def report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings
 
 async def _report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> str:
     digest = hashlib.sha256()
-    async for batch in _batches(known, settings=settings):  # a run that is stopped waits for one of them at most
+    async for batch in _batches(known, settings=settings):  # a stopped run waits for at most one batch
         _add(digest, batch)
-    # Without the query of an address, which may hold a secret.
+    # Without an address's query, which may contain a secret.
     loaded_from = known.source.partition("?")[0] if holds_credential(known.source) else known.source
     begun = await client.sources.report_source(
         known.ledger,
@@ -238,7 +238,7 @@ async def _report(client: AsyncCarrel, known: quarantine.KnownSource, *, setting
     if begun.report_no is None:
         return ""
     sent, left_out = await _send(client, known, begun.source_id, begun.report_no, settings=settings)
-    if sent != digest.hexdigest():  # another run is open, and reports at its end
+    if sent != digest.hexdigest():  # another run is active, and reports at its end
         return ""
     await client.sources.end_source_report(begun.source_id, begun.report_no)
     return _NO_ROOM.format(left_out) if left_out else ""

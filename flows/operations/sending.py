@@ -20,7 +20,7 @@ from flows.operations.sources.contents import ChangingFileError, open_contents
 from flows.operations.sources.documents import SourceDocument
 
 _log = logging.getLogger(__name__)
-# What these say stays true until the document changes, so that later runs need not send it again.
+# Refusals that stay valid until the document changes, so that later runs need not send it again.
 _FOR_GOOD = frozenset({413, 415})
 _FOR_GOOD_PREFIX = "file_"
 
@@ -132,7 +132,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
             )
             contents.check()
         except CarrelError:
-            contents.check()  # a file that changes is cut off or refused for that
+            contents.check()  # a file that changes during sending is cut off or refused, so report that instead
             raise
         finally:
             contents.file.close()

@@ -152,7 +152,7 @@ def summarize(ledger: "Ledger") -> Summary:
         deletions[count.state] += count.documents if count.action is Action.DELETE else 0
     undeleted, deleted = deletions[State.FAILED] + deletions[State.FORBIDDEN], deletions[State.DELETED]
     held_back = ledger.blocked_reason()
-    # What is marked is not decided on before the guard has seen all of it.
+    # Marked documents are undecided until the guard has seen all of them.
     held = deletions[State.FOUND] if held_back else 0
 
     def number(*states: State, action: Action | None = None) -> int:

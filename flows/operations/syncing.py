@@ -15,10 +15,10 @@ from flows.operations.outages import OutagePolicy, poll, read_first_page
 from flows.settings import FlowSettings
 
 _SHOWN_FAILURES = 200
-# Why a run ended that the document database has no part in.
+# Codes of failed runs whose cause is not the document database.
 _OWNER_CODES = frozenset({"sync_owner_inactive", "collection_not_found", "collection_editor_required"})
 _SOURCE_CODES = frozenset({"docstore_uri_lost", "invalid_docstore_uri", "documents_not_taken"})
-# What a run warns of that could not take some documents, and has left nothing else undone.
+# The warning of a run that failed for some documents but completed everything else.
 _SOME_FAILED = "documents_failed"
 _GOING_ON = frozenset({DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING})
 

@@ -100,7 +100,7 @@ class ClaimedRun:
             _drop_runs(connection, source_id, but=run_key or "")
             self._claim(connection, source_id, run_key or uuid4().hex)
             intents = sa.select(sa.exists().where(sent.c.source_id == source_id, sent.c.intended.is_not(None)))
-            # Whether some documents may or may not have arrived.
+            # Whether it is unknown which documents arrived.
             self._doubtful = run_key is not None or bool(connection.execute(intents).scalar_one())
 
     def finish(self) -> None:
@@ -199,7 +199,7 @@ def _name_holder(run: AnyRow | None, *, shared: bool) -> str:
 
 def _drop_runs(connection: sa.Connection, source_id: int, *, but: str) -> None:
     old = sa.select(runs.c.run_id).where(runs.c.source_id == source_id, runs.c.run_key != but)
-    # Locked first, so that a run that still writes finishes, and finds its row deleted at the next write.
+    # Lock first: a run that still writes finishes its write, and finds its row deleted at the next.
     dropped = connection.execute(old.with_for_update()).scalars().all()
     of_them = documents.c.run_id.in_(dropped)
     keep_intents(connection, source_id, of_them)

@@ -90,7 +90,7 @@ class Ledger(ClaimedRun):
                     repeated.append(entry)
                 else:
                     fresh[key] = entry
-            # What was refused or ignored by an earlier version stays so.
+            # Documents that an earlier version refused or ignored stay refused or ignored.
             refused = sa.select(quarantine).where(self._in_quarantine(quarantine.c.key.in_(fresh)))
             for row in connection.execute(refused):
                 if row.fingerprint == _former(fresh[key := bytes(row.key)]):
@@ -98,7 +98,7 @@ class Ledger(ClaimedRun):
             if fresh:
                 rows = [values_of(entry, key, self.run) for key, entry in fresh.items()]
                 upsert(connection, documents, rows, change=_keep_done)
-        # A name that was sent in another form of Unicode is the same document, and not missing.
+        # A name sent earlier in another Unicode form is the same document, and not missing.
         names = [entry.document.external_id for entry in fresh.values() if not entry.document.external_id.isascii()]
         self.forget_sent([form for name in names for form in forms_of(name) if form != name])
         return repeated
@@ -473,12 +473,12 @@ def _former(entry: Entry) -> str | None:
 
 def _keep_done(new: Any) -> Values:
     """Keep documents as FOUND; a document sent by this run stays sent while the fingerprint is unchanged."""
-    # Not as a list, which no statement for many rows may have.
+    # Not as a list, because this statement is for many rows.
     done = sa.or_(documents.c.state == "uploaded", documents.c.state == "indexed")
     stays = sa.and_(documents.c.fingerprint == new.fingerprint, done)
     return {
         "document_id": sa.func.coalesce(new.document_id, documents.c.document_id),
         "state": sa.case((stays, documents.c.state), else_="found"),
-        # A document that was planned to be deleted is in the source again.
+        # A document planned for deletion is in the source again.
         "action": sa.case((documents.c.action == "delete", sa.null()), else_=documents.c.action),
     }

@@ -56,7 +56,7 @@ def to_failure(row: AnyRow) -> Failure:
 
 
 def _is_named(names: Collection[str]) -> sa.ColumnElement[bool]:
-    # A row of a manifest has its place as its key, and may have moved since it was reported.
+    # A manifest's row has its place as its key, and may have moved since the report.
     of_rows = sa.and_(quarantine.c.part == 0, quarantine.c.external_id.in_(names))
     return sa.or_(quarantine.c.key.in_([key_of(storable(name)) for name in names]), of_rows)
 

@@ -183,7 +183,7 @@ class FileStore(Store):
 
 def _set_up(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
-    # A killed process loses nothing so; a power cut may lose the last rows, which the next plan finds again.
+    # A killed process loses nothing; a power failure may lose the last rows, which the next plan finds again.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -4000")
 
@@ -194,8 +194,8 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-_CREATION = 0x6361_7272_656C_6C64  # the advisory lock under which tables are made: a number of our own
-# Either side notices the loss of the other machine within about a minute.
+_CREATION = 0x6361_7272_656C_6C64  # the advisory lock for creating tables: an arbitrary number
+# Each side notices within about a minute that the other machine is gone.
 _SESSION = {
     "idle_session_timeout": 0,
     "lock_timeout": 60_000,
@@ -212,7 +212,7 @@ _CONNECTION: dict[str, Any] = {
     "tcp_user_timeout": 60_000,
     "options": " ".join(f"-c {name}={value}" for name, value in _SESSION.items()),
 }
-# Whether the connection that took the source's advisory lock still has it; pg_locks shows the lock in two halves.
+# Whether this connection still has the source's advisory lock; pg_locks shows the lock's number in two halves.
 _HELD = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
     " AND pid = ledger_runs.lock_pid AND classid::bigint = {high} AND objid::bigint = {low}"
@@ -241,7 +241,7 @@ class DatabaseStore(Store):
 
     def unlock(self) -> None:
         if self._lock is not None:
-            self._lock.invalidate()  # ends the session, and so the lock, in any state
+            self._lock.invalidate()  # ends the session, and with it the lock, in any state
             self._lock.close()
             self._lock = None
 

@@ -26,10 +26,10 @@ def _source() -> sa.Column[int]:
     return sa.Column("source_id", _Number, primary_key=True, autoincrement=False)
 
 
-# One row: which format the tables have. In SQLite it is the file's user_version that counts.
+# One row with the version of the tables. SQLite uses the file's user_version instead.
 formats = sa.Table("ledger_format", metadata, sa.Column("format", sa.Integer, primary_key=True, autoincrement=False))
 
-# `name` is the digest of kind, target and source; `scans` counts over all runs; `options` are those of the last run.
+# `name` is the digest of kind, target and source; `scans` counts all runs; `options` are the last run's.
 sources = sa.Table(
     "ledger_sources",
     metadata,
@@ -42,8 +42,8 @@ sources = sa.Table(
     sa.Column("scans", sa.Integer, nullable=False),
 )
 
-# `claim` is another each time a process begins or takes up the run: an older claim may write no more. `lock_pid`
-# is the PostgreSQL process that holds the source's lock. Times are in seconds since the epoch.
+# `claim` changes each time a process begins or resumes the run, so that an older claim may write no more. `lock_pid` is
+# the PostgreSQL process with the source's lock. Times are in seconds since the epoch.
 runs = sa.Table(
     "ledger_runs",
     metadata,
@@ -60,7 +60,7 @@ runs = sa.Table(
     sa.Column("held_back", sa.Text, nullable=False, server_default=""),
 )
 
-# Digests of files, trusted while their `marker` is the same (flows.operations.sources.contents says how one is made).
+# Digests of files, trusted while their `marker` is the same (flows.operations.sources.contents makes it).
 files = sa.Table(
     "ledger_files",
     metadata,
@@ -72,7 +72,7 @@ files = sa.Table(
     sa.Column("taken_at_ns", sa.BigInteger, nullable=False),
 )
 
-# What the run has found, planned and done.
+# The documents that the run has found, planned and finished.
 documents = sa.Table(
     "ledger_documents",
     metadata,
@@ -90,13 +90,13 @@ documents = sa.Table(
     sa.Column("sent_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("parts_not_read", sa.Integer, nullable=False, server_default="0"),
     sa.Column("pages_waiting", sa.Integer, nullable=False, server_default="0"),
-    # Of an archive or mail, how far the files in it are: carrel.wire.catalog.ContainedFiles as JSON; else empty.
+    # For an archive or mail, the progress of its files: carrel.wire.catalog.ContainedFiles as JSON; otherwise empty.
     sa.Column("contained", sa.Text, nullable=False, server_default=""),
 )
 sa.Index("ledger_documents_state", documents.c.run_id, documents.c.state, documents.c.key)
 
-# What this source has sent, over all runs. `intended` is the fingerprint of a document of which nobody knows whether it
-# arrived: its run was killed, and the source had it no more when the run was taken up.
+# Documents that this source sent in all runs. `intended` is the fingerprint of a document that may have arrived: its
+# run was killed, and the source no longer had the document when the run was resumed.
 sent = sa.Table(
     "ledger_sent",
     metadata,
@@ -108,8 +108,8 @@ sent = sa.Table(
     sa.Column("intended", sa.Text),
 )
 
-# What did not get into the catalog, over all runs. `part` 0: what can't be a document, by its place and in the source's
-# order; 1: documents, by their external id. `scan` is the one that came upon it last; `fingerprint` what it was then.
+# Items that are not in the catalog, of all runs. `part` 0: items that can't be documents, by place, in the source's
+# order; 1: documents, by external id. `scan` is the last scan with the item; `fingerprint` its state then.
 quarantine = sa.Table(
     "ledger_quarantine",
     metadata,

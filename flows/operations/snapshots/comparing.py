@@ -13,7 +13,7 @@ from typing import Literal
 from flows.operations.snapshots import files
 from flows.operations.snapshots.parquet import Row, read_rows
 
-_CLASSES = 4096  # whose readers are remembered; others are put together again
+_CLASSES = 4096  # whose readers are cached; others are computed again
 
 
 class People:
@@ -93,7 +93,7 @@ class Readers:
 
 
 SHOWN, WHO, EXAMPLES = 100, 5, 3
-_MOST = 10_000  # different changes that are kept apart; the figures are of all of them
+_MOST = 10_000  # the most distinct changes that are listed; the figures cover all changes
 _PAIRS = 4096
 
 Found = tuple[str, str, str]
@@ -132,7 +132,7 @@ class _Tally:
 
 def compare(before: Path, after: Path) -> files.Difference:
     """Compare two snapshots; SnapshotError for an unreadable snapshot. Memory grows only with people and classes."""
-    manifests = [files.read_manifest(folder) for folder in (before, after)]  # first, since it says what is no snapshot
+    manifests = [files.read_manifest(folder) for folder in (before, after)]  # first, to refuse other folders
     people = People()
     old, new = Readers(before, people), Readers(after, people)
     tally = _Tally(dict.fromkeys(("same", "widened", "narrowed", "added", "removed", "gained", "lost", "more"), 0), {})

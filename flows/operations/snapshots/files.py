@@ -97,7 +97,7 @@ def publish(folder: Path, *, taken_at: datetime) -> Path:
     for number in count(1):
         target = folder.parent / (stamp if number == 1 else f"{stamp}_{number}")
         try:
-            # A folder is renamed onto nothing or onto an empty one, and snapshots aren't empty.
+            # rename replaces an empty folder, but fails on a snapshot, which is never empty.
             folder.rename(target)
         except OSError:
             if not target.exists():

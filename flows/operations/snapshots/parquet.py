@@ -1,6 +1,5 @@
 """Tables of strings as Parquet files, written and read a few thousand rows at a time."""
-# pyarrow comes without types; what it gives is typed here, at the edge.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyarrow has no types; this module adds types to its results.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager

@@ -76,9 +76,9 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
-# A kept digest is trusted when path, size, times and inode are the same and the file was already older than two seconds
-# when it was read: a file written again within a clock's tick of its reading can look the same and hold something else
-# (git knows this as a racy index). The change time is compared too, since a tool can set the modification time back.
+# A saved digest is trusted if path, size, times and inode are the same and the file was older than two seconds when
+# read: a file written again within a clock tick can look the same with other contents (git calls this a racy index).
+# The change time counts too, because tools can set the modification time back.
 _RACY_NS = 2_000_000_000
 
 
@@ -126,7 +126,7 @@ def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSErr
     known = ledger.digests(wanted)
     hashes: dict[str, Digest | OSError | ChangingFileError] = {}
     fresh: dict[str, Digest] = {}
-    young: dict[str, os.stat_result] = {}  # looked at once more at the end, so that all together cost one wait
+    young: dict[str, os.stat_result] = {}  # checked again at the end, so that all together need only one wait
     for path in chain(wanted, young):
         try:
             digest = known.get(path)

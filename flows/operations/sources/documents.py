@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from flows.operations.sources.exclusions import FileSelection
 
-# Where a byte stood that is no UTF-8.
+# Stand-ins for bytes that are not UTF-8.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
@@ -123,7 +123,7 @@ def undecodable(text: str) -> bool:
 _KEY_BYTES = 16
 _KEYS = 2 ** (8 * _KEY_BYTES)
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-_VERSION = "1"  # goes up when what is covered changes: every document is then sent once more
+_VERSION = "1"  # raised when a fingerprint covers more: then each document is sent once more
 
 
 def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:

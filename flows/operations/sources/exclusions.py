@@ -13,11 +13,11 @@ EXCLUDED = "excluded"
 HIDDEN = "hidden"
 LEFTOVER = "left behind by programs"
 
-# The first that fits is the reason, so that a secret is told as one, whatever else it is.
+# The first match is the reason, so that a secret is reported as a secret, whatever else matches.
 EXCLUSIONS: Mapping[str, Sequence[str]] = {
     reason: patterns.split()
     for reason, patterns in {
-        # *.key is of TLS; and of Keynote, whose files the service can't read.
+        # *.key is for TLS; Keynote, which also uses it, has files that the service can't read.
         SECRETS: ".env .env.* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk"
         " id_rsa id_dsa id_ecdsa id_ed25519 .netrc .npmrc .pgpass .htpasswd .git-credentials",
         "certificates": "*.crt *.cer *.csr *.der *.p7b id_*.pub",
@@ -46,7 +46,7 @@ class FileSelection:
         if self.include and _fits(place, self.include):
             return ""
         reason = default_reason(place, named=self.named)
-        if reason or not real_name or place.rpartition("/")[2] == real_name:  # nearly every file is no link
+        if reason or not real_name or place.rpartition("/")[2] == real_name:  # nearly all files are not links
             return reason
         return default_reason(real_name, named=self.named)
 
@@ -55,7 +55,7 @@ def default_reason(place: str, *, named: str = "") -> str:
     if is_leftover(place) and not is_leftover(named):
         return LEFTOVER
     name = place.lower().rpartition("/")[2]
-    if not _ANY.match(name):  # nearly every file, of which there may be millions
+    if not _ANY.match(name):  # there may be millions of files, and nearly all end here
         return ""
     for reason, patterns in EXCLUSIONS.items():
         if any(fnmatchcase(name, item) and not fnmatchcase(named.lower(), item) for item in patterns):

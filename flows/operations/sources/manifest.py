@@ -88,7 +88,7 @@ class ManifestRow(BaseModel):
     external_url: _Line | None = None
 
 
-_Row = tuple[int, Mapping[str, object] | str]  # (line number, the row's members or what is wrong with it)
+_Row = tuple[int, Mapping[str, object] | str]  # (line number, the row's members or its error)
 
 
 def read_manifest(path: Path, *, defaults: Defaults) -> Iterator[SourceItem]:
@@ -128,7 +128,7 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
         read_pictures=defaults.read_pictures,
         external_url=row.external_url,
         place=place,
-        # A column of readers with an empty cell is in the row as None.
+        # An empty cell in a readers column is in the row as None.
         keeps_readers=access is None and defaults.access is None and not _READERS.isdisjoint(row.model_fields_set),
     )
 
@@ -136,7 +136,7 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
 def _find(root: str, path: str) -> Path:
     """Return the file named by a row, also in another Unicode form, or with backslashes as slashes."""
     forms = [Path(root, form) for name in (path, path.replace("\\", "/")) for form in forms_of(name)]
-    with suppress(OSError):  # a name that is too long
+    with suppress(OSError):  # the name is too long
         return next((found for found in forms if found.exists()), forms[0])
     return forms[0]
 
@@ -161,14 +161,14 @@ def _open_text(path: Path) -> Generator[IO[str]]:
     with advice, where most rows are in another encoding or reading raises UnicodeError."""
     with path.open("rb") as file:
         start = file.read(200)
-    # Without a mark, nearly every other byte of UTF-16 is 0.
+    # Without a byte order mark: in UTF-16, nearly every second byte is 0.
     wide = ("utf-16-be", "utf-16-le")[start[::2].count(0) < start[1::2].count(0)]
     wide = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else wide
     encoding = wide if wide == "utf-16" or start.count(0) > len(start) // 4 else "utf-8-sig"
     try:
         with path.open(encoding=encoding, errors="surrogateescape", newline="") as file:
             lines = Counter(undecodable(line) for line in file if line.strip())
-        is_other = lines[True] > lines[False] - (path.suffix.lower() == ".csv")  # whose header is no row
+        is_other = lines[True] > lines[False] - (path.suffix.lower() == ".csv")  # a header is not a row
         with path.open(encoding=encoding, errors="strict" if is_other else "surrogateescape", newline="") as file:
             yield file
     except UnicodeError as exc:
