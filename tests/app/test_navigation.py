@@ -19,7 +19,7 @@ from app.ui.errors import problem_of
 from carrel.errors import APIError
 from tests.app.conftest import APP_URL, VIEWS, House, MakeHouse
 from tests.app.pages import MARKUP, NOTHING, SECONDS, Page, new_word
-from tests.harness.cases import cases
+from tests.harness.cases import cases, script
 from tests.service.conversations import a_desk
 
 MEMBER = "jonas@example.test"
@@ -35,27 +35,7 @@ try:
 except RunsError as error:
     st.text(str(error))
 """
-ACTS = """
-import streamlit as st
-from app import api
-from app.auth.current import person_client
-from app.loading.runs import runs_to_change
-from flows.runs import RunsError
-
-def at_prefect():
-    try:
-        runs_to_change()
-    except RunsError as error:
-        return str(error)
-    return "done"
-
-def at_the_service():
-    api._is_admin_still.clear()  # what five seconds do
-    return "as the person" if api.client() is person_client() else "with the key"
-
-st.text(api.me().is_admin)
-st.text({where}())
-"""
+ACTS = script("navigation_acts.txt")
 
 
 # What addresses name on the pages for admins.

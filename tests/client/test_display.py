@@ -35,7 +35,7 @@ from tests.client.contract import OPERATIONS
 from tests.client.samples import AT, DOCUMENT, FOUND, FOUND_CHUNKS, OTHER_ID, RESOURCE, SOURCE, UPLOADED
 from tests.client.server import Server, json_answer, refuse
 from tests.client.test_files import BIG, Pipe, _upload
-from tests.harness.cases import cases
+from tests.harness.cases import cases, script
 
 TAGS = "div p strong a mark ol li span small br bdi table thead tbody tr th td"
 ATTRIBUTES = {"class", "style", "dir", "href", "target", "rel", "scope"}
@@ -250,19 +250,7 @@ def test_one_formatting_is_enough_for_results() -> None:
     assert str(RESOURCE["resourceId"]) in repr(searched())
 
 
-CODE = """
-from carrel.directory.progress import Progress
-from carrel.progress import ProgressBar
-upload = ProgressBar("<film>", unit="B")
-for sent in (0, 1_000_000, 0, 1_000_000, 4_000_000):
-    upload(sent, 4_000_000)
-documents = ProgressBar("Documents")
-documents(1000)
-documents(1500, 1500)
-people = ProgressBar()
-people(Progress("reading users", 3, None))
-people(Progress("reading groups", 2, 2))
-"""
+CODE = script("display_bars.txt")
 BARS = [r"<film>: 100%.*4.00M/4.00M", "Documents: 100%.*1500/1500", r"Reading users: 3 \[", "Reading groups: 100%.*2/2"]
 
 

@@ -13,34 +13,14 @@ from service.platform.database import Database
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.queue import Jobs
 from tests.harness import jobs
+from tests.harness.cases import script
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.loops import LoopThread
 from tests.harness.processes import ServiceProcess
 
 # The service, with one more task on the agents' queue: it writes down which process begins a thing, waits for a file
 # `open`, and writes down that it ended. A worker is taken for dead after so many seconds without a sign of life.
-SERVICE_WITH_TASK = """
-import asyncio, os, sys
-from pathlib import Path
-from service import main
-from service.__main__ import main as serve
-from service.runtime.jobs import worker
-from service.runtime.jobs.models import Task
-
-folder, worker.STALLED_SECONDS = Path(sys.argv.pop(1)), float(sys.argv.pop(1))
-worker.GRACE_SECONDS = 0.5
-
-async def work(runtime, *, organization_id, thing_id):
-    with (folder / "begun").open("a") as file:
-        file.write(f"{thing_id} {os.getpid()}\\n")
-    while not (folder / "open").exists():
-        await asyncio.sleep(0.02)
-    with (folder / "ended").open("a") as file:
-        file.write(f"{thing_id} {os.getpid()}\\n")
-
-main.AGENT_TASKS = (*main.AGENT_TASKS, Task("tests.work", work))
-sys.exit(serve())
-"""
+SERVICE_WITH_TASK = script("jobs_killed_task.txt")
 
 
 async def _elsewhere(*_: object, **__: object) -> None:

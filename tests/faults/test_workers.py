@@ -18,6 +18,7 @@ from service.platform.postgres.server import DATABASE
 from service.supervisor import LOOK_SECONDS
 from tests.faults.loading import catalog_of, metric
 from tests.faults.test_database_supervision import without_descriptors
+from tests.harness.cases import script
 from tests.harness.first_start import CLUSTER
 from tests.harness.jobs import until
 from tests.harness.loops import going_on
@@ -31,23 +32,7 @@ LIMIT = 30
 UNDER_LOAD = {"CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "0.5"}
 # The service, whose workers end at their start while a file is there, and which waits for no client when they are
 # replaced.
-SERVICE_WITH_DEADLY_START = """
-import os, sys
-from pathlib import Path
-from service import server, supervisor
-
-server.DRAIN_SECONDS = 0.2
-path, serve = Path(sys.argv.pop(1)), supervisor.serve
-
-async def serve_or_end(*parts, **options):
-    if path.exists():
-        os._exit(3)
-    await serve(*parts, **options)
-
-supervisor.serve = serve_or_end
-from service.__main__ import main
-sys.exit(main())
-"""
+SERVICE_WITH_DEADLY_START = script("workers_deadly_start.txt")
 THREADS = 4
 LOADED = "load"
 # What passes until an upload that was refused or broken off is sent again.

@@ -11,6 +11,7 @@ from statistics import median
 import psutil
 
 from service.platform.postgres.server import SUPERUSER
+from tests.harness.cases import script
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
 
@@ -19,29 +20,7 @@ MIB = 1024 * 1024
 WARM_UP = 0.25
 LEAST_SAMPLES = 8
 # Starts `python -m service`, each of whose workers writes, each second, how many asyncio tasks it has.
-COUNTING_TASKS = """
-import asyncio, os, sys, threading, time
-from pathlib import Path
-import uvloop
-
-path, make = Path(sys.argv.pop(1)), uvloop.new_event_loop
-
-def count(loop):
-    while not loop.is_closed():
-        written = path.with_suffix(f".{os.getpid()}")
-        written.write_text(str(len(asyncio.all_tasks(loop))))
-        written.replace(path)
-        time.sleep(1)
-
-def counted():
-    loop = make()
-    threading.Thread(target=count, args=[loop], daemon=True).start()
-    return loop
-
-uvloop.new_event_loop = counted
-from service.__main__ import main
-sys.exit(main())
-"""
+COUNTING_TASKS = script("figures_counting_tasks.txt")
 _CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 """

@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL
 
 from service.platform.database import driver_url
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
+from tests.harness.cases import script
 from tests.harness.first_start import CLUSTER, bring_database, bring_model, folder_of_run
 from tests.harness.forking import ForkedProgram, ForkServer
 from tests.harness.logs import read_log
@@ -34,18 +35,7 @@ COMMAND_SECONDS = 120
 # What Python may be told to run for a program to be forked; with other switches first, it is started anew.
 FORKED = ("-m", "-c")
 # Runs the command that its further arguments are, and kills itself where it would call the function named first.
-KILLED_AT = """
-import os, signal, sys
-from functools import reduce
-from importlib import import_module
-module, _, path = sys.argv.pop(1).partition(":")
-*owners, name = path.split(".")
-owner = reduce(getattr, owners, import_module(module))
-getattr(owner, name)
-setattr(owner, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
-from service.__main__ import main
-sys.exit(main())
-"""
+KILLED_AT = script("processes_killed_at.txt")
 
 
 class ByTurns(httpx.BaseTransport):

@@ -13,6 +13,7 @@ import pytest
 
 from carrel import AsyncCarrel, Carrel
 from carrel.oauth import FileTokenStore, MemoryTokenStore, OAuthClient, SignInRequiredError, StoredTokens, Tokens
+from tests.harness.cases import script
 from tests.oauth.flow import SCOPE, App, Person, later, works
 from tests.oauth.sdk import callback, ended, newly_by
 
@@ -23,24 +24,7 @@ KINDS = ["ended by the application's clock", "ended by the service's clock"]
 
 # Asks for the session's token in five threads when told to, and prints what they got; with `die`, the process is killed
 # when it has new tokens, before they are stored.
-PROCESS = """
-import json, os, signal, sys
-from concurrent.futures import ThreadPoolExecutor
-from carrel import Carrel
-from carrel._drivers import SyncDriver
-from carrel.oauth import FileTokenStore, OAuthClient
-folder, client_id, client_secret, auth_url, mode = sys.argv[1:]
-store = FileTokenStore(folder)
-if mode == "die":
-    store.put = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-oauth = OAuthClient(client_id, client_secret, redirect_uri="https://app.example.test/callback", auth_url=auth_url)
-source = oauth.token_source(store, "ada")
-print("ready", flush=True)
-sys.stdin.readline()
-with ThreadPoolExecutor(5) as threads:
-    got = list(threads.map(lambda _: SyncDriver(oauth._http).run(source.current()), range(5)))
-print(json.dumps(got))
-"""
+PROCESS = script("single_flight_process.txt")
 
 
 @pytest.fixture

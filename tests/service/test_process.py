@@ -16,6 +16,7 @@ from service.migrations import HEAD
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import DATABASE, EmbeddedPostgres, remove_cluster
 from service.platform.version import VERSION
+from tests.harness.cases import script
 from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess, environment_without_settings, run_command
@@ -24,23 +25,7 @@ from tests.service.conversations import in_background
 
 Start = Callable[..., ServiceProcess]
 # Orphans become its children, as they do of a container's first process; it takes no child's status.
-ADOPTING = """
-import ctypes, sys
-from pathlib import Path
-from service.platform.postgres.server import EmbeddedPostgres
-
-PR_SET_CHILD_SUBREAPER = 36
-assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-server = EmbeddedPostgres(Path(sys.argv[1]))
-server.start()
-killed = server.process()
-killed.kill()
-while killed.status() != "zombie":
-    pass
-server.start()
-assert server.process() not in (None, killed)
-server.stop()
-"""
+ADOPTING = script("process_adopting.txt")
 ORGANIZATION = "/api/v0/admin/organization/get"
 SECONDS = 30
 

@@ -16,7 +16,7 @@ import typer
 import carrel
 from cli.app import COMMANDS
 from cli.outcome import FLOWS_PACKAGES
-from tests.harness.cases import cases
+from tests.harness.cases import cases, script
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,19 +84,7 @@ def test_the_project_is_installed_where_it_lies_or_not_at_all(tmp_path: Path) ->
 # Of the flows' and the service's packages, what their modules import; a module that is None is one that isn't there.
 _WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({sorted({*FLOWS_PACKAGES, 'fastapi', 'psycopg'})}))\n"
 
-_HELP_OF_EVERYTHING = """
-import typer.main
-from cli.app import app, run
-
-def paths(command, *path):
-    yield path
-    for name in getattr(command, "commands", {}):
-        each = command.resolve_command(typer.Context(command), [name])[1]
-        yield from paths(each, *path, name)
-
-for path in paths(typer.main.get_command(app)):
-    assert run([*path, "--help"]) == 0, path
-"""
+_HELP_OF_EVERYTHING = script("packaging_help.txt")
 
 
 LARGE = {
