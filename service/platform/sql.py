@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
@@ -46,6 +47,11 @@ def matches(
     return sa.and_(
         table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items())
     )
+
+
+def read_sql(module: str, name: str) -> str:
+    """Read a long statement from the file `name`.sql beside a module."""
+    return Path(module).with_name(f"{name}.sql").read_text("utf-8")
 
 
 async def revoke(connection: Connection, table: sa.Table, organization_id: UUID, **key: UUID) -> bool:

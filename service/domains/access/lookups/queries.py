@@ -13,7 +13,18 @@ from carrel.wire.access import AccessThrough, HolderType
 from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, ResourceType, UserPrincipal
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, Window, as_member, count_of, find_rows, in_array, matches, param, params
+from service.platform.sql import (
+    ORGANIZATION,
+    Window,
+    as_member,
+    count_of,
+    find_rows,
+    in_array,
+    matches,
+    param,
+    params,
+    read_sql,
+)
 from service.schema.identity import api_keys, group_members, principals, resources, service_account_tokens
 from service.schema.signin import oauth_access_tokens, oauth_clients
 
@@ -143,68 +154,9 @@ async def list_readable_among(
     return {(row.resource_type, row.resource_id) for row in await connection.execute(statement)}
 
 
-# `holding`: the groups with a role, and the groups nested in them. The uuid type has no max(): hence the ORDER BY.
-_EFFECTIVE_PRINCIPALS = sa.text("""
-WITH RECURSIVE holding (group_id) AS (
-    SELECT r.principal_id FROM class_readers r JOIN principals p ON p.principal_id = r.principal_id
-    WHERE r.organization_id = :organization_id AND r.access_class = :access_class
-      AND p.organization_id = :organization_id AND p.kind = 'group'
-    UNION
-    SELECT m.member_id FROM holding h
-    JOIN group_members m ON m.organization_id = :organization_id AND m.group_id = h.group_id AND m.member_is_group
-),
-walked AS MATERIALIZED (
-    SELECT DISTINCT stretch.member_id FROM (
-        SELECT member_id, group_id FROM group_members
-        WHERE organization_id = :organization_id AND member_id > :after
-        ORDER BY member_id LIMIT :stretch
-    ) stretch
-    JOIN principals p ON p.principal_id = stretch.member_id
-    WHERE p.organization_id = :organization_id AND p.principal_id > :after AND p.active
-      AND (stretch.group_id IN (SELECT group_id FROM holding)) IS TRUE
-      AND (SELECT count(*) FROM holding) > :few
-    ORDER BY stretch.member_id LIMIT :limit
-),
-begin AS MATERIALIZED (
-    SELECT CASE WHEN EXISTS (SELECT FROM walked)
-                THEN (SELECT member_id FROM walked ORDER BY member_id DESC LIMIT 1) ELSE :after END AS after
-),
-asked AS (
-    SELECT person.member_id FROM holding h CROSS JOIN LATERAL (
-        SELECT m.member_id FROM group_members m JOIN principals p ON p.principal_id = m.member_id
-        WHERE m.organization_id = :organization_id AND m.group_id = h.group_id
-          AND m.member_id > (SELECT after FROM begin)
-          AND NOT m.member_is_group AND p.organization_id = :organization_id AND p.active
-        ORDER BY m.member_id LIMIT :limit
-    ) person
-    WHERE (SELECT count(*) FROM walked) < :limit
-),
-direct AS (
-    SELECT DISTINCT r.principal_id FROM class_readers r JOIN principals p ON p.principal_id = r.principal_id
-    WHERE r.organization_id = :organization_id AND r.access_class = :access_class AND r.principal_id > :after
-      AND p.organization_id = :organization_id AND p.active AND p.kind <> 'everyone'
-    ORDER BY r.principal_id LIMIT :limit
-),
-everyone AS (
-    SELECT p.principal_id FROM principals p
-    WHERE p.organization_id = :organization_id AND p.kind = 'user' AND p.active AND p.principal_id > :after
-      AND EXISTS (SELECT FROM class_readers WHERE organization_id = :organization_id
-                  AND access_class = :access_class AND principal_id = :organization_id)
-    ORDER BY p.principal_id LIMIT :limit
-),
-page AS (
-    SELECT principal_id FROM direct
-    UNION SELECT group_id FROM holding WHERE group_id > :after
-    UNION SELECT member_id FROM walked
-    UNION SELECT member_id FROM asked
-    UNION SELECT principal_id FROM everyone
-    ORDER BY principal_id LIMIT :limit
+_EFFECTIVE_PRINCIPALS = sa.text(read_sql(__file__, "effective_principals")).bindparams(
+    sa.bindparam("after", type_=sa.Uuid())
 )
-SELECT p.principal_id, p.kind, p.name, p.email
-FROM page JOIN principals p ON p.principal_id = page.principal_id
-WHERE p.organization_id = :organization_id
-ORDER BY p.principal_id
-""").bindparams(sa.bindparam("after", type_=sa.Uuid()))
 
 
 async def list_effective_principals(
@@ -221,28 +173,7 @@ def _to_principal(*, principal_id: UUID, kind: str, name: str, email: str | None
     return UserPrincipal(id=str(principal_id), name=name, email=email or "")
 
 
-# `around`: the readers, the organization of the people among them, and all groups around these.
-_WAYS = sa.text("""
-WITH RECURSIVE around (reader_id, principal_id) AS (
-    SELECT p.principal_id, own.id FROM principals p
-    CROSS JOIN LATERAL (VALUES (p.principal_id), (CASE WHEN p.kind = 'user' THEN p.organization_id END)) own (id)
-    WHERE p.organization_id = :organization_id AND p.principal_id = ANY(:readers) AND own.id IS NOT NULL
-    UNION
-    SELECT a.reader_id, m.group_id FROM around a
-    JOIN group_members m ON m.organization_id = :organization_id AND m.member_id = a.principal_id
-),
-held AS (
-    SELECT a.reader_id, p.principal_id, p.kind, p.name, r.role, row_number() OVER (
-        PARTITION BY a.reader_id
-        ORDER BY p.principal_id <> a.reader_id, lower(p.name), p.principal_id
-    ) AS place
-    FROM around a JOIN class_readers r ON r.principal_id = a.principal_id
-    JOIN principals p ON p.principal_id = a.principal_id
-    WHERE r.organization_id = :organization_id AND r.access_class = :access_class
-      AND p.organization_id = :organization_id
-)
-SELECT reader_id AS of, principal_id, kind, name, role FROM held WHERE place <= :most ORDER BY reader_id, place
-""").bindparams(sa.bindparam("readers", type_=sa.ARRAY(sa.Uuid)))
+_WAYS = sa.text(read_sql(__file__, "ways")).bindparams(sa.bindparam("readers", type_=sa.ARRAY(sa.Uuid)))
 
 
 async def list_ways(
