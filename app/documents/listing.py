@@ -155,10 +155,10 @@ def tell_undoing(documents: Sequence[Document]) -> str:
     return lost if len(inner) == len(documents) else f"{lost} {tell_trash('the others')}"
 
 
-def tell_trash(what: str) -> str:
+def tell_trash(what: str, *, by: str = "The owner and admins") -> str:
     if not (days := api.me().trash_days):
         return "This can't be undone."
-    return f"The owner and admins can restore {what} from the trash for {count_text(days, 'day')}."
+    return f"{by} can restore {what} from the trash for {count_text(days, 'day')}."
 
 
 def change_each(

@@ -1,10 +1,11 @@
-"""The trash: deleted documents, to be restored or deleted for good."""
+"""The trash: deleted documents and groups, to be restored or deleted for good."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import ceil
+from typing import Any
 from uuid import UUID
 
 import streamlit as st
@@ -13,19 +14,26 @@ import carrel
 from app import api
 from app.documents.listing import change_each
 from app.formatting import one_line
+from app.people import directory
 from app.ui import notices
 from app.ui.dialogs import confirm
-from app.ui.filters import text_filter
-from app.ui.tables import choose_rows, forget, pages_of, time_cell
+from app.ui.filters import part_of, text_filter
+from app.ui.tables import choose_rows, forget, pages_of, show_pages, time_cell
 from carrel import Carrel
+from carrel.wire.people import TrashedGroup
 from carrel.wire.trash import TrashedDocument
 from flows.operations.formatting import count_text, list_text
 
 TRASH, LEFT_OUT, DONE = "documents.trash", "documents.left_out", "documents.trash_done"
+BACK = "groups.trash_done"
+_PARTS = {"documents": "Documents", "groups": "Groups"}
 
 
 def show_trash() -> None:
-    """Show the person's deleted documents (for admins, all), with actions to restore or delete them."""
+    """Show the person's deleted documents (for admins, all documents and groups), to be restored or deleted."""
+    if api.me().is_admin and part_of("of", _PARTS, default="documents") == "groups":
+        _show_groups()
+        return
     for text in st.session_state.pop(LEFT_OUT, ()):
         notices.show_warning(text)
     _show_done(st.session_state.pop(DONE, ()))
@@ -36,17 +44,20 @@ def show_trash() -> None:
     chosen = choose_rows(TRASH, listed, row=_row, empty=partial(_show_nothing, name), hint=hint)
     if not chosen:
         return
-    names, many = [document.document_name for document in chosen], count_text(len(chosen), "document")
+    back = "Documents return to their collections with the access that admins gave, unless these were deleted. "
+    back += "Owners must share their documents again."
+    many, names = count_text(len(chosen), "document"), [document.document_name for document in chosen]
+    restore = partial(change_each, TRASH, chosen, _restore)
+    _offer(many, back, restore, partial(_delete, chosen), names=names)
+
+
+def _offer(what: str, back: str, restore: Callable[[], object], delete: Callable[[], object], **more: Any) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{many} selected")
+        st.caption(f"{what} selected")
         if st.button("Restore …", key="trash.restore", icon=":material/restore_from_trash:"):
-            back = "Documents return to their collections with the access that admins gave, unless these were deleted. "
-            back += "Owners must share their documents again."
-            act = partial(change_each, TRASH, chosen, _restore)
-            confirm(f"Restore {many}?", back, action=act, names=names)
+            confirm(f"Restore {what}?", back, action=restore, **more)
         if st.button("Delete for good …", key="trash.delete", icon=":material/delete_forever:"):
-            act = partial(_delete, chosen)
-            confirm(f"Delete {many} for good?", "This can't be undone.", action=act, names=names)
+            confirm(f"Delete {what} for good?", "This can't be undone.", action=delete, **more)
 
 
 def _show_done(done: Sequence[tuple[str, UUID | None]]) -> None:
@@ -58,24 +69,52 @@ def _show_done(done: Sequence[tuple[str, UUID | None]]) -> None:
             notices.show_link(f"Open {one_line(name)}", "documents", document=str(document))
 
 
-def _row(document: TrashedDocument) -> dict[str, object]:
+def _show_groups() -> None:
+    if told := st.session_state.pop(BACK, ""):
+        notices.show_note(told)
+    groups = api.client().admin.groups
+    one = show_pages(
+        directory.TRASHED,
+        pages_of(lambda at: groups.list_trashed(**at)),
+        row=lambda one: {"Name": one_line(one.name), "Members": one.member_count, **_when_deleted(one)},
+        empty=partial(_show_nothing, "", "groups"),
+        hint="Select a group to restore it, or to delete it for good.",
+    )
+    if one is not None:
+        back = "The group gets its members, parent groups and access back, without people who left and without "
+        back += "documents that were deleted or whose access changed since."
+        delete = partial(groups.delete, one.group_id, for_good=True)
+        act = partial(_restore_group, one)
+        _offer("1 group", back, act, delete, names=[one.name], then=directory.clear_caches)
+
+
+def _restore_group(one: TrashedGroup) -> None:
+    back = api.client().admin.groups.restore(one.group_id)
+    members, resources = count_text(one.member_count, "member"), count_text(one.resource_count, "resource")
+    told = f"{back.member_count:,} of {members} and {back.resource_count:,} of {resources}"
+    st.session_state[BACK] = f"{one_line(one.name)} is restored, with {told}."
+
+
+def _row(one: TrashedDocument) -> dict[str, object]:
+    return {"Name": one.document_name, "Path": one.document_external_id, **_when_deleted(one)}
+
+
+def _when_deleted(one: TrashedDocument | TrashedGroup) -> dict[str, object]:
     return {
-        "Name": document.document_name,
-        "Path": document.document_external_id,
-        "Deleted": time_cell(document.deleted_at),
-        "Deleted by": document.deleted_by.name,
-        "Days left": max(ceil((document.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
+        "Deleted": time_cell(one.deleted_at),
+        "Deleted by": one.deleted_by.name if one.deleted_by else "Identity provider",
+        "Days left": max(ceil((one.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
     }
 
 
-def _show_nothing(name: str) -> None:
+def _show_nothing(name: str, kind: str = "documents") -> None:
     if name:
         notices.show_empty("No deleted documents match.", "Search for part of the name or path.")
     elif days := api.me().trash_days:
-        kept = f"You can restore deleted documents here for {count_text(days, 'day')}."
+        kept = f"You can restore deleted {kind} here for {count_text(days, 'day')}."
         notices.show_empty("The trash is empty.", kept)
     else:
-        notices.show_empty("The trash is turned off.", "You cannot restore documents after you delete them.")
+        notices.show_empty("The trash is turned off.", f"You cannot restore {kind} after you delete them.")
 
 
 _REASONS = "They were deleted or changed, you cannot change them, or a program sent the document's chunks to them."

@@ -29,6 +29,7 @@ from carrel.wire.sessions import PersonSession, SessionKind
 from flows.operations.formatting import capitalize, count_text, counts_text
 
 PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS = "people", "groups", "members", "person.keys", "person.sessions"
+TRASHED = "groups.trash"
 
 MOST_MEMBERSHIPS = 200
 
@@ -83,7 +84,7 @@ def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
 def clear_caches() -> None:
     for kept in (person_of, person_at, group_of, memberships_of, losses_of, counts_of, offboarding_of):
         kept.clear()
-    for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
+    for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS, TRASHED):
         forget(table, unchoose=True)
 
 

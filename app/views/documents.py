@@ -196,8 +196,8 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
 def page() -> None:
     if "trash" in st.query_params:
-        notices.show_title("Trash", "Deleted documents that you can restore.")
-        notices.offer_way_back("All documents", "trash", "deleted", also=partial(tables.forget, listing.LIST))
+        notices.show_title("Trash", "Deleted items that you can restore.")
+        notices.offer_way_back("All documents", "trash", "deleted", "of", also=partial(tables.forget, listing.LIST))
         show_trash()
         return
     if (address := st.query_params.get("document")) is None:

@@ -5,6 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
+from app.documents.listing import tell_trash
 from app.formatting import one_line
 from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT
 from app.lookup import Principal, principal_from
@@ -80,7 +81,7 @@ def _offer_changes(group: Group) -> None:
             again = " The next import from the other directory creates it again, without its access."
             confirm(
                 "Delete this group?",
-                f"You cannot restore {one_line(group.name)} or its access. {in_words}"
+                f"{one_line(group.name)}: {tell_trash('it', by='Admins')} {in_words}"
                 + (again if group.external_id else ""),
                 action=lambda: api.client().admin.groups.delete(group.id),
                 then=directory.clear_caches,
@@ -151,6 +152,7 @@ def page() -> None:
         columns={"Origin": {"help": "The next import overwrites changes to groups from another directory."}},
         count_at=count,
     )
+    notices.show_link("Trash", "documents", trash="open", of="groups")
 
 
 page()

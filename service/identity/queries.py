@@ -17,7 +17,7 @@ from service.platform.background import for_each_organization
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database, enter_organization
 from service.platform.sql import Window
-from service.schema.identity import api_keys, group_members, organizations, principals
+from service.schema.identity import api_keys, group_members, organizations, principals, trashed_groups
 from service.schema.signin import provider_memberships
 
 # The columns that replacing a principal changes; id, kind and address stay.
@@ -391,7 +391,14 @@ async def remove_members(
 
 
 async def leave_groups(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
-    """Remove a principal from all direct groups; return the groups."""
+    """Remove a principal from all direct groups; return the groups. Groups in the trash lose a person for good."""
+    kept, gone = trashed_groups.c.kept, str(member_id)
+    is_group = sa.exists().where(sql.matches(principals, organization_id, principal_id=member_id, kind="group"))
+    without = sa.func.jsonb_build_object("members", kept["members"].op("-")(gone))
+    trashed = {"kept": kept.op("||")(without)}
+    await sql.update_rows(
+        connection, trashed_groups, organization_id, trashed, kept["members"].has_key(gone), ~is_group
+    )
     left = await _delete_members(connection, organization_id, group_members.c.member_id == member_id)
     return [group_id for group_id, _ in left]
 

@@ -215,7 +215,7 @@ async def lock_owned_resources(
 async def lock_shared(
     connection: Connection, organization_id: UUID, *, owner_ids: Collection[UUID], after: UUID | None, limit: int
 ) -> list[Resource]:
-    """Lock the next resources that some owners share, in the usual order."""
+    """Lock the next resources that some owners share, also with a group in the trash alone, in the usual order."""
     owned = _readers.organization_id == organization_id, _readers.role == Role.OWNER
     classes = sa.select(_readers.access_class).where(*owned, in_array(_readers.principal_id, owner_ids))
     statement = (
@@ -223,7 +223,6 @@ async def lock_shared(
         .where(
             resources.c.organization_id == organization_id,
             resources.c.access_class.in_(classes),
-            resources.c.access_class.in_(shared_classes(organization_id)),
             resources.c.shares.is_not(None),
             sa.true() if after is None else resources.c.object_id > after,
         )

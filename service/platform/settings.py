@@ -226,7 +226,7 @@ class Settings(BaseSettings):
     """Days until the words of queries, comments and conversations are deleted; kept forever by default."""
 
     trash_days: int = Field(default=7, ge=0, le=36_500)
-    """How many days a deleted document can be restored by its owner and admins; 0: it is deleted for good at once."""
+    """How many days a deleted document or group can be restored; 0: it is deleted for good at once."""
     file_grace_hours: float = Field(default=24.0, ge=0, le=87_600)
     """Hours until an unreferenced file is deleted; 0: delete when found."""
 

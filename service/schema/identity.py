@@ -70,6 +70,17 @@ group_members = table(
     ),
 )
 
+# A deleted group while it can be restored. `kept` has its name, external id, members, parent groups, and its roles by
+# access class: a resource that is still in the class has the same access as then.
+trashed_groups = table(
+    "trashed_groups",
+    sa.Column("group_id", sa.Uuid, primary_key=True),
+    sa.Column("kept", JSONB, nullable=False),
+    sa.Column("deleted_by", sa.Uuid),
+    sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_trashed_groups_organization", "organization_id", "group_id"),
+)
+
 api_keys = table(
     "api_keys",
     sa.Column("api_key_id", sa.Uuid, primary_key=True),

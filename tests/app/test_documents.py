@@ -524,6 +524,21 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
     assert names(house.open("documents", name=word, order="name")) == [f"{word} 1", f"{word} 3"]
 
 
+def test_admins_restore_a_deleted_group_or_delete_it_for_good(house: House) -> None:
+    word, groups = new_word(), house.client.admin.groups
+    kept, gone = (house.add_group(f"{word} {name}", f"{word}@groups.test") for name in ("kept", "gone"))
+    for group in (kept, gone):
+        groups.delete(group)
+    assert word not in house.open("documents", signed_in_as=MEMBER, trash="open", of="groups").shown
+    page = house.open("documents", trash="open", of="groups")
+    page = page.choose(names(page).index(f"{word} kept")).press("Restore …").answer("Restore …", "Restore")
+    assert f"{word} kept is restored, with 1 of 1 member and 0 of 0 resources." in page.shown
+    page = page.choose(names(page).index(f"{word} gone")).press("Delete for good …")
+    page = page.answer("Delete for good …", "Delete")
+    assert [one for one in names(page) if one.startswith(word)] == []
+    assert [str(one.id) for one in groups.list(query=word)] == [kept]
+
+
 def test_an_empty_trash_says_how_long_documents_stay(house: House, monkeypatch) -> None:
     for days, told in (
         (7, "You can restore deleted documents here for 7 days."),

@@ -257,6 +257,10 @@ class Permissions(Operations, RuleBasedStateMachine):
         if members := self.mended(members, strict=strict):
             self.do(an_operation("remove_members", group, members))
 
+    @act(group=groups)
+    def restore_group(self, group: str) -> None:
+        self.do(an_operation("restore_group", group))
+
     # An identity provider (SCIM), which knows people and groups alone.
 
     @act(user=users, active=st.sampled_from((True, True, False)))

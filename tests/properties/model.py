@@ -342,6 +342,9 @@ class Model:
         self._name(members)
         self.groups[group] -= set(members)
 
+    def restore_group(self, group: str) -> None:
+        """Delete and restore a group: members, parent groups and roles are the same."""
+
     def grant(self, grants: dict[str, list[tuple[str, str]]]) -> None:
         resources = self.resources
         if not grants.keys() <= resources.keys():

@@ -20,7 +20,7 @@ DONE = """
     change_user create_account delete_account enable_accounts mint create_key revoke let_expire put_members add_members
     remove_members grant share enter_for enter_about upload delete_document restore_document create_collection
     delete_collection index_in_collection remove_from_collection everybody_sees put_agent deploy_agent delete_agent
-    message transfer offboard provision provision_new provision_end provision_members provision_change
+    message transfer offboard provision provision_new provision_end provision_members provision_change restore_group
 """
 RACES = "grant add_members remove_members revoke change_user transfer"
 WAYS = {

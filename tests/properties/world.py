@@ -181,6 +181,10 @@ class World:
     def remove_members(self, group: str, members: Iterable[str]) -> httpx.Response:
         return self._change_members("removeMembers", group, members)
 
+    def restore_group(self, group: str) -> httpx.Response:
+        self.call("admin/groups/delete", groupId=self.group_ids[group]).raise_for_status()
+        return self.call("admin/groups/restore", groupId=self.group_ids[group])
+
     def _change_members(self, operation: str, group: str, members: Iterable[str]) -> httpx.Response:
         named = [self.principal(member) for member in members]
         return self.call(f"admin/groups/{operation}", groupId=self.group_ids[group], members=named)

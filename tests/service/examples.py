@@ -109,6 +109,7 @@ OF_SOME = (
     *("conversation_id", "message_id", "alert_id", "alert_rule_id", "delivery_id", "evaluation_set_id", "case_id"),
     *("evaluation_run_id", "spare_group_id", "spare_account_id", "spare_client_id", "spare_agent_id"),
     *("spare_provider_id", "spare_alert_rule_id", "spare_evaluation_set_id", "spare_evaluation_run_id"),
+    *("trashed_group_id", "spare_trashed_group_id"),
 )
 
 
@@ -216,6 +217,7 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "group_id": lambda things: done(
         things.owner.call("admin/groups/upsert", {"groups": [{"name": things.owner.name()}]})
     )["groups"][0]["id"],
+    "trashed_group_id": maker("admin/groups/delete", "groupId", lambda things: {"groupId": MAKERS["group_id"](things)}),
     "saved_search_id": maker("search/saveSearch", "savedSearchId"),
     "account_id": maker("admin/serviceAccounts/create", "serviceAccountId"),
     "client_id": maker("admin/oauthClients/create", "clientId"),

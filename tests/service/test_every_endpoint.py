@@ -166,7 +166,7 @@ def a_token_elsewhere(service: RunningService) -> str:
 
 def name_admin_things(things: Things) -> None:
     service = things.owner.service
-    things.make("group_id", "account_id", "client_id")
+    things.make("group_id", "trashed_group_id", "account_id", "client_id")
     things.renew("agent_id")
     things.api_key_id = a_key(service)["apiKeyId"]
     things.scim_token_id = done(service.call("admin/scimTokens/create", {"name": "Entra"}))["tokenId"]

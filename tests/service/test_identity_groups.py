@@ -1,7 +1,13 @@
-"""Groups and members, as admins maintain, list and delete them, and the resulting losses of access."""
+"""Groups and members, as admins maintain, list, delete and restore them, and the resulting losses of access."""
 
-from tests.harness.services import RunningService
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from service.domains.documents.catalog.trash.service import purge
+from tests.harness.services import MakeService, RunningService
+from tests.service import directory
 from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, readable, user, walk
+from tests.service.provisioning import Provider
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -243,3 +249,97 @@ def test_what_was_granted_to_a_deleted_group_can_be_granted_again(service: Runni
     shared(service, "rota 2", group(new))
     assert len(set(readable(service, CAT)) - before) == 1
     assert len(readable(service, BOB)) == 2
+
+
+UNKNOWN = (404, "group_not_found")
+
+
+def delete(service: RunningService, one: dict, **more):
+    return service.call("admin/groups/delete", {"groupId": one["id"], **more})
+
+
+def restore(service: RunningService, one: dict):
+    return service.call("admin/groups/restore", {"groupId": one["id"]})
+
+
+def trashed(service: RunningService) -> list[dict]:
+    return walk(service, "admin/groups/listTrashed", {}, page_size=1)
+
+
+def test_a_restored_group_has_its_members_grants_and_parents_again(service: RunningService) -> None:
+    crew, outer = ship(service)
+    before = {email: set(readable(service, email)) for email in (ADA, BOB, CAT)}
+    held = [members(service, one) for one in (crew, outer)]
+    done(delete(service, crew))
+    assert code(restore(service, outer)) == UNKNOWN
+    [listed] = trashed(service)
+    counts = {"groupId": crew["id"], "memberCount": 3, "resourceCount": 3}
+    assert listed.items() >= {"name": "Crew", **counts}.items()
+    assert (listed["deletedBy"]["email"], "externalId" in listed) == (service.admin_email, False)
+    with ThreadPoolExecutor(2) as both:
+        back, refused = sorted(both.map(partial(restore, service), (crew, crew)), key=lambda one: one.status_code)
+    assert (done(back), code(refused)) == (counts, UNKNOWN)
+    assert {email: set(readable(service, email)) for email in before} == before
+    assert [members(service, one) for one in (crew, outer)] == held
+    assert [one["target"]["name"] for one in directory.entries(service, action="group.restore")] == ["Crew"]
+    [joined, *_] = directory.entries(service, action="group.members", targetId=outer["id"])
+    assert joined["details"] == {"added": [crew["id"]]}
+    assert trashed(service) == []
+    for deleted in ((crew, outer), (outer, crew)):
+        for one in deleted:
+            done(delete(service, one))
+        for one in reversed(deleted):
+            done(restore(service, one))
+        assert [members(service, one) for one in (crew, outer)] == held
+
+
+def test_what_left_or_changed_meanwhile_is_not_restored(service: RunningService) -> None:
+    crew, outer = ship(service)
+    provider = {"issuer": "https://id.example.test", "domains": ["example.test"], "clientId": "c", "clientSecret": "x"}
+    provider_id = done(service.call("admin/signInProviders/create", {"name": "Work", **provider}))["providerId"]
+    brought = "INSERT INTO provider_memberships SELECT organization_id, group_id, member_id, %s FROM group_members"
+    bob = next(one["id"] for one in members(service, crew) if one["name"] == "bob")
+    service.execute(f"{brought} WHERE group_id = %s AND member_id = %s", [provider_id, crew["id"], bob])
+    done(delete(service, crew))
+    done(delete(service, outer, forGood=True))
+    grant(service, {"resourceId": "rota", "resourceType": "UPLOADED_DOCUMENT"}, user(CAT))
+    directory.on_rows(service, "DELETE FROM resources", more="AND resource_id = 'menu'")
+    done(service.call("admin/users/offboard", {"email": ADA, "newOwner": user(BOB)}))
+    a_user(service, ADA, active=True)
+    assert done(restore(service, crew)).items() >= {"memberCount": 1, "resourceCount": 1}.items()
+    assert [one["name"] for one in members(service, crew)] == ["dan"]
+    assert (readable(service, ADA), readable(service, BOB), readable(service, CAT)) == (["letters"], [], ["rota"])
+
+
+def test_a_provider_deletes_a_group_and_may_take_its_name(service: RunningService) -> None:
+    provider = Provider(service)
+    old = provider.group("Crew", externalId="crew-7")
+    assert provider.send("DELETE", f"Groups/{old['id']}").status_code == 204
+    [listed] = trashed(service)
+    assert (listed["externalId"], "deletedBy" in listed) == ("crew-7", False)
+    for taken in ({"externalId": "crew-8"}, {"externalId": "crew-7", "displayName": "Team"}):
+        new = provider.group("Crew", **taken)
+        assert code(restore(service, old)) == (409, "group_name_taken")
+        done(delete(service, new, forGood=True))
+    assert done(restore(service, old))["groupId"] == old["id"]
+
+
+def test_a_group_in_the_trash_is_erased_at_once_or_after_its_time(service: RunningService) -> None:
+    crew, outer = ship(service)
+    for one in (crew, outer):
+        done(delete(service, one))
+    assert [one["name"] for one in trashed(service)] == ["Crew", "Ship"]
+    assert done(delete(service, crew, forGood=True))["memberCount"] == 3
+    assert (code(restore(service, crew)), code(delete(service, crew, forGood=True))) == (UNKNOWN, UNKNOWN)
+    assert [one["details"]["name"] for one in directory.entries(service, action="group.erase")] == ["Crew"]
+    directory.on_rows(service, "UPDATE trashed_groups SET deleted_at = deleted_at - interval '7 days'")
+    assert (trashed(service), code(restore(service, outer))) == ([], UNKNOWN)
+    service.run(purge(service.runtime.database, days=7))
+    assert directory.on_rows(service, "SELECT count(*) FROM trashed_groups") == [(0,)]
+
+
+def test_without_a_trash_a_group_is_deleted_for_good(make_service: MakeService) -> None:
+    service = make_service(trash_days=0)
+    done(delete(service, crew := a_group(service, "Crew")))
+    assert directory.on_rows(service, "SELECT count(*) FROM trashed_groups") == [(0,)]
+    assert code(restore(service, crew)) == UNKNOWN

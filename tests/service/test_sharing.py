@@ -185,6 +185,16 @@ def test_what_an_owner_shared_ends_with_their_own_right(service, ids, memo, monk
     assert set(readers(service, memo)) == {BEN, *(to or {ADA})}
 
 
+@pytest.mark.parametrize("how", ENDS)
+def test_what_was_shared_with_a_group_in_the_trash_ends_too(service, ids, memo, how: str) -> None:
+    crew = a_group(service, "Crew", user(ADA), user(BEN))
+    done(service.call(SHARE, shares(memo, group(crew))))
+    done(service.call("admin/groups/delete", {"groupId": crew["id"]}))
+    end(service, how, ids).raise_for_status()
+    done(service.call("admin/groups/restore", {"groupId": crew["id"]}))
+    assert BEN not in readers(service, memo)
+
+
 def test_many_shares_end_in_portions(service, ids, monkeypatch) -> None:
     monkeypatch.setattr("service.permissions.service._SHARES_AT_ONCE", 2)
     letters = [directory.a_resource(service, f"letter-{number}", owner=ids[ADA]) for number in range(5)]

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import Group, NamedGroup, NamedPrincipal, UserFilters
-from carrel.wire.common import PagedRequest, PagedResponse, PrincipalReference, RequestModel, ResponseModel
+from carrel.wire.common import PagedRequest, PagedResponse, Principal, PrincipalReference, RequestModel, ResponseModel
 from carrel.wire.fields import EmailAddress, Instant
-from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, SECRET, ApiOperation
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -111,6 +111,8 @@ class AdminGroupsDeleteRequest(RequestModel):
     """Delete a group: its members immediately lose access granted only through the group."""
 
     group_id: UUID
+    for_good: bool | None = None
+    """Whether nobody can restore the group; also for a group in the trash."""
 
 
 class AdminGroupsDeleteResponse(ResponseModel):
@@ -118,9 +120,44 @@ class AdminGroupsDeleteResponse(ResponseModel):
 
     group_id: UUID
     member_count: int
-    """Number of former direct members."""
+    """Number of direct members."""
     resource_count: int
-    """Number of resources formerly granted to the group."""
+    """Number of resources granted to the group."""
+
+
+class AdminGroupsListTrashedRequest(PagedRequest):
+    """List the deleted groups that can be restored."""
+
+
+class TrashedGroup(AdminGroupsDeleteResponse):
+    """A deleted group that can be restored, as it was at its deletion."""
+
+    name: str
+    external_id: str | None = None
+    """Identifier of the group in an outside directory."""
+    deleted_at: Instant
+    """When the group was deleted."""
+    deleted_by: Principal | None = None
+    """Person or service account that deleted the group; absent: an identity provider (SCIM)."""
+    kept_until: Instant
+    """When the group is deleted for good."""
+
+
+class AdminGroupsListTrashedResponse(PagedResponse):
+    """A page of deleted groups."""
+
+    groups: list[TrashedGroup]
+    """The groups, ordered by id."""
+
+
+class AdminGroupsRestoreRequest(RequestModel):
+    """Restore a deleted group."""
+
+    group_id: UUID
+
+
+class AdminGroupsRestoreResponse(AdminGroupsDeleteResponse):
+    """A group that is back, with the members and grants that it has now."""
 
 
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)
@@ -156,4 +193,19 @@ ADMIN_GROUPS_DELETE = ApiOperation(
     "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
 """Delete a group: its members immediately lose access granted only through the group. The next directory import
-with the group creates it again, without its grants."""
+with the group creates it again, without its grants. `restore` restores it from the trash while that keeps it."""
+ADMIN_GROUPS_LIST_TRASHED = ApiOperation(
+    "admin/groups/listTrashed", AdminGroupsListTrashedRequest, AdminGroupsListTrashedResponse, ADMIN
+)
+"""List the deleted groups that can be restored, ordered by id."""
+ADMIN_GROUPS_RESTORE = ApiOperation(
+    "admin/groups/restore",
+    AdminGroupsRestoreRequest,
+    AdminGroupsRestoreResponse,
+    ADMIN,
+    KEYED | NOT_FOUND | CONFLICT | CONFIRMED,
+)
+"""Restore a deleted group with its id, and the members, parent groups and grants that are left.
+
+Left out are people who left since, members whom a sign-in provider added, and resources that were deleted or
+got other access. Raises ConflictError `group_name_taken` if another group has its name or external id now."""

@@ -63,7 +63,9 @@ from carrel.wire.owners import (
 from carrel.wire.people import (
     ADMIN_GROUPS_DELETE,
     ADMIN_GROUPS_LIST_MEMBERSHIPS,
+    ADMIN_GROUPS_LIST_TRASHED,
     ADMIN_GROUPS_PREVIEW_LOSSES,
+    ADMIN_GROUPS_RESTORE,
     ADMIN_USERS_COUNT,
     ADMIN_USERS_INVITE,
     ADMIN_USERS_RESET_SECOND_FACTOR,
@@ -71,8 +73,12 @@ from carrel.wire.people import (
     AdminGroupsDeleteResponse,
     AdminGroupsListMembershipsRequest,
     AdminGroupsListMembershipsResponse,
+    AdminGroupsListTrashedRequest,
+    AdminGroupsListTrashedResponse,
     AdminGroupsPreviewLossesRequest,
     AdminGroupsPreviewLossesResponse,
+    AdminGroupsRestoreRequest,
+    AdminGroupsRestoreResponse,
     AdminUsersCountRequest,
     AdminUsersCountResponse,
     AdminUsersInviteRequest,
@@ -80,6 +86,7 @@ from carrel.wire.people import (
     AdminUsersResetSecondFactorRequest,
     AdminUsersResetSecondFactorResponse,
     GroupMembership,
+    TrashedGroup,
 )
 
 M = TypeVar("M")
@@ -321,13 +328,43 @@ class Groups(Resource[M]):
 
     @Operation
     def delete(
-        self, group_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+        self,
+        group_id: Id,
+        *,
+        for_good: bool | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsDeleteResponse]:
         """Delete a group: its members immediately lose access granted only through the group. The next directory import
-        with the group creates it again, without its grants.
+        with the group creates it again, without its grants. `restore` restores it from the trash while that keeps it.
         """
-        request = AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id))
+        request = AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id), for_good=for_good)
         return Call(ADMIN_GROUPS_DELETE, request)
+
+    @ListOperation
+    def list_trashed(
+        self,
+        *,
+        page_size: int = 100,
+        page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Listing[TrashedGroup, AdminGroupsListTrashedResponse]:
+        """List the deleted groups that can be restored, ordered by id."""
+        request = AdminGroupsListTrashedRequest(page_size=page_size, page_token=page_token)
+        return Listing(ADMIN_GROUPS_LIST_TRASHED, request, lambda page: page.groups)
+
+    @Operation
+    def restore(
+        self, group_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[AdminGroupsRestoreResponse]:
+        """Restore a deleted group with its id, and the members, parent groups and grants that are left.
+
+        Left out are people who left since, members whom a sign-in provider added, and resources that were deleted or
+        got other access. Raises ConflictError `group_name_taken` if another group has its name or external id now.
+        """
+        request = AdminGroupsRestoreRequest(group_id=as_any(UUID, group_id))
+        return Call(ADMIN_GROUPS_RESTORE, request)
 
 
 class Grants(Resource[M]):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -18,8 +19,9 @@ from service.identity import queries
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import Membership, Principal, list_principals, lock_organization
 from service.permissions.readers import find_referenced_principal
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, NotFound, require
 from service.platform.identifiers import uuid7
+from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 NO_MEMBERS = (0, "")
@@ -155,26 +157,73 @@ async def preview_losses(
 
 
 async def delete_group(
-    connection: Connection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
 ) -> people.AdminGroupsDeleteResponse:
     """Delete a group; members immediately lose access granted only through the group."""
-    group_id = request.group_id
-    organization_id = caller.organization_id
+    group_id, organization_id = request.group_id, caller.organization_id
     await lock_organization(connection, organization_id)
-    group = await get_group(connection, caller, group_id)
-    members = await listing.list_member_ids(connection, organization_id, group_id=group_id)
-    granted = await listing.count_granted(connection, organization_id, group_id=group_id)
-    await leave_all_groups(connection, caller, member_id=group_id)
+    if request.for_good and (kept := await listing.erase_group(connection, organization_id, group_id=group_id)):
+        changes = [Change("group.erase", "group", group_id, {"name": kept["name"]})]
+    else:
+        group, days = await get_group(connection, caller, group_id), runtime.settings.trash_days
+        days = 0 if request.for_good else days
+        changes = await move_to_trash(connection, organization_id, group, deleted_by=caller.principal_id, days=days)
+        kept = changes[-1].details
+    await record_all(connection, caller, changes=changes)  # before the delete, while the group has a name
+    await listing.delete_group(connection, organization_id, group_id=group_id)
+    member_count, resource_count = len(kept["removed"]), kept["resourceCount"]
+    return people.AdminGroupsDeleteResponse(group_id=group_id, member_count=member_count, resource_count=resource_count)
+
+
+async def move_to_trash(
+    connection: Connection, organization_id: UUID, group: Any, *, deleted_by: UUID | None, days: int
+) -> list[Change]:
+    """Take a group out of its groups, keep it for `days`, and return the changes to record before its row is deleted.
+    The caller has locked the organization."""
+    which = {"group_id": group.principal_id}
+    members = await listing.list_member_ids(connection, organization_id, **which)
     details = {
         "name": group.name,
         "externalId": group.external_id,
         "removed": [str(member) for member in members],
-        "resourceCount": granted,
+        "resourceCount": await listing.count_granted(connection, organization_id, **which),
     }
-    change = Change("group.delete", "group", group_id, details)
-    await record_all(connection, caller, changes=[change])  # before the delete, while the group has a name
-    await listing.delete_group(connection, organization_id, group_id=group_id)
-    return people.AdminGroupsDeleteResponse(group_id=group_id, member_count=len(members), resource_count=granted)
+    if days:
+        await listing.keep_group(connection, organization_id, **which, deleted_by=deleted_by, kept=details)
+    around = await queries.leave_groups(connection, organization_id, member_id=group.principal_id)
+    left = _member_changes(added=[], removed=[(one, group.principal_id) for one in sorted(around)])
+    return [*left, Change("group.delete", "group", group.principal_id, details)]
+
+
+async def list_trashed(
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: people.AdminGroupsListTrashedRequest
+) -> people.AdminGroupsListTrashedResponse:
+    """List the deleted groups that can be restored."""
+    cursor = Cursor.read(caller, operation=people.ADMIN_GROUPS_LIST_TRASHED.path, request=request)
+    days = runtime.settings.trash_days
+    rows = await listing.list_trashed(connection, caller.organization_id, cursor.window, days=days)
+    return cursor.answer(people.AdminGroupsListTrashedResponse, rows, "group_id")
+
+
+async def restore_group(
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: people.AdminGroupsRestoreRequest
+) -> people.AdminGroupsRestoreResponse:
+    """Restore a deleted group with its former members, parent groups and grants, or fewer.
+
+    Raises NotFound for a group that is not in the trash (any more), and Conflict `group_name_taken`."""
+    group_id, organization_id = request.group_id, caller.organization_id
+    await lock_organization(connection, organization_id)
+    days = runtime.settings.trash_days
+    taken = await listing.has_namesake(connection, organization_id, group_id=group_id, days=days)
+    if require(taken, _unknown_group("groupId", group_id)):
+        message = "Another group has this group's name or external id. Rename or delete that group first."
+        raise Conflict(message, code="group_name_taken", details=[FieldError("groupId", message)])
+    added = await listing.restore_group(connection, organization_id, group_id=group_id)
+    granted = await listing.count_granted(connection, organization_id, group_id=group_id)
+    restored = Change("group.restore", "group", group_id, {"resourceCount": granted})
+    await record_all(connection, caller, changes=[restored, *_member_changes(added=added, removed=[])])
+    member_count = sum(one == group_id for one, _ in added)
+    return people.AdminGroupsRestoreResponse(group_id=group_id, member_count=member_count, resource_count=granted)
 
 
 def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:

@@ -1,6 +1,7 @@
 """SQL of the admins' directory; each page or count is a statement. Filters need indexes of memberships and sign-ins."""
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import ListedUser, UserFilters
 from carrel.wire.common import SecondFactor
-from carrel.wire.people import GroupMembership
-from service.platform.sql import Window, columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
-from service.schema.identity import group_members, principals
+from carrel.wire.people import GroupMembership, TrashedGroup
+from service.identity.queries import user_as
+from service.platform.sql import (
+    Window,
+    columns_of,
+    count_rows,
+    delete_rows,
+    find_rows,
+    in_array,
+    matches,
+    optional_in,
+    read_sql,
+    rows_after,
+)
+from service.schema.identity import group_members, principals, trashed_groups
 from service.schema.search import audit_entries
 from service.schema.signin import invitations, oauth_clients, passkeys, second_factors
 
@@ -155,8 +168,7 @@ async def list_described_clients(
 
 
 async def delete_clients(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
-    own = matches(oauth_clients, organization_id), in_array(oauth_clients.c.client_id, ids)
-    await connection.execute(sa.delete(oauth_clients).where(*own))
+    await delete_rows(connection, oauth_clients, organization_id, in_array(oauth_clients.c.client_id, ids))
 
 
 MOST_PEOPLE = 100
@@ -178,65 +190,20 @@ people AS (
 )
 """
 
-_COUNT_PEOPLE = sa.text(f"WITH RECURSIVE {_PEOPLE} SELECT count(*) FROM people").bindparams(  # noqa: S608 - no foreign text
-    sa.bindparam("member_ids", type_=sa.ARRAY(sa.Uuid())), sa.bindparam("organization_id", type_=sa.Uuid())
-)
-
-_LOSSES = sa.text(
-    f"""
-WITH RECURSIVE {_PEOPLE},
-looked_at AS (SELECT principal_id, kind FROM people ORDER BY principal_id LIMIT :limit),
-before (person_id, principal_id) AS (
-    SELECT principal_id, principal_id FROM looked_at
-    UNION
-    SELECT b.person_id, m.group_id FROM before b
-    JOIN group_members m ON m.organization_id = :organization_id AND m.member_id = b.principal_id
-),
-after (person_id, principal_id) AS (
-    SELECT principal_id, principal_id FROM looked_at
-    UNION
-    SELECT a.person_id, m.group_id FROM after a
-    JOIN group_members m ON m.organization_id = :organization_id AND m.member_id = a.principal_id
-    WHERE NOT (m.group_id = :group_id AND m.member_id = ANY(:member_ids))
-),
--- Everybody's principal has the organization's id, and people alone hold roles through it.
-left_over (person_id, principal_id) AS (
-    SELECT person_id, principal_id FROM after
-    UNION ALL
-    SELECT principal_id, :organization_id FROM looked_at WHERE kind = 'user'
-),
-gone (person_id, principal_id) AS (
-    SELECT person_id, principal_id FROM before EXCEPT SELECT person_id, principal_id FROM after
-),
-lost (person_id, access_class) AS (
-    SELECT g.person_id, r.access_class FROM gone g
-    JOIN class_readers r ON r.organization_id = :organization_id AND r.principal_id = g.principal_id
-    EXCEPT
-    SELECT l.person_id, r.access_class FROM left_over l
-    JOIN class_readers r ON r.organization_id = :organization_id AND r.principal_id = l.principal_id
-),
-sizes AS (
-    SELECT o.access_class, o.resource_type, count(*) AS count FROM resources o
-    WHERE o.organization_id = :organization_id AND o.access_class IN (SELECT access_class FROM lost)
-    GROUP BY o.access_class, o.resource_type
-)
-SELECT l.person_id AS principal_id, s.resource_type, sum(s.count)::bigint AS count
-FROM lost l JOIN sizes s ON s.access_class = l.access_class
-GROUP BY l.person_id, s.resource_type
-ORDER BY l.person_id, s.resource_type
-"""  # noqa: S608 - no foreign text
-).bindparams(
-    sa.bindparam("member_ids", type_=sa.ARRAY(sa.Uuid())),
-    sa.bindparam("organization_id", type_=sa.Uuid()),
-    sa.bindparam("group_id", type_=sa.Uuid()),
-    sa.bindparam("limit", type_=sa.Integer()),
-)
-
-
+_ORGANIZATION = sa.bindparam("organization_id", type_=sa.Uuid())
+_GROUP = sa.bindparam("group_id", type_=sa.Uuid())
+_MEMBERS = sa.bindparam("member_ids", type_=sa.ARRAY(sa.Uuid()))
+_COUNT_PEOPLE = sa.text(f"WITH RECURSIVE {_PEOPLE} SELECT count(*) FROM people").bindparams(_MEMBERS, _ORGANIZATION)  # noqa: S608 - no foreign text
+_LOSSES = sa.text(read_sql(__file__, "losses").replace("{people}", _PEOPLE)).bindparams(_MEMBERS, _ORGANIZATION, _GROUP)
 _COUNT_GRANTED = sa.text("""
 SELECT count(*) FROM resources o WHERE o.organization_id = :organization_id AND o.access_class IN (
     SELECT access_class FROM class_readers WHERE organization_id = :organization_id AND principal_id = :group_id)
-""").bindparams(sa.bindparam("organization_id", type_=sa.Uuid()), sa.bindparam("group_id", type_=sa.Uuid()))
+""").bindparams(_ORGANIZATION, _GROUP)
+# Without memberships from a sign-in provider: the next sign-in adds these again, or not.
+_KEEP = sa.text(read_sql(__file__, "keep_group")).bindparams(
+    _ORGANIZATION, _GROUP, sa.bindparam("deleted_by", type_=sa.Uuid()), sa.bindparam("kept", type_=JSONB)
+)
+_RESTORE = sa.text(read_sql(__file__, "restore_group")).bindparams(_ORGANIZATION, _GROUP)
 
 
 async def list_member_ids(connection: Connection, organization_id: UUID, *, group_id: UUID) -> list[UUID]:
@@ -251,8 +218,62 @@ async def count_granted(connection: Connection, organization_id: UUID, *, group_
 
 async def delete_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
     """Delete a group, with memberships and roles by foreign keys; access classes stay, because found by composition."""
-    own = matches(principals, organization_id, principal_id=group_id, kind="group")
-    await connection.execute(sa.delete(principals).where(own))
+    await delete_rows(connection, principals, organization_id, principal_id=group_id, kind="group")
+
+
+async def keep_group(
+    connection: Connection, organization_id: UUID, *, group_id: UUID, deleted_by: UUID | None, kept: Mapping[str, Any]
+) -> None:
+    """Keep a group that is about to be deleted in the trash."""
+    parameters = {"organization_id": organization_id, "group_id": group_id, "deleted_by": deleted_by, "kept": kept}
+    await connection.execute(_KEEP, parameters)
+
+
+async def restore_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> list[tuple[UUID, UUID]]:
+    """Restore a group from the trash; return its memberships as (group, member) pairs."""
+    rows = await connection.execute(_RESTORE, {"organization_id": organization_id, "group_id": group_id})
+    return [(row.group_id, row.member_id) for row in rows]
+
+
+async def has_namesake(connection: Connection, organization_id: UUID, *, group_id: UUID, days: int) -> bool | None:
+    """Lock a group in the trash; return whether another group has its name or external id; None: not in the trash."""
+    kept = trashed_groups.c.kept
+    same = (principals.c.name == kept["name"].astext) | (principals.c.external_id == kept["externalId"].astext)
+    found = sa.exists().where(matches(principals, organization_id, kind="group"), same)
+    chosen = *_in_trash(organization_id, days), trashed_groups.c.group_id == group_id
+    return (await connection.execute(sa.select(found).where(*chosen).with_for_update())).scalar_one_or_none()
+
+
+async def list_trashed(
+    connection: Connection, organization_id: UUID, window: Window, *, days: int
+) -> list[TrashedGroup]:
+    row, kept = trashed_groups.c, trashed_groups.c.kept
+    user = sa.select(user_as("deleted_by", principals.c.principal_id))
+    facts = (
+        kept["name"].astext.label("name"),
+        kept["externalId"].astext.label("external_id"),
+        sa.func.jsonb_array_length(kept["removed"]).label("member_count"),
+        kept["resourceCount"].as_integer().label("resource_count"),
+        user.where(matches(principals, organization_id, principal_id=row.deleted_by)).label("deleted_by"),
+        (row.deleted_at + timedelta(days=days)).label("kept_until"),
+    )
+    statement = sa.select(row.group_id, row.deleted_at, *facts).where(*_in_trash(organization_id, days))
+    return await find_rows(connection, rows_after(statement, row.group_id, *window), TrashedGroup)
+
+
+def _in_trash(organization_id: UUID, days: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return matches(trashed_groups, organization_id), trashed_groups.c.deleted_at > sa.func.now() - timedelta(days=days)
+
+
+async def erase_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> Mapping[str, Any] | None:
+    """Delete a group in the trash for good; return what was kept of it."""
+    erased = sa.delete(trashed_groups).where(matches(trashed_groups, organization_id, group_id=group_id))
+    return (await connection.execute(erased.returning(trashed_groups.c.kept))).scalar_one_or_none()
+
+
+async def erase_old_groups(connection: Connection, organization_id: UUID, *, days: int) -> None:
+    is_old = trashed_groups.c.deleted_at <= sa.func.now() - timedelta(days=days)
+    await delete_rows(connection, trashed_groups, organization_id, is_old)
 
 
 async def count_people(connection: Connection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:

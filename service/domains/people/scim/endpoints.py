@@ -105,7 +105,8 @@ async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") ->
     options: dict[str, Any] = {"isolation": "REPEATABLE READ", "read_only": True} if reads else {}
     try:
         async with runtime.database.transaction(organization_id, **options) as connection:
-            return await to_thread.run_sync(answer, Storage(connection, caller, writes=not reads), asked)
+            storage = Storage(connection, caller, writes=not reads, trash_days=runtime.settings.trash_days)
+            return await to_thread.run_sync(answer, storage, asked)
     except errors.ServiceError as error:
         logger.warning("provisioning_refused", code=error.code, method=asked.method)
         async with runtime.database.transaction(organization_id) as connection:

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change
 from service.domains.people.directory import queries as removal
+from service.domains.people.directory.groups import move_to_trash
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import Group, refuse_long
 from service.domains.people.scim.queries import StoredGroup
@@ -42,21 +43,12 @@ async def change_group(connection: Connection, caller: ScimCaller, before: Store
     await change_members(connection, caller, group_id=before.principal_id, added=members_of(given), replaces=True)
 
 
-async def delete_group(connection: Connection, caller: ScimCaller, group: StoredGroup) -> None:
+async def delete_group(connection: Connection, caller: ScimCaller, group: StoredGroup, *, trash_days: int) -> None:
     """Delete a group with its memberships and grants. The caller has locked the organization."""
-    organization_id, group_id = caller.organization_id, group.principal_id
-    members = await removal.list_member_ids(connection, organization_id, group_id=group_id)
-    around = await identity.leave_groups(connection, organization_id, member_id=group_id)
-    details = {
-        "name": group.name,
-        "externalId": group.external_id,
-        "removed": [str(member) for member in members],
-        "resourceCount": await removal.count_granted(connection, organization_id, group_id=group_id),
-    }
-    changes = [Change("group.members", "group", item, {"removed": [str(group_id)]}) for item in sorted(around)]
-    # Before the delete, so that the entry has the group's name.
-    await record_changes(connection, caller, changes=[*changes, Change("group.delete", "group", group_id, details)])
-    await removal.delete_group(connection, organization_id, group_id=group_id)
+    organization_id = caller.organization_id
+    changes = await move_to_trash(connection, organization_id, group, deleted_by=None, days=trash_days)
+    await record_changes(connection, caller, changes=changes)  # before the delete, while the group has a name
+    await removal.delete_group(connection, organization_id, group_id=group.principal_id)
 
 
 async def change_members(

@@ -29,10 +29,11 @@ Found = TypeVar("Found")
 class Storage(ScimStorage):
     """The people and groups of a token's organization."""
 
-    def __init__(self, connection: Connection, caller: ScimCaller, *, writes: bool) -> None:
+    def __init__(self, connection: Connection, caller: ScimCaller, *, writes: bool, trash_days: int) -> None:
         self._connection = connection
         self._caller = caller
         self._is_to_lock = writes
+        self._trash_days = trash_days
 
     def get(
         self,
@@ -89,7 +90,8 @@ class Storage(ScimStorage):
         if resource_type.name == "User":
             self._change(users.delete_user, self._user(resource_id, expected_version))
         else:
-            self._change(groups.delete_group, self._group(resource_id, expected_version))
+            group = self._group(resource_id, expected_version)
+            self._change(groups.delete_group, group, trash_days=self._trash_days)
 
     def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> None:
         if added or removed:

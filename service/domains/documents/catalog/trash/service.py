@@ -22,6 +22,7 @@ from service.domains.documents.collections.service import Placement
 from service.domains.documents.recognition.jobs import enqueue_reading, has_unread_pages
 from service.domains.documents.stored import queries as stored
 from service.domains.documents.stored.containers import enqueue_unpacking
+from service.domains.people.directory.queries import erase_old_groups
 from service.identity.queries import list_principals, organization_ids
 from service.index.ingestion.queries import ask_indexing
 from service.index.progress import Half
@@ -212,7 +213,7 @@ async def _place(
 
 
 async def purge(database: Database, *, days: int) -> None:
-    """Delete for good what has been in the trash for its time, some documents in each transaction."""
+    """Delete for good what has been in the trash for its time, groups and in each transaction some documents."""
 
     async def purge_in(organization_id: UUID) -> None:
         more = True
@@ -220,6 +221,7 @@ async def purge(database: Database, *, days: int) -> None:
             async with database.transaction(organization_id) as connection:
                 ids = await queries.find_old(connection, organization_id, days=days, limit=ERASED_AT_ONCE)
                 await queries.erase_kept(connection, organization_id, ids=ids)
+                await erase_old_groups(connection, organization_id, days=days)
             more = bool(ids)
 
     await for_each_organization(await organization_ids(database), purge_in)
