@@ -8,11 +8,22 @@ from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter, ValidationError
+
+from carrel.wire.fields import Password
+
+_PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 
 # OWASP's recommendation for Argon2id: about 15 ms and 19 MiB a password, so that 1000 users fit in one request.
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 _THREADS = 2
+
+
+def accept_password(value: SecretStr | str) -> SecretStr:
+    try:
+        return _PASSWORD.validate_python(value)
+    except ValidationError as exc:
+        raise ValueError("A password has 8 to 1024 characters and no NUL.") from exc
 
 
 async def hash_password(password: SecretStr) -> str:

@@ -1,17 +1,22 @@
 """The first organization, from the settings, on an empty database."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.fields import normal_email
+from carrel.wire.fields import is_address, normal_email
 from service.domains.people.directory.organizations import create_organization
 from service.identity import queries
-from service.identity.passwords import hash_password
+from service.identity.passwords import accept_password, hash_password
 from service.platform import secrets
 from service.platform.database import enter_organization
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
 from service.platform.settings import Settings
+
+_Accepted = TypeVar("_Accepted")
 
 
 async def bootstrap(connection: Connection, settings: Settings) -> None:
@@ -21,9 +26,11 @@ async def bootstrap(connection: Connection, settings: Settings) -> None:
     if settings.bootstrap_admin_email is None:
         logger.warning("no_organization", advice="Set CARREL_BOOTSTRAP_ADMIN_EMAIL and CARREL_BOOTSTRAP_API_KEY.")
         return
-    email = _email(settings.bootstrap_admin_email)
-    api_key = _api_key(settings.bootstrap_api_key)
-    password = settings.bootstrap_admin_password
+    email = normal_email(settings.bootstrap_admin_email)
+    if not is_address(email):
+        raise ValueError("CARREL_BOOTSTRAP_ADMIN_EMAIL is not an email address.")
+    api_key = _accept("API_KEY", settings.bootstrap_api_key, secrets.accept_api_key)
+    password = _accept("ADMIN_PASSWORD", settings.bootstrap_admin_password, accept_password)
     password_hash = None if password is None else await hash_password(password)
     await queries.lock_bootstrap(connection)
     if await queries.any_organization(connection):
@@ -41,18 +48,8 @@ async def bootstrap(connection: Connection, settings: Settings) -> None:
     logger.info("organization_created", organization_id=str(organization_id))
 
 
-def _email(text: str) -> str:
-    email = normal_email(text)
-    local, _, domain = email.rpartition("@")
-    if not local or not domain or any(char.isspace() for char in email):
-        raise ValueError("CARREL_BOOTSTRAP_ADMIN_EMAIL is not an email address.")
-    return email
-
-
-def _api_key(value: SecretStr | None) -> secrets.Secret | None:
-    if value is None:
-        return None
+def _accept(name: str, value: SecretStr | None, accept: Callable[[SecretStr], _Accepted]) -> _Accepted | None:
     try:
-        return secrets.accept_api_key(value)
+        return None if value is None else accept(value)
     except ValueError as exc:
-        raise ValueError(f"CARREL_BOOTSTRAP_API_KEY can't be used. {exc}") from exc
+        raise ValueError(f"CARREL_BOOTSTRAP_{name} can't be used. {exc}") from exc

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from service import migrations
 from service.index.ingestion.indexer import Indexer
@@ -215,7 +215,13 @@ def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
     else:
         assert settings.database_url is not None  # noqa: S101 - else there is an embedded server
         owner = service = driver_url(settings.database_url.get_secret_value())
-    migrations.upgrade(owner)
+    try:
+        migrations.upgrade(owner)
+    except OperationalError as error:
+        if server is not None or error.statement is not None:
+            raise
+        reason = " ".join(str(error.orig).split())
+        raise DatabaseServerError(f"CARREL_DATABASE_URL: {reason} Check the address and the server.") from error
     return service
 
 

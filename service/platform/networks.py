@@ -44,14 +44,9 @@ class AllowedHosts:
     @classmethod
     def of(cls, entries: Iterable[str]) -> Self:
         """Parse the setting's entries: an address, a network such as 10.0.0.0/8, or a host name."""
-        networks: list[Network] = []
-        names: set[str] = set()
-        for entry in entries:
-            try:
-                networks.append(ipaddress.ip_network(entry.strip("[]"), strict=False))
-            except ValueError:
-                names.add(entry.lower().rstrip("."))
-        return cls(tuple(networks), frozenset(names))
+        bare = [entry.strip("[]") for entry in entries]
+        networks = tuple(ipaddress.ip_network(each, strict=False) for each in bare if is_network(each))
+        return cls(networks, frozenset(each.lower().rstrip(".") for each in bare if not is_network(each)))
 
     def allows(self, address: Address) -> bool:
         return self.names_address(address) or _is_public(_embedded_ipv4(address))
@@ -138,13 +133,12 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     """Sends HTTP requests only to allowed addresses; plain http only to addresses named by the setting itself."""
 
     def __init__(self, allowed: AllowedHosts) -> None:
-        pools = {
+        self._pools = {
             scheme: httpcore.AsyncConnectionPool(
                 ssl_context=_load_authorities(), network_backend=GuardedBackend(allowed, named_only=scheme == b"http")
             )
             for scheme in (b"http", b"https")
         }
-        self._pools = pools
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request, leaving redirects to the client. Raises AddressDenied, and httpcore's errors."""
@@ -226,28 +220,33 @@ def name_loopback(address: str) -> str:
 
 def is_redis(url: str) -> bool:
     """Return whether an address is a Redis database, optionally with the database number as path."""
-    try:
-        parsed = urlsplit(url)
-        return (
-            parsed.scheme in {"redis", "rediss"}
-            and bool(parsed.hostname)
-            and parsed.port != 0
-            and not parsed.fragment
-            and not parsed.query
-            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
-        )
-    except ValueError:  # an invalid port, or half an IPv6 address
-        return False
+    parts = _server_of(url, {"redis", "rediss"})
+    return parts is not None and (parts.path in {"", "/"} or parts.path.removeprefix("/").isdecimal())
 
 
 def is_mail_server(url: str) -> bool:
     """Return whether an address is a mail server: smtp or smtps, a host, an optional port, and no more."""
+    parts = _server_of(url, {"smtp", "smtps"})
+    return parts is not None and not parts.path.strip("/")
+
+
+def _server_of(url: str, schemes: set[str]) -> SplitResult | None:
+    """Split the address of a server, which has one of `schemes` and a host, but no query and fragment."""
     try:
-        parsed = urlsplit(url)
-        plain = not (parsed.path.strip("/") or parsed.query or parsed.fragment)
-        return parsed.scheme in {"smtp", "smtps"} and bool(parsed.hostname) and parsed.port != 0 and plain
-    except ValueError:  # as above
+        parts = urlsplit(url)
+        fits = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return None
+    return parts if fits and not parts.query and not parts.fragment else None
+
+
+def is_network(text: str, *, strict: bool = False) -> bool:
+    """Return whether a text is an IP address or a network; if `strict`, without bits of a host."""
+    try:
+        ipaddress.ip_network(text, strict=strict)
+    except ValueError:
         return False
+    return True
 
 
 def overlap(item: str, other: str) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import platformdirs
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from carrel.wire.fields import must
-from service.platform.networks import is_confidential, is_mail_server, is_redis, overlap, parts_of
+from service.platform.networks import is_confidential, is_mail_server, is_network, is_redis, overlap, parts_of
 
 MEBIBYTE = 1024 * 1024
 IN_MEMORY = "memory"
@@ -51,7 +51,15 @@ def quotas(groups: Path, mount: Path) -> Iterator[float]:
 
 # The dimensions of the index tables.
 VECTOR_DIMENSIONS = (384, 768, 1024, 1536)
-
+_BY_COMMAS = BeforeValidator(
+    lambda given: tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else given
+)
+Names = Annotated[tuple[str, ...], NoDecode, _BY_COMMAS]
+_OWN = must(
+    lambda url: "?" not in url and parts_of(url),
+    "must be an http or https address without a query or fragment, such as https://carrel.example.com",
+)
+_BARE = AfterValidator(lambda url: url and url.rstrip("/"))
 _ENDPOINT = must(parts_of, "must be an http or https address, such as https://api.example.com/v1")
 _PROVIDER = must(
     lambda url: "?" not in url and is_confidential(url),
@@ -60,6 +68,18 @@ _PROVIDER = must(
 _STORE = must(
     lambda store: store.get_secret_value() == IN_MEMORY or is_redis(store.get_secret_value()),
     "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)",
+)
+_FILES = must(
+    re.compile(r"file:///.+|(?!file:)[a-z0-9]+://[^/].*").fullmatch,
+    "must be an address such as s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///srv/carrel",
+)
+_HOSTS = must(
+    lambda hosts: all(is_network(each.strip("[]")) or not set(each) & set("/:@*") for each in hosts),
+    "must be hosts, addresses or networks without scheme, port and path, such as mongo.example.com,10.0.0.0/8",
+)
+_PROXIES = must(
+    lambda proxies: all(is_network(each, strict=True) or each == "*" for each in proxies),
+    "must be addresses or networks, such as 10.0.0.7,192.168.0.0/16",
 )
 _MAIL_SERVER = must(
     lambda url: is_mail_server(url.get_secret_value()),
@@ -85,7 +105,7 @@ class Settings(BaseSettings):
     """Folder of all state: database, files, model, secret key."""
     database_url: SecretStr | None = None
     """PostgreSQL with pgvector (of several servers, the primary), not the embedded server. Its user runs migrations."""
-    database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode, _BY_COMMAS] = ()
     """Hot standbys of `CARREL_DATABASE_URL`'s PostgreSQL, separated by commas: each server's own address, not a load
     balancer's. Searches, passages of replies, lists and look-ups are read from standbys with all earlier commits."""
     workers: int = Field(default_factory=lambda: min(64, usable_cores()), ge=1, le=64)
@@ -100,7 +120,7 @@ class Settings(BaseSettings):
     """The first admin's password."""
     bootstrap_api_key: SecretStr | None = None
     """The first admin's API key (svc_key_ and at least 32 characters), allowed to act for users."""
-    public_url: str | None = None
+    public_url: Annotated[str | None, _OWN, _BARE] = None
     """The public address and OAuth issuer; sign-in needs https or this machine. By default http, host and port."""
     oidc_issuer: Annotated[str | None, _PROVIDER] = None
     """An OpenID Connect provider for sign-in, in addition to passwords."""
@@ -112,11 +132,11 @@ class Settings(BaseSettings):
     """Key of page tokens and stored URIs, equal on every replica. By default generated and kept in the data folder."""
     new_secret_key: SecretStr | None = Field(default=None, min_length=32)
     """The new key for `python -m service rotate-key`."""
-    files_url: str | None = None
+    files_url: Annotated[str | None, _FILES] = None
     """Storage of files (file:, s3:, gs:, az:); by default the data folder."""
-    archive_url: str | None = None
+    archive_url: Annotated[str | None, _FILES] = None
     """Archive for log and files, written continuously (file:, s3:, gs:, az:)."""
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    trusted_proxies: Annotated[Names, _PROXIES] = ()
     """Proxies whose X-Forwarded-For header is trusted."""
 
     rate_limit_requests: int = Field(default=12_000, ge=0)
@@ -141,7 +161,7 @@ class Settings(BaseSettings):
     request_seconds: float = Field(default=30.0, gt=0)
     """Longest time for a single SQL statement of a request, in seconds."""
 
-    embeddings_folder: Annotated[tuple[Path, ...], NoDecode] = ()
+    embeddings_folder: Annotated[tuple[Path, ...], NoDecode, _BY_COMMAS] = ()
     """Folder of a model's weights, the default for new indexes; folders of earlier models follow after commas."""
     embeddings_url: str | None = None
     """An OpenAI-compatible endpoint instead of the local model."""
@@ -174,7 +194,7 @@ class Settings(BaseSettings):
     """An OpenAI-compatible endpoint for agents (https://api.example.com/v1); the built-in default quotes passages."""
     model_api_key: SecretStr | None = None
     """API key of the agents' model endpoint."""
-    model_names: Annotated[tuple[str, ...], NoDecode] = ()
+    model_names: Names = ()
     """Models of the endpoint available to agents; the first is the default."""
     model_seconds: float = Field(default=120.0, gt=0)
     """Longest time for a reply, including retrieval and retries, in seconds."""
@@ -201,7 +221,7 @@ class Settings(BaseSettings):
     ocr_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=1024 * MEBIBYTE)
     """Most address space of an OCR process, in bytes."""
 
-    docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    docstore_allowed_hosts: Annotated[Names, _HOSTS] = ()
     """Hosts, addresses and networks (10.0.0.0/8) allowed for document databases in addition to public addresses."""
     docstore_connect_seconds: float = Field(default=10.0, gt=0)
     """Longest time to find and connect to a document database, in seconds."""
@@ -217,9 +237,9 @@ class Settings(BaseSettings):
     only on this machine). Without a mail server, alerts go only to webhooks, and only admins can reset passwords."""
     mail_from: Annotated[str | None, _SENDER] = None
     """Sender address of mail."""
-    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    webhook_allowed_hosts: Annotated[Names, _HOSTS] = ()
     """Further hosts and networks (10.0.0.0/8) allowed for webhooks, also over http, and for sign-in providers."""
-    workbench_url: str | None = None
+    workbench_url: Annotated[str | None, _OWN, _BARE] = None
     """The workbench's address, for links in invitations, alerts and pages, and for sign-in without consent."""
 
     text_retention_days: int | None = Field(default=None, ge=1, le=36_500)
@@ -271,14 +291,6 @@ class Settings(BaseSettings):
             raise ValueError("set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither")
         return self
 
-    @field_validator("public_url", "workbench_url")
-    @classmethod
-    def _own_address(cls, value: str | None) -> str | None:
-        if value is not None and (parts_of(value) is None or "?" in value):
-            msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
-            raise ValueError(msg)
-        return None if value is None else value.rstrip("/")
-
     @field_validator("embeddings_further_models", mode="before")
     @classmethod
     def _pairs(cls, value: object) -> object:
@@ -288,16 +300,3 @@ class Settings(BaseSettings):
         if not all(name.strip() and length.strip().isdecimal() for name, _, length in pairs):
             raise ValueError("must be names and lengths, such as large=1536,old=768")
         return {name.strip(): int(length) for name, _, length in pairs}
-
-    @field_validator(
-        "database_replica_urls",
-        "embeddings_folder",
-        "trusted_proxies",
-        "model_names",
-        "docstore_allowed_hosts",
-        "webhook_allowed_hosts",
-        mode="before",
-    )
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

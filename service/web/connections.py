@@ -15,6 +15,7 @@ from typing import Protocol
 
 from carrel.wire.oversight import ConnectionsState
 from service.platform.logs import logger
+from service.platform.networks import is_network
 from service.platform.rate_limits import network_of
 from service.platform.sharing import Figure, Share
 
@@ -225,26 +226,16 @@ class Connections:
 def shared_addresses(trusted_proxies: Iterable[str]) -> Callable[[str], bool]:
     """Return a function to recognize shared addresses: trusted proxies (`*`: all) and the machine, maybe a proxy."""
     proxies = tuple(trusted_proxies)
-    networks = [ip_network(proxy, strict=False) for proxy in proxies if _is_network(proxy)]
+    networks = [ip_network(proxy) for proxy in proxies if proxy != "*"]
 
     def is_shared(host: str) -> bool:
-        if "*" in proxies or host in proxies:
-            return True
-        if not _is_network(host):
-            return False
+        if "*" in proxies or not is_network(host):
+            return "*" in proxies
         address = ip_address(host)
         address = getattr(address, "ipv4_mapped", None) or address
         return address.is_loopback or any(address in network for network in networks)
 
     return is_shared
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ip_network(text, strict=False)
-    except ValueError:  # a proxy's name, or a socket without an address
-        return False
-    return True
 
 
 def _slow_body(receiving: dict[Closable, None]) -> Closable | None:

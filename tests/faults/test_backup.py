@@ -491,6 +491,8 @@ def test_two_backups_to_one_name_do_not_mix(tmp_path: Path) -> None:
         with pytest.raises(BackupError, match="Another"), new_file(tmp_path / "x"):
             pass
     assert (tmp_path / "x").read_bytes() == b"first"
+    with pytest.raises(BackupError, match=r"There is no folder .*/none\. Create it"), new_file(tmp_path / "none" / "x"):
+        pass
 
 
 def test_a_backup_that_ends_while_another_begins_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

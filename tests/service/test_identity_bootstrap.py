@@ -64,6 +64,7 @@ async def test_settings_that_cannot_work_stop_the_start_and_are_not_repeated(dat
         {"bootstrap_api_key": SecretStr("svc_key_short")},
         {"bootstrap_api_key": SecretStr("hunter2" * 10)},
         {"bootstrap_admin_email": "nobody"},
+        {"bootstrap_admin_password": SecretStr("hunter2")},
     ]
     for settings in wrong:
         with pytest.raises(ValueError, match="CARREL_BOOTSTRAP_") as caught:

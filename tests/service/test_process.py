@@ -16,7 +16,7 @@ from service.migrations import HEAD
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import DATABASE, EmbeddedPostgres, remove_cluster
 from service.platform.version import VERSION
-from tests.harness.cases import script
+from tests.harness.cases import cases, script
 from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess, environment_without_settings, run_command
@@ -174,14 +174,7 @@ def test_a_database_restarted_mid_request_is_503(running: ServiceProcess) -> Non
     assert running.http.get("/readyz").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"CARREL_PORT": "secret-1", "CARREL_LOG_LEVEL": "secret-1", "CARREL_SECRET_KEY": "short"},
-        {"CARREL_DATABASE_URL": "mysql://u:secret-1@h/n"},
-    ],
-    ids=["each", "address"],
-)
+@pytest.mark.parametrize("wrong", cases("wrong_settings"), ids=["each", "address", "no_server"])
 def test_wrong_settings_are_named(tmp_path, wrong: dict[str, str]) -> None:
     ended = run(CARREL_DATA_DIR=str(tmp_path), **wrong)
     assert ended.returncode == 1

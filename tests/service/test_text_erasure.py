@@ -55,7 +55,7 @@ def test_one_persons_words_are_erased_and_nobody_elses(wordy: RunningService) ->
     done(wordy.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
     key = done(wordy.call("admin/apiKeys/create", {"name": "hers", "ownerEmail": ADA}, api_key=other))["apiKey"]
     search(wordy, "xylem", api_key=key)
-    with pytest.raises(NotFound, match="No person in this organization has this address"):
+    with pytest.raises(NotFound, match="No person has this address"):
         erase(wordy, "adda@example.test")
     logs = logged(wordy), entries(wordy)
     assert where(wordy, "xylo") == {"free_texts", "saved_searches"}

@@ -37,7 +37,8 @@ def must_fit(holds: Callable[[Any], object], reason: str) -> Any:
 NO_NUL = must(lambda text: "\0" not in text, _NUL_REFUSED)
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Return whether a text is an email address."""
     local, _, domain = text.rpartition("@")
     return bool(local and domain) and "@" not in local and all(not one.isspace() and one.isprintable() for one in text)
 
@@ -79,7 +80,7 @@ EmailAddress = Annotated[
     str,
     Field(min_length=3, max_length=320, examples=["ada@example.com"], json_schema_extra={"format": "idn-email"}),
     NO_NUL,
-    must(_is_address, "must be one email address, such as ada@example.com"),
+    must(is_address, "must be one email address, such as ada@example.com"),
 ]
 Url = Annotated[
     str,

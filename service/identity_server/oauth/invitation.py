@@ -7,9 +7,9 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Response
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import SecretStr
 
-from carrel.wire.fields import Password
+from service.identity.passwords import accept_password
 from service.identity_server.oauth.queries import delete_sign_ins
 from service.identity_server.oauth.second_factor import NO_STORE
 from service.identity_server.oauth.visits import VisitorDep
@@ -26,8 +26,6 @@ FORGOTTEN = "forgotten"
 UNFIT = "Choose a password of 8 to 1024 characters."
 # The workbench page after the first sign-in, with a welcome message.
 FIRST_PAGE = f"/oauth/login?{urlencode({'next': '/?welcome=1'})}"
-
-_PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -55,8 +53,8 @@ async def take_password(visitor: VisitorDep) -> Response:
             notice = "The passwords are different. Type the same password twice."
             return _page(visitor, token, invited, notice=notice)
         try:
-            password = _PASSWORD.validate_python(given)
-        except ValidationError:
+            password = accept_password(given)
+        except ValueError:
             return _page(visitor, token, invited, notice=UNFIT)
         invited, browser = await accept_invitation(
             runtime, token, password=password, browser=browser, end_sign_ins=delete_sign_ins

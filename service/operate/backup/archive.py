@@ -162,6 +162,8 @@ def new_file(path: Path) -> Generator[IO[bytes]]:
     can read it. Raises BackupError if `path` exists, another process writes there, or another user owns `.partial`."""
     partial = path.with_name(f"{path.name}.partial")
     _refuse_existing(path)
+    if not path.parent.is_dir():
+        raise BackupError(f"There is no folder {path.parent}. Create it, or write the backup to another folder.")
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         try:

@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import cast
 
 import typer
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
-from carrel.wire.fields import Password
 from service import migrations
+from service.identity.passwords import accept_password
 from service.operate.backup import queries
 from service.operate.deployment.service import refuse_marked
 from service.platform.database import Database, driver_url
 from service.platform.postgres.host import DatabaseServerError, server_account
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.settings import Settings
-
-_PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 
 
 class CommandError(Exception):
@@ -60,9 +58,9 @@ def ask_password() -> SecretStr:
     else:
         first = sys.stdin.readline().removesuffix("\n").removesuffix("\r")
     try:
-        return _PASSWORD.validate_python(first)
-    except ValidationError as error:
-        raise CommandError("A password has 8 to 1024 characters and no NUL. Nothing was changed.") from error
+        return accept_password(first)
+    except ValueError as error:
+        raise CommandError(f"{error} Nothing was changed.") from error
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from service.platform.files import open_files
 
 app = new_group("The documents' files in the file store.")
 
-_WORDS = {Fault.MISSING: "missing", Fault.ALTERED: "altered"}
-
 
 @app.command()
 def check(
@@ -47,8 +45,8 @@ def check(
 def _show(checked: Checked) -> None:
     for file in checked.faulty:
         documents = ", ".join(file.documents)
-        typer.echo(f"{_WORDS[file.fault]}: {file.sha256.hex()}, of {documents}", err=True)
-    counts = (f"{sum(file.fault is fault for file in checked.faulty):,} {word}" for fault, word in _WORDS.items())
+        typer.echo(f"{file.fault.lower()}: {file.sha256.hex()}, of {documents}", err=True)
+    counts = (f"{sum(file.fault is fault for file in checked.faulty):,} {fault.lower()}" for fault in Fault)
     typer.echo(f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}: {', '.join(counts)}.", err=True)
     if checked.left_over:
         typer.echo(

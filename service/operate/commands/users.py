@@ -95,7 +95,7 @@ async def _organization_of(database: Database, *, email: str, wanted: str | None
         raise CommandError(f"There is no organization {wanted!r}. There are: {name_organizations(organizations)}.")
     knowing = [organization for organization in among if await _knows(database, organization.organization_id, email)]
     if not knowing:
-        raise CommandError(f"There is no user {email} in {name_organizations(among)}.")
+        raise CommandError(f"There is no user {email} in {name_organizations(among)}. Check the address.")
     if len(knowing) > 1:
         raise CommandError(
             f"Several organizations have {email}. Choose one with --organization ID: {name_organizations(knowing)}."

@@ -54,7 +54,7 @@ async def erase_person(database: Database, *, email: str) -> int:
             known += 1
             erased += count
     if not known:
-        raise NotFound("No person in this organization has this address. Check its spelling.", code="unknown_user")
+        raise NotFound("No person has this address. Check its spelling.", code="unknown_user")
     return erased
 
 
