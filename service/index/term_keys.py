@@ -8,11 +8,8 @@ from heapq import heapify, heappop, heapreplace
 
 from service.index.terms import round_frequency
 
-MOST_READ = 20_000
-"""The approximate number of chunks to find by a query's keys; reading a chunk takes a microsecond."""
-
-FEW_READ = 2_000
-"""The number of chunks to find first: enough for five of six questions by a reader of most of 100,000 chunks."""
+MOST_READ = 20_000  # chunks to find by a query's keys, about; reading a chunk takes a microsecond
+FEW_READ = 2_000  # to find first: enough for five of six questions by a reader of most of 100,000 chunks
 
 # A tier contains the weights from one of these numbers to below the next.
 _WEIGHTS = (0.0, 0.5, 0.6, 0.7, 1.0)

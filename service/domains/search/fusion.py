@@ -33,8 +33,6 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The standardisation of a leg's scores."""
-
     mean: float
     deviation: float
 

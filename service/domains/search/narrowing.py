@@ -15,9 +15,7 @@ from service.index.terms import terms_of
 from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
 
-MOST_FOUND = 20_000
-"""The most passages with a word to read: about a tenth of a second."""
-
+MOST_FOUND = 20_000  # passages with a word to read, in about a tenth of a second
 _NOT_INDEXED = "The index leaves this word out, so the sign was not followed."
 _REACHED = f"Only the first {MOST_FOUND:,} passages that you can read were compared. Other matches were left out."
 _REACHED_BY_EXCLUSION = (
@@ -39,7 +37,6 @@ class Narrowing:
 async def find_narrowing(
     connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
 ) -> Narrowing:
-    """Find the documents in scope selected by a query's clauses, in two messages."""
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
         return Narrowing()
@@ -73,7 +70,6 @@ async def find_narrowing(
 
 
 async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[FieldClause]) -> list[int]:
-    """Return the numbers of fields missing from every document readable by the caller."""
     asked = Batch()
     answers = {
         number: queries.ask_whether_met(asked, scope, each) for number, each in enumerate(fields) if not each.excludes

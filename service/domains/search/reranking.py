@@ -10,8 +10,7 @@ from service.identity.queries import ask_organization
 from service.platform.batches import Batch
 from service.text.reranking import NotReranked, Outcome, Reranker
 
-CANDIDATES = 50
-"""The number of best hits to score, whatever number is requested, so longer lists begin like short lists."""
+CANDIDATES = 50  # best hits to score, whatever number is requested, so longer lists begin like short lists
 
 # The model's share in the sum of reciprocal ranks. See docs/decisions.
 _MODEL_SHARE = 0.5

@@ -22,16 +22,10 @@ from service.text.embedding import EmbeddingModel
 
 WHOLE = -1
 
-WORDS = 0.45
-"""The weight of words in a hybrid score, where the model knows the language; meaning has the rest."""
+WORDS = 0.45  # the weight of words in a hybrid score, where the model knows the language; meaning has the rest
+HALF = 0.45  # the score of a chunk of average length with a word once, as a share of the word's weight
 
-HALF = 0.45
-"""The score of a chunk of average length with a word once, as a share of the word's weight."""
-
-
-SHORT = 4_000
-"""Characters processed in about a millisecond, so shorter texts need no thread."""
-
+SHORT = 4_000  # characters processed in about a millisecond, so shorter texts need no thread
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -89,7 +83,6 @@ class SearchQuery:
 
     @property
     def reading(self) -> QueryTerms:
-        """The words of the text, and the words and further forms to search for and to mark."""
         return read_query(self.text, self.stemmings, has_old_forms=self.has_old_forms)
 
     def terms_within(self, *texts: str) -> set[int]:
@@ -119,7 +112,6 @@ async def compute(
 
 
 def require_text(query: str) -> str:
-    """Return the query; raises BadRequest if empty."""
     if not query.strip():
         message = "The query is empty. Send the words or the question to search for."
         raise BadRequest(message, code="empty_query", details=[FieldError("searchQuery", message)])

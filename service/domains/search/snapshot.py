@@ -37,7 +37,6 @@ class Snapshot:
 
     @property
     def search_query(self) -> SearchQuery:
-        """The query; the first of several."""
         return self.search_queries[0]
 
     @property
@@ -45,7 +44,6 @@ class Snapshot:
         return self.source.primary.is_distributed
 
     async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
-        """Return the snapshot with the words of another text instead of the query's."""
         batch, query = Batch(), replace(self.search_query, text=text)
         counted = await _ask_statistics(batch, organization_id, self.space, query)
         await batch.run(self.connection)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from service.index.terms import find_matches
 
-SNIPPET_LENGTH = 320
-"""The most characters, so that a result is read at a glance."""
+SNIPPET_LENGTH = 320  # characters at most, so that a result is read at a glance
 
 _SENTENCE_END = "[.!?…][\"'”\u2019)\\]]*"
 _BEFORE_SENTENCES = re.compile(rf"{_SENTENCE_END}\s+|\n\s*")

@@ -10,8 +10,7 @@ from service.domains.search.snapshot import Snapshot
 from service.index.terms import weigh_query
 from service.platform.batches import Batch
 
-LOOKED_AT = 1000
-"""The most chunks to count words in: of the first documents by id, a random order, and so a fair sample."""
+LOOKED_AT = 1000  # chunks to count words in: of the first documents by id, a random order, and so a fair sample
 
 
 async def weigh_among_readable(read: Snapshot, caller: Caller) -> Snapshot:

@@ -22,8 +22,6 @@ from service.schema.indexing import space_documents
 
 @dataclass(frozen=True, slots=True)
 class FacetRow:
-    """The kind, owner, year and collections of a found document, counted by facets."""
-
     document_id: UUID
     kind: str
     owner: str

@@ -15,7 +15,6 @@ MOST_VALUES = 20
 
 
 async def count_facets(database: Database, caller: Caller, document_ids: Sequence[UUID]) -> tuple[list[Facet], int]:
-    """Count at most 200 results by each field; also return the number counted."""
     batch = Batch()
     answer = ask_facets(batch, caller, document_ids=document_ids[:MOST_COUNTED])
     await database.read(caller.organization_id, batch)

@@ -48,7 +48,6 @@ async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> 
 
 
 async def lock_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> None:
-    """Lock a principal's saved searches against changes until the transaction ends."""
     await connection.execute(
         select(principals.c.principal_id)
         .where(sql.matches(principals, organization_id, principal_id=principal_id))
@@ -68,7 +67,6 @@ async def insert_saved(connection: Connection, organization_id: UUID, *, row: Ma
 
 
 async def list_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
-    """List a principal's saved searches, newest first."""
     statement = (
         select(
             *sql.columns_of(
@@ -87,6 +85,5 @@ async def list_saved(connection: Connection, organization_id: UUID, *, principal
 async def delete_saved(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
-    """Delete a principal's saved search, or without an id all of them; return the number deleted."""
     chosen = sql.optional(saved_searches.c.saved_search_id, saved_search_id)
     return await sql.delete_rows(connection, saved_searches, organization_id, chosen, principal_id=principal_id)

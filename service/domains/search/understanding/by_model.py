@@ -18,8 +18,7 @@ from service.domains.search.understanding.extraction import LONGEST_QUESTION, MO
 from service.platform.logs import logger
 from service.text.language_models import exceeds_context
 
-SECONDS = 5.0
-"""The longest wait of a search for the model; afterwards the rules read the query."""
+SECONDS = 5.0  # the longest wait of a search for the model; afterwards the rules read the query
 
 MOST_TOKENS = 1000
 MOST_CONDITIONS = 10

@@ -36,10 +36,8 @@ _MARKED = r"(?:marked|classified|flagged|labelled|labeled|tagged)"
 _ENDS = "(?:[.?!]|uber|over|om) "
 _ANY_COMPARED = re.sub(r"\(\?P<\w+>", "(?:", COMPARED)
 
-_OWN_SHARE = 2 / 3
-"""The share of a question's words required from the query; a question word or a verb may differ."""
-_READ_SHARE = 1 / 2
-"""The share of the words of each question, as read by rules, required in the model's questions."""
+_OWN_SHARE = 2 / 3  # of a question's words required from the query; a question word or a verb may differ
+_READ_SHARE = 1 / 2  # of the words of each question, as read by rules, required in the model's questions
 _SHORT = 3
 _STEM = 5
 """Words with an equal beginning count as equal; words of up to _SHORT characters fit any question."""

@@ -14,21 +14,16 @@ from service.domains.search.understanding.folding import PATTERNS, WORDS, Words,
 from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
 from service.domains.search.understanding.query_texts import DOCUMENTS, LONGEST_QUESTION, Field, QueryText, any_of, stem
 
-LONGEST_VALUE = 6
-"""The most words of a value to look up."""
-MOST_KEYS = 100
-"""The most texts to look up among the values."""
-_REACH = 200
-"""The most characters between a value and the linking words or the field's name before it."""
+LONGEST_VALUE = 6  # words of a value to look up
+MOST_KEYS = 100  # texts to look up among the values
+_REACH = 200  # characters between a value and the linking words or the field's name before it
 
-_SEVERAL = PATTERNS["several"]
-"""A name before a single document is mostly part of a title: "the safety manual"."""
+_SEVERAL = PATTERNS["several"]  # a name before a single document is mostly part of a title: "the safety manual"
 _EXCEPT = r"(?:except(?: for)?|excluding|other than|apart from|outside(?: of)?)"
 NOT = rf"(?:{_EXCEPT}|but not|not|without|anything but|everything but)"
 MADE = r"(?:written|made|issued|published|created|sent|signed|prepared)"
 _OWN_TIMES = tuple(WORDS["others"]["own_times"].split())
-AFTER = PATTERNS["after"]
-"""Pattern of the end of a name."""
+AFTER = PATTERNS["after"]  # the end of a name
 
 _NO_NAME = (
     rf"(?:{POINT}|{MONTH_OR_DAY}|the|our|as|at|by|during|of|over|than|was|were|within"
@@ -55,8 +50,7 @@ _JOINED_AFTER = re.compile(
 )
 _JOINED_BEFORE = re.compile(rf" {_JOINING} (?:the |all |any )?$")
 _OTHER_DOCUMENTS = re.compile(rf" {_JOINING} (?:the |all |any )?(?:\w+ )?{DOCUMENTS}(?= )")
-_NEAR = 30
-"""Characters before a condition that may contain joining words."""
+_NEAR = 30  # characters before a condition that may contain joining words
 
 Values = Mapping[str, Collection[tuple[str, str]]]
 """Values of documents readable by the caller, as (field, value), by folded text."""

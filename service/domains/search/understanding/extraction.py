@@ -13,8 +13,7 @@ from service.index.terms import query_words
 from service.text.sentences import cut_sentences
 
 MOST_QUESTIONS = 4
-LONGEST_QUESTION = 500
-"""Characters of a question taken from a longer message."""
+LONGEST_QUESTION = 500  # characters of a question taken from a longer message
 
 _WHAT = r"(?:who|whom|whose|what|which|when|where|why|how)"
 _HELP = r"(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)"

@@ -12,8 +12,7 @@ from service.index.tokenization import WORD
 
 MOST_BEFORE = 3
 FEW_WORDS = 2
-MOST_NEW_WORDS = 4
-"""The most new words of a short message that replaces words of the previous message."""
+MOST_NEW_WORDS = 4  # the most new words of a short message that replaces words of the previous message
 _LONGEST = 200
 
 _PHRASE = re.compile(rf"{WORD.pattern}(?:[-\u2010\u2011'\u2019]{WORD.pattern})*")

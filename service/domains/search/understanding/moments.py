@@ -17,8 +17,7 @@ _YEAR = r"(?:19|20)\d\d"
 _UNIT = r"(?:day|week|month|year)"
 
 _PARTS = {"month": _MONTH, "count": _COUNT, "year": _YEAR, "unit": _UNIT, "until": "(?:to|until|till|through)"}
-POINT = PATTERNS["point"] % _PARTS
-"""Pattern of a point in time, in a line of folded words."""
+POINT = PATTERNS["point"] % _PARTS  # a point in time, in a line of folded words
 MONTH_OR_DAY = PATTERNS["month_or_day"] % _PARTS
 """Pattern of a point in time that takes its year from another: "January" of "between January and March 2025"."""
 PERIOD = PATTERNS["period"] % {**_PARTS, "point": POINT, "month_or_day": MONTH_OR_DAY}

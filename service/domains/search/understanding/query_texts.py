@@ -10,10 +10,8 @@ from service.domains.search.understanding.amounts import MeasuredUnit, unit_of
 from service.domains.search.understanding.folding import PATTERNS, WORDS, Words, fold, words_of
 from service.index.stemming import ENGLISH, stemmer_for
 
-LONGEST_QUESTION = 500
-"""Characters of a question to draw conditions from. A longer text is not a question, and would take too much time."""
-DOCUMENTS = PATTERNS["documents"]
-"""Pattern of a word for documents."""
+LONGEST_QUESTION = 500  # characters to draw conditions from; a longer text is no question, and takes too much time
+DOCUMENTS = PATTERNS["documents"]  # a word for documents
 _BEFORE = frozenset(WORDS["others"]["before_documents"].split())
 
 _ABOUT = re.compile(

@@ -26,8 +26,7 @@ from service.platform.batches import Batch
 from service.platform.sql import Clock
 from service.runtime import Runtime
 
-LONGEST_READ = 2000
-"""Characters of a query for the language model. From a longer text, rules take the questions."""
+LONGEST_READ = 2000  # characters of a query for the language model; from a longer text, rules take the questions
 
 _TOO_LONG = f"Read by rules: the query has more than {LONGEST_READ:,} characters."
 _LEFT_OUT = (
