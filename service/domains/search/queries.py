@@ -84,8 +84,6 @@ class ChunkWeights:
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A result of a catalog search: a document with its resource and best chunk."""
-
     document_id: UUID
     name: str
     names: str
@@ -109,8 +107,6 @@ class FoundDocument:
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """A result of a collection search: a chunk and its document, with the metadata in the collection."""
-
     document_id: UUID
     hit_no: int
     chunk_no: int
@@ -131,8 +127,6 @@ class FoundChunk:
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """A passage of a found document, with the place."""
-
     document_id: UUID
     chunk_no: int
     text: str
@@ -294,8 +288,8 @@ def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -
 
 
 def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[dict[str, bool]]:
-    """Check in a batch whether the caller may read any document with this field (`is_met`)."""
-    statement = any_with_field((clause.name, clause.excludes), is_narrowed=scope.caller.collection_ids is not None)
+    [shape] = shape_of_fields([clause])
+    statement = any_with_field(shape, is_narrowed=scope.caller.collection_ids is not None)
     return batch.ask(statement, dict[str, bool], _parameters_of(replace(scope, fields=(clause,))))
 
 
@@ -314,7 +308,6 @@ def ask_without_meaning(batch: Batch, scope: Scope, *, most: int) -> Answer[dict
 
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[dict[str, UUID]]:
-    """Read in a batch the `document_id` of each document that the caller may read now."""
     reader = reader_parameters(caller, is_narrowing=True)
     parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader}
     statement = sql.readable_documents(is_narrowed=caller.collection_ids is not None)
@@ -396,7 +389,6 @@ async def list_searches(
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[wire.LoggedSearch]:
-    """List searches before a position, newest first, with the words and the acting principal."""
     named = (
         user_as("actor", searches.c.principal_id),
         free_texts.c.text.label("query"),

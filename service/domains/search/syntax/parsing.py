@@ -11,8 +11,7 @@ from carrel.wire.search import AppliedSyntax, QuerySign, SignKind
 from service.index.forms import find_forms
 from service.index.tokenization import WORD, has_unspaced
 
-MOST_SIGNS = 12
-"""The most signs in a query; a pasted text with more signs is searched for as written."""
+MOST_SIGNS = 12  # a pasted text with more signs is searched for as written
 
 
 class FieldName(StrEnum):
@@ -36,12 +35,14 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class FieldClause:
-    """A field and value (`excludes`: left out); `day` is the first day of an `after:` or `before:` value, in UTC."""
+    """A field and value (`excludes`: left out); `day` is the first day of an `after:` or `before:` value, in UTC.
+    `is_either`: a document may fit the field before instead."""
 
     name: FieldName
     value: str
     excludes: bool = False
     day: date | None = None
+    is_either: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,13 @@ def is_phrase(text: str) -> bool:
 
 _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
 _SINGLE = re.compile(r"['\u2018](\w[^'\u2018\u2019]*)['\u2019](?=[\s).,;:!?]|\Z)")
-_FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
+_FIELD = re.compile(rf"({'|'.join(FieldName)}):(?: (?=[\"“„«])|(?=[^\s:/\\]))", re.IGNORECASE)
+_TIMES = {FieldName.AFTER, FieldName.BEFORE}
+_FIELDS = [f"{name}:" for name in FieldName]
 _END = re.compile(r"\){0,8}(?:\s|\Z)")
+_MINUS = "-\u2013\u2212"  # some programs replace a hyphen
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
-_LONG_NUMBER = re.compile(r"-(\d{4,})")  # a year or a document's number; "-5" is an amount
+_LONG_NUMBER = re.compile(r"-(\d{4,}|\d+(?:\.\d+){2,})")  # a year, a document's number or a version; -5 is an amount
 _IS_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ONLY_EXCLUDES = re.compile(r"\s*(?:-(\d\S*)|NOT\s+(\w+))\s*")
 
@@ -100,6 +104,7 @@ class _Token:
     text: str
     excludes: bool = False
     field: FieldName | None = None
+    is_either: bool = False
 
     @property
     def words(self) -> str:
@@ -150,6 +155,12 @@ class _Reader:
             if joins and token.text == "NOT" and at and at + 1 < len(tokens) and _is_operand(tokens[at + 1]):
                 at += 1
                 self._exclude(tokens[at], start=token.start)
+            elif joins and token.text == "OR" and _are_values(tokens[at + 1 : at + 2]):
+                tokens[at + 1].is_either, tokens[at + 1].start = _are_values(tokens[:at][-1:]), token.start
+                if at and _is_operand(tokens[at - 1]):
+                    self.not_understood.append(
+                        f"OR joins words or fields, not both: {tokens[at + 1].field}: is required."
+                    )
             elif _is_operand(token):
                 while joins and at + 2 < len(tokens) and tokens[at + 1].text == "OR" and _is_operand(tokens[at + 2]):
                     at += 2
@@ -164,7 +175,7 @@ class _Reader:
         while (at := _skip_blanks(query, at)) < len(query):
             token = _Token(at, at, "")
             begin = at
-            if query[at] == "-" and at + 1 < len(query) and _may_exclude(query, at + 1):
+            if query[at] in _MINUS and at + 1 < len(query) and _may_exclude(query, at + 1):
                 token.excludes, begin = True, at + 1
             if named := _FIELD.match(query, begin):
                 token.field, begin = FieldName(named[1].lower()), named.end()
@@ -201,8 +212,10 @@ class _Reader:
         texts = tuple(each.text for each in tokens)
         if len(texts) == 1 and not is_phrase(texts[0]):
             if other := _OTHER_FIELD.match(texts[0]):
-                fields = ", ".join(f"{name}:" for name in FieldName)
-                self.not_understood.append(f"{other[0]} is no field, so it is plain text. Fields: {fields}.")
+                told = f"{other[0]} is no field, so it is plain text. Fields: {', '.join(_FIELDS)}."
+                self.not_understood.append(told)
+            elif texts[0].lower() in _FIELDS:
+                self.not_understood.append(f"{texts[0]} is plain text. Its value follows without a blank.")
             elif tokens[0].start and (number := _LONG_NUMBER.fullmatch(texts[0])):
                 told = f"{texts[0]} is searched for as text. To leave {number[1]} out, write NOT {number[1]}."
                 self.not_understood.append(told)
@@ -216,14 +229,14 @@ class _Reader:
 
     def _narrow(self, token: _Token) -> None:
         day = None
-        if token.field in {FieldName.AFTER, FieldName.BEFORE}:
+        if token.field in _TIMES:
             day = _read_day(token.words)
             if day is None:
                 self.not_understood.append(f"{token.field}:{token.words} has no date. Write it as 2025-03-31 or 2025.")
-        if not token.words or token.field is None or (token.field in {FieldName.AFTER, FieldName.BEFORE} and not day):
+        if not token.words or token.field is None or (token.field in _TIMES and not day):
             self.words += filter(None, [token.words])
             return
-        self.fields.append(FieldClause(token.field, token.words, token.excludes, day))
+        self.fields.append(FieldClause(token.field, token.words, token.excludes, day, token.is_either))
         self._say(SignKind.FIELD, [token], start=token.start)
 
     def _say(self, kind: SignKind, tokens: Sequence[_Token], *, start: int) -> None:
@@ -241,6 +254,12 @@ def _text_of(token: _Token) -> str:
 def _is_operand(token: _Token) -> bool:
     has_text = is_phrase(token.text) or any(map(str.isalnum, token.text))
     return has_text and not token.excludes and token.field is None
+
+
+def _are_values(tokens: Sequence[_Token]) -> bool:
+    """Return whether there are tokens, and all are values of a field that OR may join."""
+    kept = (each.field and each.field not in _TIMES and each.words and not each.excludes for each in tokens)
+    return bool(tokens) and all(kept)
 
 
 def _skip_blanks(query: str, at: int) -> int:

@@ -22,8 +22,8 @@ from service.schema.catalog import collections, document_versions, documents
 from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents
 
-FieldShape = tuple[FieldName, bool]
-"""A field of a statement without value, and whether it excludes."""
+FieldShape = tuple[FieldName, bool, bool]
+"""A field of a statement without value, whether it excludes, and whether the field before will do instead."""
 
 ORGANIZATION: sa.ColumnElement[UUID] = sa.bindparam("organization_id", type_=sa.Uuid())
 
@@ -35,7 +35,7 @@ _ENDINGS = {
 
 
 _LETTER = re.compile(r"[^\W\d_]|[0-9]")
-_HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019"
+_HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019`\u00b4"
 _BETWEEN = rf"[{_HYPHENS}\s,/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that nobody speaks
 _MARKED = defaultdict[str, str](str)
 for _each in map(chr, (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))):
@@ -65,7 +65,7 @@ def any_pattern_of(texts: Sequence[str]) -> str | None:
 
 
 def shape_of_fields(fields: Sequence[FieldClause]) -> tuple[FieldShape, ...]:
-    return tuple((each.name, each.excludes) for each in fields)
+    return tuple((each.name, each.excludes, each.is_either) for each in fields)
 
 
 def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str, Any]:
@@ -81,11 +81,11 @@ def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str,
 
 
 def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> sa.Select[UUID]:
-    conditions = [
-        _is_in(number, is_narrowed=is_narrowed) if name is FieldName.IN else _CONDITIONS[name](number)
-        for number, (name, _) in enumerate(fields)
-    ]
-    kept = [sa.not_(each) if excludes else each for each, (_, excludes) in zip(conditions, fields, strict=True)]
+    kept = list[sa.ColumnElement[bool]]()
+    for number, (name, excludes, is_either) in enumerate(fields):
+        fits = _is_in(number, is_narrowed=is_narrowed) if name is FieldName.IN else _CONDITIONS[name](number)
+        before = [kept.pop()] if is_either and kept else []
+        kept.append(sa.not_(fits) if excludes else sa.or_(*before, fits))
     return sa.select(documents.c.document_id).where(documents.c.organization_id == ORGANIZATION, *kept)
 
 
