@@ -16,22 +16,12 @@ from typing import NamedTuple
 from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.tokenization import WORD, Word, fold, is_unspaced
 
-FORMS = 1
-"""From this number on, a document's texts have further forms."""
-
-APART = 2
-"""From this number on, a document's vectors are in a table of their own (docs/decisions/018)."""
-
-RULES = 3
-"""The number of newly written documents. A higher number renews every index: raise it when texts get other forms."""
-
+FORMS = 1  # from this number on, a document's texts have further forms
+APART = 2  # from this number on, its vectors are in a table of their own (docs/decisions/018)
+RULES = 3  # of newly written documents; a higher number renews every index: raise it when texts get other forms
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
-WHOLE = 0.5
-"""Forms with at least this share are other spellings of the whole; forms with less are parts."""
-
+WHOLE = 0.5  # forms with at least this share are other spellings of the whole; forms with less are parts
 PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
-MARKED = 0.2
-"""Matches with a smaller share are not marked in a text."""
 
 # Letters to replace by ASCII letters or to remove; the digits of other scripts follow separately.
 _LETTERS = str.maketrans({
@@ -88,6 +78,12 @@ _MONTHS = {
     for number, names in tomllib.loads(Path(__file__).with_name("months.toml").read_text()).items()
     for name in names.split()
 }
+
+# Spellings of a query that texts may have in another way: 10.30, 1/2 and ½, and a telephone number with its zero.
+_SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
+_TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
+_FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
+_APART = re.compile(rf"\b(?=(\w{{1,9}}(?:(?<=\d)[{_BLANKS}](?=[^\W\d_])|(?<=[^\W\d_])[{_BLANKS}](?=\d))\w{{1,9}})\b)")
 
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
 _CAPITALS = re.compile("[A-Z](?<![\\w'\u2019&][A-Z])[A-Z]+(?![\\w'\u2019&])")
@@ -330,6 +326,26 @@ def _find_capitals(text: str) -> Iterator[Form]:
             yield Form(noun.start(1), match.end(), f"{noun[1]} {match[1]}", 1.0, 1.0)
 
 
+def find_apart(text: str) -> Iterator[Form]:
+    """Yield codes and amounts that a text has in two pieces ("5 GB"), for marking: the index has only the pieces."""
+    for match in _APART.finditer(text):
+        yield Form(*match.span(1), "".join(match[1].split()), JOINED)
+
+
+def _respell(query: str) -> Iterator[Form]:
+    """Yield other spellings that a text may have of a time, a fraction, or a telephone number with its zero."""
+    for match in _SPELLED.finditer(query):
+        first, sign, last = match["first"], match["sign"], match["last"]
+        spellings = [f"{first}\u2044{last}"] if sign == "/" else []
+        if sign in ":.hH" and int(first) < 25 and len(last) == 2:
+            spellings = [f"={first}:{last}", f"={first}.{last}", f"{first}h{last}"]
+        yield from (Form(*match.span(), text, JOINED, 1.0) for text in spellings)
+    for match in _TELEPHONE.finditer(query):
+        yield Form(*match.span(), re.sub(r"\D", "", match[0]).lstrip("0"), JOINED, 1.0)
+    for match in _FRACTION.finditer(query):
+        yield Form(*match.span(), "=" + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), JOINED, 1.0)
+
+
 def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
     """Yield a query's words as if joined ("wi fi": wifi), and a small letter next to a noun; not indexed in texts."""
     spaced = [query[one.end : other.start].isspace() for one, other in pairwise(words)]
@@ -348,6 +364,7 @@ def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
             is_label = letter not in QUERY_STOP_WORDS or first + size == len(words)
             if is_label and noun.lower() not in QUERY_STOP_WORDS:
                 yield Form(joined[0].start, joined[-1].end, f"{noun} {letter}", 1.0, 1.0)
+    yield from _respell(query)
     for word in words:
         pieces = list(_BORDER.finditer(word.text)) if not word.text.isdecimal() else []
         for first, size in product(range(len(pieces)), (2, 3)):

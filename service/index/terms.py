@@ -15,7 +15,7 @@ from operator import itemgetter
 from threading import Lock
 from typing import NamedTuple
 
-from service.index.forms import BORDER, MARKED, NEIGHBOURS, WHOLE, Form, find_forms, forms_of_word, join_neighbours
+from service.index.forms import BORDER, NEIGHBOURS, WHOLE, Form, find_apart, find_forms, forms_of_word, join_neighbours
 from service.index.stemming import ENGLISH, STEMMINGS, Stemmer, stemmer_for, stemming_of_word
 from service.index.stop_words import INDEX_STOP_WORDS, IRREGULAR, stop_words_of
 from service.index.tokenization import Word, find_words, fold, split_query, split_run, split_words
@@ -23,25 +23,16 @@ from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
 
 K1 = 1.2
 B = 0.4
-LENGTH = 80
-"""The average length, in terms."""
-
-TITLE_WEIGHT = 2
-"""The weight of the title, in term frequency and in length."""
-
-MOST_TERMS = 16_000
-"""The limit of a `sparsevec`; only a caller's own chunk of enormous size can reach it."""
-
-MOST_QUERY_TERMS = 128
-"""The most terms of a query; a pasted page is searched for by its rarest words."""
-
-BORDER_ASKED = 0.5
-"""The share of a text's weight that letters and digits of a word have in a query."""
-
+LENGTH = 80  # the average, in terms
+TITLE_WEIGHT = 2  # in term frequency and in length
+MOST_TERMS = 16_000  # the limit of a `sparsevec`; only a caller's own chunk of enormous size can reach it
+MOST_QUERY_TERMS = 128  # a pasted page is searched for by its rarest words
+BORDER_ASKED = 0.5  # the share of a text's weight that letters and digits of a word have in a query
 TERMS_OF_STEMMINGS = {stemming: -1 - number for number, stemming in enumerate(STEMMINGS)}
 """Places for counting the chunks of each stemming, among the frequencies of terms. English chunks aren't counted."""
 
 _stemming = Lock()
+_APOSTROPHES = str.maketrans(dict.fromkeys("`\u00b4", "'"))  # as they are typed
 
 
 @lru_cache(maxsize=2**17)
@@ -135,6 +126,7 @@ class QueryTerms(NamedTuple):
 def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = False) -> QueryTerms:
     """Return the terms a query searches for; stop words count if alone, or if the spelling says more. Weights depend on
     the query alone. With `has_old_forms`, some texts have no forms, so words count in full."""
+    query = query.translate(_APOSTROPHES)
     words = split_query(query)
     forms = (*find_forms(query), *(join_neighbours(query, words) if len(words) <= MOST_QUERY_TERMS else ()))
     rests = _find_rests(words, forms)
@@ -165,15 +157,17 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
                 written[at] = query[start:end] if is_own else written[at]  # "C++", not "C"
     by_word: dict[str, list[set[int]]] = {}
     for word, parts, others, form in zip(written, own, further, instead, strict=True):
-        found = [form] if form else [others.union(part) for part in parts] or [others]
+        found = [form | others] if form else [others.union(part) for part in parts] or [others]
         for merged, part in zip(by_word.setdefault(word, found), found, strict=False):
             merged.update(part)
+    # A part of a code alone stands in other codes, too, and a single digit of a number everywhere.
+    shown = [each for each in sought if each.share > BORDER and (each.weight > 0.3 or each.end - each.start > 1)]
     return QueryTerms(
         tuple(word.text for word in kept),
         tuple(each for each in sought if each.terms),
         {word: tuple(map(frozenset, parts)) for word, parts in by_word.items() if all(parts)},
         terms=frozenset(term for each in sought for term in each.terms),
-        marked=frozenset(term for each in sought if each.share >= MARKED for term in each.terms),
+        marked=frozenset(term for each in shown for term in each.terms),
     )
 
 
@@ -237,11 +231,11 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
     known = (word for word in {*split_words(text)} if not terms.isdisjoint(_hash_word(word, stemmings)))
     matched = {word: _match_word(word, terms, stemmings) for word in known}
     found: list[Match] = []
-    for start, _, word in find_words(text, matched) if matched else ():
-        found += [Match(start + each.start, start + each.end, each.terms) for each in matched[word]]
-    for form in find_forms(text):
-        if form.share >= MARKED and (its := _keep_terms(terms, _hash_stems(form.text, stemmings))):
-            found.append(Match(form.start, form.end, its))
+    for start, end, word in find_words(text, matched) if matched else ():
+        for first, last, its in matched[word]:
+            found.append(Match(start + first, end if last == len(word) else start + last, its))
+    for start, end, form, *_ in (*find_forms(text), *find_apart(text)):
+        found += [Match(start, end, its)] if (its := _keep_terms(terms, _hash_stems(form, stemmings))) else []
     return tuple(sorted(found, key=lambda each: each[:2]))
 
 
@@ -262,7 +256,9 @@ def _keep_terms(terms: frozenset[int], spelled: tuple[int, ...]) -> tuple[int, .
 @lru_cache(maxsize=2**16)
 def _hash_spellings(word: str, stemmings: tuple[str, ...]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
     forms = dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word, stemming))
-    spelled = [Form(0, len(word), word, 1.0), *(form for form in forms if form.share >= MARKED)]
+    spelled = [Form(0, len(word), word, 1.0)]
+    # Two letters of a code are another word (the CO of CO2), but behind digits a unit.
+    spelled += (each for each in forms if each.share > BORDER or len(each.text) > 2 or each.end == len(word))
     return tuple((form.start, form.end, _hash_stems(form.text, stemmings)) for form in spelled)
 
 

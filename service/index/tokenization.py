@@ -26,6 +26,7 @@ _UNSPACED = (
 )
 _IS_HAN = re.compile(rf"[{_HAN}]")
 _HAS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_CHARACTER = re.compile("(?s:.)[\u3099\u309a\uff9e\uff9f]?")  # with its mark, of which some are half as wide
 _PARTS = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
 # Signs that are seldom written: Arabic and Hebrew vowels, and the dash that lengthens Arabic words.
@@ -51,7 +52,6 @@ def _fold(text: str) -> str:
 
 
 def has_unspaced(text: str) -> bool:
-    """Return whether a text has letters of a script without spaces between words."""
     return _HAS_UNSPACED.search(text) is not None
 
 
@@ -78,7 +78,6 @@ def split_query(query: str) -> list[Word]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Return whether a word begins with a run without spaces."""
     return _HAS_UNSPACED.match(word) is not None
 
 
@@ -118,7 +117,7 @@ def _find_origins(run: str, folded: str) -> Sequence[tuple[int, int]]:
     """Return each folded character's place in the original run: a single character where each is folded alone."""
     if len(folded) == len(run):
         return [(at, at + 1) for at in range(len(run))]
-    alone = [_fold(character) for character in run]
-    if "".join(alone) != folded:
+    alone = [(*each.span(), _fold(each[0])) for each in _CHARACTER.finditer(run)]
+    if "".join(parts for _, _, parts in alone) != folded:
         return [(0, len(run))] * len(folded)
-    return [(at, at + 1) for at, parts in enumerate(alone) for _ in parts]
+    return [(start, end) for start, end, parts in alone for _ in parts]

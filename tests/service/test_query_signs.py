@@ -87,6 +87,8 @@ def test_a_field_that_fits_no_readable_document_is_named(library: RunningService
     assert notes("in:policies", as_user=BEN) == [told]
     assert notes("travel type:md before:2001 -owner:ben") == [None, told, None]
     assert notes("travel in:policies") == [None]
+    values = search(library, "type:md owner:me")["results"]
+    assert not any("missing" in each["matched"] for each in values)
 
 
 def test_a_phrase_of_common_words_is_compared_with_all_that_is_readable(library: RunningService) -> None:
@@ -134,8 +136,12 @@ def test_a_correction_is_looked_for_in_several_texts_with_its_stem(module_servic
     add_users(module_service, GUS)
     text = "## Yard\n\n" + "The management of goods is here. " * 60 + "\n\n## Gate\n\nAsk a manager of the gate."
     uploaded(module_service, "yards", text, as_user=GUS, file_name="a.md", documentName="Yards")
+    uploaded(module_service, "hangers", "A hanger.", as_user=GUS, file_name="b.md", documentName="Coats")
     answer = search(module_service, "manger", as_user=GUS, mode="LEXICAL")
-    assert answer["applied"]["corrections"] == [{"word": "manger", "replacedBy": ["manager"]}]
+    assert answer["applied"]["corrections"] == [{"word": "manger", "replacedBy": ["manager", "hanger"]}]
+    # Either word will do, and neither is missing.
+    assert [each["matched"]["words"] for each in answer["results"]] == [["manager"], ["hanger"]]
+    assert not any("missing" in each["matched"] for each in answer["results"])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -147,7 +153,8 @@ def test_a_document_that_is_called_by_the_query_comes_first(module_service: Runn
     add_users(module_service, FAY)
     for name, text in cases("documents_that_name_an_invoice"):
         uploaded(module_service, name, text, as_user=FAY, file_name="a.md", documentName=name)
-    for query, first in (("RE-88213", "Invoice RE-88213"), ("invoice re88213", "Invoice RE-88213"), ("rope", "Lines")):
+    called = {"RE-88213": "Invoice RE-88213", "invoice re88213": "Invoice RE-88213", "rope": "Lines"}
+    for query, first in (called | {"5GB": "Mailboxes", "CO alarm": "CO alarm"}).items():
         found = search(module_service, query, as_user=FAY, mode="LEXICAL")["results"]
         assert found[0]["documentName"] == first, query
 

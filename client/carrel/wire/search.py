@@ -231,7 +231,7 @@ class MatchedBy(common.ResponseModel):
     """Why a result was found."""
 
     words: list[str]
-    """Words of the query, as written or corrected, in the title or the passage in any form."""
+    """Words of the query (without spaces: parts), as written or corrected, in the title or passage in any form."""
     missing: list[str] | None = None
     """Words of the query that are in neither, but in other documents; absent: none."""
     meaning: bool

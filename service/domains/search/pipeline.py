@@ -15,6 +15,7 @@
 best hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone."""
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +30,7 @@ from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import AppliedOptions, AppliedSyntax, DrawnFilter, MatchedBy, SearchMode
 from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition
+from service.domains.search import spelling
 from service.domains.search.log import SearchLog
 from service.domains.search.narrowing import find_narrowing, find_unmet
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages, ask_without_meaning
@@ -36,7 +38,7 @@ from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankin
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
-from service.domains.search.spelling import ALL_MATCHED, MOST_WORDS, Checked, check_words, replace_words, words_within
+from service.domains.search.spelling import ALL_MATCHED, MOST_WORDS, UNCHECKED, Checked, check_words
 from service.domains.search.sql import NEARLY_EMPTY
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
@@ -50,7 +52,8 @@ from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
 
 FIRST, LOOKED_THROUGH = 3, 20  # first results whose texts are checked for the query's words before the index is asked
-LONGEST_NAME, FEWEST_DIGITS = 6, 3  # the most words of a name, and the fewest digits of a number like a name
+LONGEST_NAME = 6  # the most words of a name
+_HAS_NUMBER = re.compile(r"\d\D*\d\D*\d|\d[^\W\d]|[^\W\d]\d")  # three digits, or a digit beside a letter
 MOST_WITHOUT_MEANING = 1000
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
@@ -95,7 +98,6 @@ class Plan(Generic[Row]):
 
     @property
     def most(self) -> int:
-        """The most hits to read contents of."""
         return max(self.limit, self.candidates, self.reads)
 
 
@@ -116,7 +118,6 @@ class Found(Generic[Row]):
     without_meaning: int = 0
 
     def say_applied(self) -> AppliedOptions:
-        """Return the options applied beyond the query, for the response."""
         return AppliedOptions(
             reranking=self.reranking,
             syntax=self.syntax,
@@ -129,9 +130,14 @@ class Found(Generic[Row]):
         """Return the query's words in a hit's names and passage, missing words that are elsewhere, and whether the
         meaning is close."""
         words, row = self.queries[0].reading.by_word, self.rows[hit]
-        found = words_within(words, self.queries[0].terms_within(row.names, row.text))
-        left = [word for word in words if word not in {*found, *self.checked.unmatched}]
-        missing = left if len(words) <= MOST_WORDS else None
+        terms = self.queries[0].terms_within(row.names, row.text)
+        stretches = {word: spelling.stretches_within(word, parts, terms) for word, parts in words.items()}
+        found = [each for its in stretches.values() for each in its]
+        # Of the words that replace a misspelled word, any will do.
+        instead = [{*each.replaced_by} for each in self.checked.corrections if {*each.replaced_by} & {*found}]
+        known = {*self.checked.unmatched}.union(*instead)
+        left = [word for word, its in stretches.items() if not its and word not in known]
+        missing = left if self.checked is not UNCHECKED and len(words) <= MOST_WORDS else None
         return MatchedBy(words=found, missing=missing or None, meaning=hit in self.ranking.near)
 
     def relevance_of(self, matched: Mapping[Hit, MatchedBy]) -> dict[Hit, float]:
@@ -139,6 +145,7 @@ class Found(Generic[Row]):
         relevance = dict(self.ranking.relevance)
         for query in self.queries if len(self.queries) == 1 and self.queries[0].looks_for_words else ():
             words, by_meaning = len(query.reading.by_word), query.mode is not SearchMode.LEXICAL
+            words -= sum(len(each.replaced_by) - 1 for each in self.checked.corrections)
             for hit, each in matched.items() if 0 < words <= MOST_WORDS else ():
                 most = ((len(each.words) / words) ** 2 + by_meaning) / (1 + by_meaning)
                 relevance[hit] = min(most, relevance.get(hit, 0.0))
@@ -190,7 +197,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         ranked = await _rank(plan, read, drawn or ())
         if dropped := bool(drawn and not ranked.ranking.hits):
             ranked = await _rank(plan, read, ())
-        last, checked = Batch(), ALL_MATCHED
+        last, checked = Batch(), UNCHECKED
         contents = ranked.ask_contents(plan, last)
         if plan.checks_words and read.search_query.reading.words:
             await last.run(read.connection)
@@ -254,7 +261,7 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
 def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collection[str]) -> Ranking:
     """Put titles with all words first, then passages, if the query may be a name: several words, or a number."""
     query, hits, places = ranked.read.search_query, ranked.ranking.hits, dict[Hit, int]()
-    if not 1 < len(query.reading.words) <= LONGEST_NAME and sum(map(str.isdigit, query.text)) < FEWEST_DIGITS:
+    if not 1 < len(query.reading.words) <= LONGEST_NAME and _HAS_NUMBER.search(query.text) is None:
         return ranked.ranking
 
     def is_full(*texts: str) -> bool:
@@ -263,7 +270,7 @@ def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collect
     for number, row in enumerate(rows[hit] for hit in hits if hit in rows):
         names = row.names if len(query.reading.words) > 1 else row.name
         if is_full(names):
-            places[row.hit] = 0 if len(row.text) > NEARLY_EMPTY or not is_full(row.text) else 2  # only a heading
+            places[row.hit] = 0 if len(row.text) > NEARLY_EMPTY or not is_full(row.text) else 1  # only a heading
         elif number < LOOKED_THROUGH and is_full(names, row.text):
             places[row.hit] = 1
     return ranked.ranking.with_hits(sorted(hits, key=lambda hit: places.get(hit, 2))) if places else ranked.ranking
@@ -272,12 +279,12 @@ def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collect
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
     """Return the query's words missing from the texts and from the terms already `seen`, with their terms."""
     seen.update(query.terms_within(*texts))
-    found = set(words_within(query.reading.by_word, seen))
+    found = set(spelling.words_within(query.reading.by_word, seen))
     return {word: parts for word, parts in query.reading.by_word.items() if word not in found}
 
 
 async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) -> _Ranked:
-    text = replace_words(ranked.read.search_query.text, checked.corrections)
+    text = spelling.replace_words(ranked.read.search_query.text, checked.corrections)
     read = await ranked.read.with_text(plan.caller.organization_id, text)
     ranking = await _rank_in(plan, read, ranked.scope)
     return _Ranked(read, ranked.scope, replace(ranking, notes=ranked.ranking.notes))

@@ -47,7 +47,7 @@ class Checked:
     corrections: Sequence[SpellingCorrection] = ()
 
 
-ALL_MATCHED = Checked()
+ALL_MATCHED, UNCHECKED = Checked(), Checked()
 
 
 async def check_words(
@@ -183,6 +183,15 @@ def _slip(word: str, first: int = 0) -> Iterator[tuple[int, str]]:
 
 def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:
     return [word for word, parts in words.items() if not any(map(terms.isdisjoint, parts))]
+
+
+def stretches_within(word: str, parts: Sequence[AbstractSet[int]], terms: AbstractSet[int]) -> list[str]:
+    """Return the word if all its parts are among the terms; else, of a word without spaces, the stretches that are."""
+    found = {at + step for at, part in enumerate(parts) if not terms.isdisjoint(part) for step in (0, 1)}
+    if len(found) > len(parts):
+        return [word]
+    is_cut = len(word) == len(parts) + 1  # into pairs of characters
+    return "".join(each if at in found else " " for at, each in enumerate(word)).split() if is_cut else []
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
