@@ -141,7 +141,7 @@ def _pick(
     if key := str(st.query_params.get(name, "")):
         chosen = show_errors(lambda: at(key))
         if chosen is not None and chosen.kind in kinds:
-            _show_chosen(name, label=label, chosen=chosen)
+            _show_chosen(name, label=label, chosen=chosen, compact=compact)
             return chosen
         show_warning("The URL contains a name that does not exist.", "Make a choice below.")
 
@@ -183,13 +183,17 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], compact: 
     return found[:MOST]
 
 
-def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None:
+def _show_chosen(name: str, *, label: str, chosen: Principal | Resource, compact: bool) -> None:
+    key, hint = f"{name}.change", f"{label}: {passages.label(chosen.facts)}"
+    if compact:
+        offer_action(passages.label(chosen.name), drop_parameters, name, key=key, icon="close", hint=hint)
+        return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html(
             f'<p class="carrel-chosen"><small>{escape(label)}</small><br>'
             f"<strong>{escape(one_line(chosen.name))}</strong> · {escape(chosen.facts)}</p>"
         )
-        offer_action("Choose another", drop_parameters, name, key=f"{name}.change", icon="search")
+        offer_action("Choose another", drop_parameters, name, key=key, icon="search")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

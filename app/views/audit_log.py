@@ -45,13 +45,12 @@ def _ask_filters() -> Filters:
     with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of a name")
         action = choice_filter("Event", "action", {"": "All", **actions()})
-        days = (_ask_day("From", "from"), _ask_day("To", "to"))
+        first, last = _ask_day("From", "from"), _ask_day("To", "to")
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
         files = choice_filter("Files in archives", "files", {"": "Summarize", "each": "Show each", **one})
-    if any(days):
+    if first or last:
         notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
-    first, last = days
     return {
         "actor": None if who is None else who.id if who.kind == PERSON else who.note,
         "action": action or None,

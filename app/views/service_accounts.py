@@ -23,10 +23,7 @@ NEW = "new_account"
 NONE_CALLED = ("No service accounts match.", "Try fewer letters.")
 NONE_YET = (
     "No service accounts yet.",
-    (
-        "Use a service account for a program. It keeps working when people leave, and it can read only what "
-        "you grant it."
-    ),
+    "An account for a program keeps working when people leave, and reads only what you grant.",
 )
 
 
