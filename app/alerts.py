@@ -23,29 +23,33 @@ from carrel.wire.common import UserPrincipal
 from flows.operations.formatting import count_text
 
 
-def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
+def _alert_row(alert: Alert) -> tuple[LinkedText, str, str, str]:
     notes = [alert.text or alert.code]
     if alert.acknowledged_at is not None:
         notes.append(f"Acknowledged by {one_line(alert.acknowledged_by or 'an admin')}.")
     if alert.snoozed_until is not None and alert.snoozed_until > datetime.now(UTC):
         notes.append(f"Snoozed until {moment(alert.snoozed_until)}.")
-    return _link(alert), one_line(about(alert)), " ".join(notes), ago(alert.began_at)
+    return LinkedText(KINDS[alert.kind], place_of(alert)), one_line(about(alert)), " ".join(notes), ago(alert.began_at)
 
 
 def about(alert: Alert) -> str:
     """Return the subject of an alert: a source with kind of run and documents, a sync, or a schedule."""
     documents = None if alert.document_count is None else count_text(alert.document_count, "document")
+    if documents and alert.quarantined_count:
+        documents = f"{alert.quarantined_count:,} of {documents}"
     kind = RUN_KINDS.get(alert.flow or "", alert.flow)
     return " · ".join(filter(None, (source_in_words(alert.name), kind, documents)))
 
 
-def _link(alert: Alert) -> LinkedText | str:
-    kind = KINDS[alert.kind]
+def place_of(alert: Alert) -> str:
+    """Return the address of the page where a person can act on an alert."""
     if alert.sync_id is not None:
-        return LinkedText(kind, address("syncs", sync=str(alert.sync_id)))
+        return address("syncs", sync=str(alert.sync_id))
     if alert.source_id is not None:
-        return LinkedText(kind, address("ingestion", part="quarantine", source=str(alert.source_id)))
-    return kind if alert.flow_run_id is None else LinkedText(kind, address("ingestion", run=str(alert.flow_run_id)))
+        return address("ingestion", part="quarantine", source=str(alert.source_id))
+    if alert.flow_run_id is not None:
+        return address("ingestion", run=str(alert.flow_run_id))
+    return address("ingestion", part="schedules" if alert.kind is AlertKind.SCHEDULE_MISSED else "sources")
 
 
 def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:

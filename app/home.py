@@ -13,7 +13,7 @@ import streamlit as st
 import carrel
 from app import api, audit
 from app.agents.questions import ERASED
-from app.alerts import KINDS, about
+from app.alerts import KINDS, about, place_of
 from app.auth.current import require_person
 from app.auth.sessions import digest_of
 from app.chat.conversations import my_agents
@@ -33,6 +33,7 @@ _RUNS = "ingestion?part=runs"
 _FRESH_SECONDS = 30.0
 _SHOWN, _MOST, _LOOKED_THROUGH, _LONGEST = 3, 50, 1000, 160
 _LOADING = (runs.UPLOAD, "collection-add", "docstore-sync", "quarantine-retry")
+_BEGUN = frozenset({"RUNNING", "CANCELLING", "COMPLETED"})
 _HELD = frozenset({"listing_empty", "deletion_limit"})
 """The codes of sync runs with deletions held back."""
 _WIDENING = ("grants.set", "grants.share", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
@@ -55,7 +56,7 @@ def _days_ago(days: int) -> datetime:
 
 def _alerts() -> Answer:
     page = next(api.client().admin.alerts.list(only_open=True, page_size=_MOST).pages())
-    names = [LinkedText(f"{KINDS[alert.kind]}: {about(alert)}", "health") for alert in page.alerts]
+    names = [LinkedText(f"{KINDS[alert.kind]}: {about(alert)}", place_of(alert)) for alert in page.alerts]
     return Answer(len(names), names, LinkedText("Open alerts", "health"), page.next_page_token is not None)
 
 
@@ -98,7 +99,7 @@ def _held_deletions() -> Answer:
             newest.setdefault(run.source, run)
     links += [_link_to(run) for run in newest.values() if run.counts.held_back]
     is_more = page.next_page_token is not None or uploads.total > len(uploads.runs)
-    return Answer(len(links), links, links[0] if links else LinkedText("Open runs", _RUNS), is_more)
+    return Answer(len(links), links, LinkedText("Open the first", links[0].address if links else _RUNS), is_more)
 
 
 def _link_to(run: RunStatus, *facts: str) -> LinkedText:
@@ -129,15 +130,11 @@ def _find_expiring() -> Answer:
 
 
 def _find_loaded() -> Answer:
+    """Return runs that load or have loaded documents. Dry runs, and runs that ended before sending, don't count."""
     page = _runs_of_late(*_LOADING, days=1)
-    names = [_link_to(run, runs.state_in_words(run)) for run in page.runs if _loads(run)]
+    begun = [run for run in page.runs if run.state in _BEGUN or run.figures.get("sent")]
+    names = [_link_to(run, runs.state_in_words(run)) for run in begun if not run.only_plans and not run.skipped]
     return Answer(len(names), names, LinkedText("Open runs", _RUNS), page.total > len(page.runs))
-
-
-def _loads(run: RunStatus) -> bool:
-    """Return whether a run loads or has loaded documents. Dry runs, and runs that ended before sending, don't count."""
-    has_begun = run.state in {"RUNNING", "CANCELLING", "COMPLETED"} or bool(run.figures.get("sent"))
-    return has_begun and not run.only_plans and not run.skipped
 
 
 def _access() -> Answer:
@@ -172,7 +169,7 @@ CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Held deletions": ("No deletions wait for your approval.", _held_deletions),
     "Questions without an answer": ("No question of the last seven days is without an answer.", _find_unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
-    "Loaded in the last 24 hours": ("Nothing was loaded.", _find_loaded),
+    "Loading runs in the last 24 hours": ("Nothing was loaded.", _find_loaded),
     "New access in the last seven days": ("No new access.", _access),
 }
 """The title of each card, the text when empty, and the function."""

@@ -2,12 +2,13 @@
 
 import html
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import streamlit as st
 
 from app.alerts import show_alerts
 from app.documentation import HELP
+from app.formatting import browser_zone
 from app.health import Finding, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import link_to_help, show_title
@@ -24,7 +25,7 @@ def watch() -> None:
     if isinstance(status, Finding):
         found = [status]
     else:
-        found = [*findings_of(status), *(item for item in (of_credentials(),) if item), *of_work()]
+        found = [*findings_of(status), *filter(None, (of_credentials(),)), *of_work()]
         counts = (status.document_count, status.collection_count, status.chunk_count)
         numbers = dict(zip(("Documents", "Collections", "Passages"), counts, strict=True))
     found.append(of_flows())
@@ -32,7 +33,7 @@ def watch() -> None:
     for column, (label, number) in zip(st.columns(3), numbers.items(), strict=False):
         column.metric(label, f"{number:,}")
     st.html(f'<div class="carrel-health">{"".join(_card(finding) for finding in found)}</div>')
-    st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page refreshes itself.</p>')
+    st.html(f'<p class="carrel-facts">As of {datetime.now(browser_zone()):%T %Z}. This page refreshes itself.</p>')
 
 
 def _summary(found: Sequence[Finding]) -> str:
@@ -44,9 +45,9 @@ def _summary(found: Sequence[Finding]) -> str:
 
 def _card(finding: Finding) -> str:
     todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
-    see = finding.see
-    way = see and (link_to_help(see.text, see.address) if see.address.startswith(HELP) else see.body)
-    way = f"<p>{way}</p>" if way else ""
+    way = ""
+    if see := finding.see:
+        way = f"<p>{link_to_help(see.text, see.address) if see.address.startswith(HELP) else see.body}</p>"
     return (
         f'<section class="carrel-is-{finding.level.name.lower()}"><h2>{html.escape(finding.about)}</h2>'
         f'<p class="carrel-level">{finding.level}</p><div><p>{html.escape(finding.said)}</p>{todo}{way}</div></section>'

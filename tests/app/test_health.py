@@ -6,6 +6,7 @@ import socket
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import streamlit as st
@@ -76,13 +77,15 @@ def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
     assert troubles(found) == 0
 
 
-def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(own_house: House) -> None:
+def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(own_house: House, monkeypatch) -> None:
+    monkeypatch.setattr("app.formatting.browser_zone", lambda: ZoneInfo("Asia/Tokyo"))
     document, reporter = own_house.load("Ferries"), Reporter(own_house.service)
     reporter.report([an_item("torn.pdf")])
     page = own_house.open("health")
     assert page.metrics["Documents"] == "1"
     shown = page.shown
     assert "2 findings need attention." in shown
+    assert " JST. This page refreshes itself." in shown
     assert "1 document could not be loaded." in shown
     assert "0 questions in seven days, 0 not answered." in shown
     assert "Prefect, which manages the runs, does not answer" in shown
@@ -177,7 +180,7 @@ def test_what_is_wrong_is_shown(house) -> None:
     assert "1 alert is open." in shown
     assert "<td>Still failing: /srv/&lt;b&gt;handbook&lt;/b&gt;</td>" in shown, "messages of several alerts differ"
     about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · Upload · 7 documents"
-    link = f'<a href="ingestion?run={run}" target="_self">A run failed</a>'
+    link = f'<a href="ingestion?run={run}" target="_self">A run failed or left work undone</a>'
     assert f"<td>{link}</td><td>{about}</td><td>The source can&#x27;t be read. It is missing" in shown
     [alert] = list(house.client.admin.alerts.list(only_open=True))
     page.selectbox(key="alert.end").set_value(str(alert.alert_id)).run()

@@ -33,7 +33,7 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monk
     new_house.add_people(ADA, BEN)
     new_house.break_index(document, "It is torn.")
     report = partial(new_house.client.alerts.report_run, flow="bulk-upload", source=MARKUP)
-    report(uuid4(), "FAILED", subject="a", code="source_unreadable")
+    report(run := uuid4(), "FAILED", subject="a", flow_run_id=run, code="source_unreadable")
     report(uuid4(), "FAILED", subject="b", code="source_unreadable")
     report(uuid4(), "COMPLETED", subject="b")
     key = new_house.client.admin.api_keys.create(MARKUP, expires_at=datetime.now(UTC) + timedelta(days=3))
@@ -46,13 +46,18 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monk
     page = new_house.open("search")
     page.assert_shown_as_text(MARKUP)
     found = cards(page)
-    places = ("health", "documents?of=all&amp;state=failed", question["messageId"], f"api_keys?key={key.api_key_id}")
+    places = (
+        f"ingestion?run={run}",
+        "documents?of=all&amp;state=failed",
+        question["messageId"],
+        f"api_keys?key={key.api_key_id}",
+    )
     expected = zip(TITLES, places, strict=True)
     assert [one for one, where in expected if ">1</p>" not in found[one] or where not in found[one]] == []
     access = found["New access in the last seven days"]
     assert ("gave Ada and Ben Viewer access" in access, "removed Viewer access" in access) == (True, False)
     assert ("(an admin)" in access, 'href="audit_log?from=' in access) == (False, True)
-    for title in ("Held deletions", "Loaded in the last 24 hours"):
+    for title in ("Held deletions", "Loading runs in the last 24 hours"):
         assert "This can't be read now. Prefect" in found[title]
     upsert([{"email": BEN, "is_admin": True}])
     new_house.service.execute("UPDATE questions SET outcome = 'FAILED' WHERE turn_id = %s", [question["messageId"]])

@@ -174,7 +174,7 @@ def test_a_rule_tells_of_what_is_open_when_it_is_made_or_changed(service: Runnin
     rule = a_rule(service, webhookUrl=receiver.url, names=names[:1])
     assert told(receiver, 1) == [("continues", names[0])]
     text = json.loads(receiver.posts[0][1])["text"]
-    assert "Still: A run failed: /srv/a(!channel). The source can't be read." in text
+    assert "Still: A run failed or left work undone: /srv/a(!channel). The source can't be read." in text
     assert text.endswith("https://carrel.example.test/ingestion?part=runs")
     named = {"alertRuleId": rule["alertRuleId"]}
     assert done(service.call("admin/alertRules/update", {**named, "names": []}))["names"] == []
@@ -277,7 +277,7 @@ def test_mail_goes_to_people_of_the_organization(service: RunningService, mailbo
     for to, mail in mails:
         assert mail["To"] == to[0]
         assert mail["Bcc"] is None
-        assert "A run failed: /srv/a Bcc: eve@elsewhere.test hello" in mail["Subject"]
+        assert "A run failed or left work undone: /srv/a Bcc: eve@elsewhere.test hello" in mail["Subject"]
         assert mail["Subject"].startswith("[")
         assert "Look at it: https://carrel.example.test/ingestion?part=runs" in mail.get_content()
     a_user(service, "ben@example.test", active=False)

@@ -30,7 +30,7 @@ class AlertKind(StrEnum):
 
 
 ALERT_TITLES: Mapping[AlertKind, str] = {
-    AlertKind.RUN_FAILED: "A run failed",
+    AlertKind.RUN_FAILED: "A run failed or left work undone",
     AlertKind.RUN_QUARANTINE: "A run could not load everything",
     AlertKind.SYNC_BEHIND: "A sync is behind",
     AlertKind.SCHEDULE_MISSED: "A schedule was missed",
