@@ -18,6 +18,8 @@ from carrel.wire.field_values import BETWEEN
 from flows.operations.formatting import count_text
 
 _CHOSEN, _PLANNED, _PROBLEM, _DRAWN = "fields.chosen", "fields.planned", "fields.problem", "fields.drawn"
+_TEXTS = dict.fromkeys((_CHOSEN, "fields..name", "fields..choices", "fields..value"), "")
+_EMPTY = {**_TEXTS, _PLANNED: None, "fields..type": next(iter(TYPES)), "fields..required": False}
 
 
 def show_fields(collection: DocumentCollection) -> None:
@@ -119,8 +121,7 @@ def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
             message = "Another person changed fields or values first. Nothing is saved. Check the new preview."
             st.session_state[_PROBLEM] = Problem(message, (f"The fields are now: {now or 'none'}.",))
         else:
-            for key in [item for item in st.session_state if str(item).startswith("fields.")]:
-                del st.session_state[key]
+            st.session_state.update(_EMPTY)  # the browser would keep what is only deleted
             forget(INSIDE)
         _plan.clear()
         api.collections.clear()

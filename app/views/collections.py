@@ -31,13 +31,7 @@ READERS_PARTS = {"documents": "Documents", "about": "About"}
 _EDITORS_PARTS = {"add": "Add documents", "fields": "Fields", "index": "Index", "access": "Access"}
 PARTS = {"documents": "Documents", **_EDITORS_PARTS, "about": "About"}
 NONE_CALLED = ("No collections match.", "Try another part of the name.")
-NONE_YET = (
-    "No collections yet.",
-    (
-        "A collection holds documents with their own metadata fields. People search it, and agents answer "
-        "from it. Select New collection to create the first collection."
-    ),
-)
+NONE_YET = ("No collections yet.", "People search collections, and agents answer from them. Select New collection.")
 
 
 def _show_list() -> None:
