@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from app.ui.errors import show_closed
+from app.ui.errors import require_editor, show_closed
 
 
 class Entry(NamedTuple):
@@ -77,4 +77,5 @@ def _page(entry: Entry) -> StreamlitPage:
 
 
 def _close_page(entry: Entry) -> StreamlitPage:
-    return st.Page(show_closed, title=entry.title, url_path=entry.name, visibility="hidden")
+    told = require_editor if any(entry in entries for entries in FOR_EDITORS.values()) else show_closed
+    return st.Page(told, title=entry.title, url_path=entry.name, visibility="hidden")

@@ -83,6 +83,8 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeyp
     assert service.admin_email not in page.shown
     assert MEMBER in page.shown
     assert FOR_ADMINS_ALONE not in page.shown  # who was an admin is kept for a minute, for one person
+    page._page_hash = calc_hash("collections")
+    assert "for editors of a collection" in page.run().shown
     browser["cookie"] = ""
     page.run()
     assert MEMBER not in page.shown
