@@ -190,14 +190,15 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     show_changes(said, [resource])
     if warn is not None:
         warn(after.who[key] for key in after.roles)
-    # Save the shown change, even if the fields have changed since.
-    action = partial(_save_drawn, text_in(f"{ADDED}.typed"), partial(save, resource, before, after))
+    # Save the shown change. A press before the next drawing saves no other addresses, roles and removals.
+    drawn = text_in(f"{ADDED}.typed"), st.session_state.get(CHANGED)
+    action = partial(_save_drawn, drawn, partial(save, resource, before, after))
     offer_submit(CHANGE, "Save", action=action, disabled=not said or added is None)
 
 
-def _save_drawn(typed: str, save: Callable[[], None]) -> None:
-    if text_in(f"{ADDED}.typed") != typed:
-        raise NotYetError("The addresses have changed. Review the changes, and save again.")
+def _save_drawn(drawn: tuple[str, object], save: Callable[[], None]) -> None:
+    if (text_in(f"{ADDED}.typed"), st.session_state.get(CHANGED)) != drawn:
+        raise NotYetError("The form has changed. Review the changes, and save again.")
     save()
 
 
@@ -228,7 +229,7 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
             if may_edit and not is_removed:
                 field_key = f"role.{key}.{had}"
                 st.selectbox(
-                    f"Role of {label(name)}",
+                    f"Role of {name}",
                     list(GRANTED),
                     index=list(GRANTED).index(changed.get(key) or had),
                     format_func=GRANTED.__getitem__,
@@ -242,7 +243,7 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
     if len(holders) > SHOWN_HOLDERS:
         show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}. Type part of the name to find them.")
     if not before.who:
-        show_text("Only the owner." if may_edit and not before.own else "No person or group.")
+        show_text("No person or group.")
     return changed
 
 

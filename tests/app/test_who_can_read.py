@@ -237,6 +237,9 @@ def test_a_role_is_changed_and_what_still_gives_access_is_said(house) -> None:
     page.press_key(f"remove.user:{ADA}")
     assert "The role of 2 members of Sail ship changes from viewer to editor." in page.shown
     assert "Ada loses access of their own, but keeps it through Sail crew &gt; Sail ship." in page.shown
+    page.button(key=f"remove.group:{ship}").click()  # Save is pressed before the page shows this
+    assert "The form has changed. Review the changes, and save again." in page.press_key("change.submit").shown
+    assert len(list(house.client.admin.grants.list(reference(key)))) == 2
 
 
 def test_what_was_chosen_is_saved_beside_the_changes_of_another_person(house, monkeypatch) -> None:
