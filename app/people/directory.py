@@ -274,7 +274,7 @@ def show_person(person_id: str) -> None:
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
     counts = show_errors(partial(counts_of, readable_by=who)).counts
-    notices.show_text(f"{counts_text(counts) or 'Nothing'}, through groups, grants and ownership.")
+    notices.show_text(f"{counts_text(counts) or 'Nothing'}, through groups, grants, ownership and access for everyone.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     owned = show_errors(partial(counts_of, owned_by=who)).counts
     st.subheader("What they own", anchor=False)

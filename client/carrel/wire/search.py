@@ -240,7 +240,7 @@ class MatchedBy(common.ResponseModel):
     def describe(self) -> str:
         """Return the reason for people; empty if neither words nor meaning matched."""
         found = f"Contains {', '.join(self.words)}" if self.words else "Close in meaning" if self.meaning else ""
-        return f"{found}, missing {', '.join(self.missing)}" if self.words and self.missing else found
+        return f"{found}, but not {', '.join(self.missing)}" if self.words and self.missing else found
 
 
 class CatalogSearchResult(common.NamedDocument):
