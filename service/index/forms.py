@@ -18,7 +18,7 @@ from service.index.tokenization import WORD, Word, fold, is_unspaced
 
 FORMS = 1  # from this number on, a document's texts have further forms
 APART = 2  # from this number on, its vectors are in a table of their own (docs/decisions/018)
-RULES = 3  # of newly written documents; a higher number renews every index: raise it when texts get other forms
+RULES = 4  # of newly written documents; a higher number renews every index: raise it when texts get other forms
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5  # forms with at least this share are other spellings of the whole; forms with less are parts
 PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
@@ -37,14 +37,16 @@ _MOST_PARTS = 16
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|er|e)", re.IGNORECASE)
 _CAMEL = re.compile(r"[A-Z]+s?(?![^A-Z])|[A-Z]?[^A-Z]+")
 _BORDER = re.compile(r"\d+|\D+")
+_QUARTER = re.compile(r"(?<=[a-z])[A-Z]\d+(?![a-z])")
 
 # Signs that people omit or vary, or that software inserts: soft hyphens, half-spaces and so on.
 _INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
-_SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013{_INVISIBLE}"
+_SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013\uff0d{_INVISIBLE}"
 _IN_WORD = re.compile(WORD.pattern.partition("\\w")[2].removesuffix("*"))
-_JOINT = re.compile(rf"[{_SIGNS},\u066c\u066b](?<=\w.)(?=\w)")
-_RUN = re.compile(rf"{WORD.pattern}(?:(?:[{_SIGNS}]|(?<=\d)[,\u066c\u066b](?=\d)){WORD.pattern})+")
-_USUAL_SIGNS = str.maketrans("\u2010\u2011\u2013\u2019", "---'")
+_BROKEN = r"-(?<=[^\W\d_].)\n(?=[^\W\d_])"  # a word that goes on in the next line
+_JOINT = re.compile(rf"[{_SIGNS},\u066c\u066b](?<=\w.)(?=\w)|{_BROKEN}")
+_RUN = re.compile(rf"{WORD.pattern}(?:(?:[{_SIGNS}]|{_BROKEN}|(?<=\d)[,\u066c\u066b](?=\d)){WORD.pattern})+")
+_USUAL_SIGNS = str.maketrans("\u2010\u2011\u2013\uff0d\u2019", "----'")
 _CONTRACTED = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 
 _DIGIT = re.compile(r"\d")
@@ -60,7 +62,7 @@ _GROUPS = re.compile(r"(?:[A-Z\d](?<![\w./-].)|[+(])[A-Z\d()]{0,9}(?:[ -][A-Z\d(
 _IS_CODE = re.compile(r"(?=.*\d)(?=.*[A-Z])(?!.*(?:[A-Z]{6}|\b[A-Z]+ [A-Z]+ [A-Z]+\b))")
 _IS_NUMBER = re.compile(r"(?=[+(0]|\d{3})[^A-Z]*\Z")
 _IS_SURE = re.compile(r"[+(0]|[A-Z]{2}\d")
-_FEWEST_DIGITS, _MOST_DIGITS = 7, 24
+_FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # as many as the longest number of an account
 _DIGITS, _OF_NUMBER = "0123456789", 4  # the digits that a number with a blank, a year or a group has at least
 
 _DATE = re.compile(r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}))(?=$|T\d)")
@@ -147,6 +149,8 @@ def _find_parts(word: str) -> Iterator[Form]:
                 yield from _join_parts([hump for hump in humps if len(hump.text) > 1])
             elif len(runs) > 1 and len(run[0]) > 1:
                 yield Form(start, start + len(run[0]), run[0], BORDER)
+        for match in _QUARTER.finditer(snake.text) if len(runs) > 1 else ():
+            yield Form(snake.start + match.start(), snake.start + match.end(), match[0], PART)
 
 
 def _join_parts(parts: list[Word]) -> Iterator[Form]:
@@ -261,7 +265,7 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
             continue
         if len(text) == len(joined) and text in _SHORT:
             text = f"{text}!"  # "U.S." also counts as the word in capitals
-        is_one = re.search(rf"[{_INVISIBLE}]", run[start:end]) is not None
+        is_one = re.search(rf"[\n{_INVISIBLE}]", run[start:end]) is not None
         is_code = _DIGIT.search(text) is not None
         is_name = min(len(piece.text) for piece in joined) <= 2
         rest = 0.3 if is_code else 0.5 if is_name or is_one or "@" in run[start:end] else 1.0
