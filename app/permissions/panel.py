@@ -190,7 +190,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     show_changes(said, [resource])
     if warn is not None:
         warn(after.who[key] for key in after.roles)
-    # Save the shown change. A press before the next drawing saves no other addresses, roles and removals.
+    # Save the shown change, and refuse it if addresses, roles or removals have changed since.
     drawn = text_in(f"{ADDED}.typed"), st.session_state.get(CHANGED)
     action = partial(_save_drawn, drawn, partial(save, resource, before, after))
     offer_submit(CHANGE, "Save", action=action, disabled=not said or added is None)

@@ -42,8 +42,8 @@ def page() -> None:
                 with st.container(gap=None):
                     st.page_link(found[entry.name])
                     st.caption(entry.purpose)
-            if group == "Access":
-                _show_sharing()
+        if group == "Access":
+            _show_sharing()
 
 
 page()
