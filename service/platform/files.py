@@ -65,13 +65,11 @@ class FileStore:
 
     async def put(self, path: Path, sha256: bytes) -> None:
         """Store a file durably, and always write, so no time reveals stored content. Raises InsufficientStorage."""
-        key = _key(sha256)
         try:
-            await obstore.put_async(self._store, key, path)
-            if self.folder is not None:
-                # If the collector removes it at this moment, `ensure` stores it again.
-                with suppress(FileNotFoundError):
-                    await asyncio.to_thread(sync_file, self.folder / key)
+            if self.folder is None:
+                await obstore.put_async(self._store, _key(sha256), path)
+            else:
+                await asyncio.to_thread(self.write, sha256, path)
             if self._unarchived is not None:
                 await asyncio.to_thread((self._unarchived / sha256.hex()).touch, 0o600)
         except (BaseError, OSError) as error:
@@ -106,11 +104,13 @@ class FileStore:
         """Yield a file's content without an event loop; raises OSError, or obstore's error, when unreadable."""
         return (bytes(piece) for piece in obstore.get(self._store, _key(sha256)).stream(min_chunk_size=_READ))
 
-    def write(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        """Store content arriving in pieces; durable on return. When `pieces` raises, no content is stored."""
-        obstore.put(self._store, _key(sha256), pieces, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
+    def write(self, sha256: bytes, content: Path | Iterator[bytes]) -> None:
+        """Store a file or pieces; durable on return. When `content` raises, no content is stored."""
+        obstore.put(self._store, _key(sha256), content, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
         if self.folder is not None:
-            sync_file(self.folder / _key(sha256))
+            # If the collector removes it at this moment, `ensure` stores it again.
+            with suppress(FileNotFoundError):
+                sync_file(self.folder / _key(sha256))
 
     def take_unarchived(self) -> set[bytes]:
         """Return the contents noted as not archived; call `drop_notes` once they are."""
@@ -136,6 +136,8 @@ class FileStore:
         return any((self._unarchived / f"{sha256.hex()}{suffix}").exists() for suffix in ("", _TAKEN))
 
     async def exists(self, sha256: bytes) -> bool:
+        if self.folder is not None:
+            return self.find_path(sha256) is not None  # no wait for a thread
         try:
             await obstore.head_async(self._store, _key(sha256))
         except FileNotFoundError:

@@ -88,9 +88,10 @@ class IdlePool:
             while self._idle and not self._idle[-1].active:  # the process has ended
                 await self._stop(self._idle.pop())
             pool = self._idle.pop() if self._idle else ProcessPool(**self._options)
-            self.pools.add(pool)
             try:
-                await asyncio.to_thread(getattr, pool, "active")  # starts the process
+                if pool not in self.pools:
+                    self.pools.add(pool)
+                    await asyncio.to_thread(getattr, pool, "active")  # starts the process
                 result = await asyncio.wrap_future(pool.schedule(work, arguments, named or {}, seconds))
             except BaseException:
                 # The turn ends after the process, so that there are never more processes than turns.
