@@ -239,15 +239,18 @@ def ask_states(
 
 @cache
 def _select_texts(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
-    chunks = INDEX_TABLES[dimensions].chunks
+    tables = INDEX_TABLES[dimensions]
+    chunks, vectors = tables.chunks, tables.vectors
     this = matches(chunks, ORGANIZATION, document_id=param(chunks.c.document_id), space_id=param(chunks.c.space_id))
-    return sa.select(chunks.c.text).where(this).order_by(chunks.c.chunk_no)
+    is_embedded = sa.func.coalesce(chunks.c.embedding, vectors.c.embedding).is_not(None).label("is_embedded")
+    of_chunk = sa.and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION)
+    return sa.select(chunks.c.text, is_embedded).outerjoin(vectors, of_chunk).where(this).order_by(chunks.c.chunk_no)
 
 
-def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, str]]:
-    """List the `text` of each of a document's chunks, in order, in a batch."""
+def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, Any]]:
+    """List the `text` of each of a document's chunks, in order, in a batch, and if it `is_embedded`."""
     parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
-    return batch.ask(_select_texts(entry.dimensions), dict[str, str], parameters)
+    return batch.ask(_select_texts(entry.dimensions), dict[str, Any], parameters)
 
 
 class KnownVector(NamedTuple):

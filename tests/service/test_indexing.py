@@ -13,8 +13,9 @@ from sqlalchemy.exc import DBAPIError
 
 from service.index import queries
 from service.index import service as indexing
-from service.index.ingestion.indexing import Writer
+from service.index.ingestion.indexing import GATHER_SECONDS, Writer
 from service.index.ingestion.sweeper import fold_all
+from service.index.ingestion.turns import Lane
 from service.index.queries import ROWS_AT_ONCE
 from service.index.spaces.queries import delete_space
 from service.index.stemming import stemmer_for
@@ -59,15 +60,15 @@ def textbook_bm25(chunks: list[tuple[str, str]], query: str) -> list[float]:
     asked = [stem(word) for word in ("harbour", "ferries", "leave", "dogs", "travel")]
     assert query_words(query, ["english"]) == ["harbour", "ferries", "leave", "dogs", "travel"]
     total = round_frequency(len(bags))
-    scores: list[float] = []
-    for bag in bags:
-        score = 0.0
-        for word in asked:
-            frequency = round_frequency(sum(word in other for other in bags))
-            idf = math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
-            score += idf * bag[word] / (bag[word] + 1.2 * (1 - 0.4 + 0.4 * bag.total() / 80))
-        scores.append(score)
-    return scores
+    rarity: dict[str, float] = {}
+    for word in asked:
+        frequency = round_frequency(sum(word in other for other in bags))
+        rarity[word] = math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
+    norms = [1.2 * (1 - 0.4 + 0.4 * bag.total() / 80) for bag in bags]
+    return [
+        sum(rarity[word] * bag[word] / (bag[word] + norm) for word in asked)
+        for bag, norm in zip(bags, norms, strict=True)
+    ]
 
 
 async def test_a_large_document_is_written_in_parts(corpus, monkeypatch):
@@ -217,14 +218,11 @@ async def test_vectors_are_kept_per_document_and_model(corpus):
     document_id = await corpus.add("Ships", ["one", "two"])
     other = await corpus.add("Boats", ["three"])
     digest = corpus.chunk("Ships", "two").hash
-    for owner, expected in ((document_id, {digest}), (other, set())):
-        stored = await indexing.read_embeddings(
-            corpus.database, corpus.organization_id, document_id=owner, model=corpus.space.model,
-            dimensions=384, hashes=[digest, b"unknown"],
-        )  # fmt: skip
-        assert stored.keys() == expected
-    of_other = {"document_id": document_id, "model": "other", "dimensions": 384, "hashes": [digest]}
-    assert await indexing.read_embeddings(corpus.database, corpus.organization_id, **of_other) == {}
+    own, place = corpus.space.model, (corpus.database, corpus.organization_id)
+    hashes = {"dimensions": 384, "hashes": [digest, b"unknown"]}
+    for owner, model, found in ((document_id, own, {digest}), (other, own, set()), (document_id, "other", set())):
+        stored = await indexing.read_embeddings(*place, document_id=owner, model=model, **hashes)
+        assert stored.keys() == found
 
 
 class Held:
@@ -233,20 +231,18 @@ class Held:
     def __init__(self, corpus):
         self._corpus, self._locked, self._may_end = corpus, asyncio.Event(), asyncio.Event()
 
-    async def _lead(self, work):
+    async def _work(self, work, *, leads):
         async with self._corpus.transaction() as connection:
-            await work(connection)
-            self._locked.set()
-            await self._may_end.wait()
-
-    async def _follow(self, work):
-        async with self._corpus.transaction() as connection:
-            return await work(connection)
+            done = await work(connection)
+            if leads:
+                self._locked.set()
+                await self._may_end.wait()
+            return done
 
     async def run(self, first, second):
-        leading = asyncio.create_task(self._lead(first))
+        leading = asyncio.create_task(self._work(first, leads=True))
         await self._locked.wait()
-        following = asyncio.create_task(self._follow(second))
+        following = asyncio.create_task(self._work(second, leads=False))
         await asyncio.sleep(0.2)
         assert not following.done()
         self._may_end.set()
@@ -295,8 +291,7 @@ async def test_a_deleted_space_leaves_nothing(corpus):
         assert await corpus.write(connection, document_id, "Ships", ["one"], space=space)
         await delete_space(connection, corpus.organization_id, space_id=space.space_id)
     assert len(await corpus.rows(document_id)) == 1
-    assert await corpus.total() == 1
-    assert await corpus.total(space) == 0
+    assert (await corpus.total(), await corpus.total(space)) == (1, 0)
 
 
 async def test_a_space_is_deleted_while_its_statistics_are_folded(service, corpus):
@@ -308,8 +303,7 @@ async def test_a_space_is_deleted_while_its_statistics_are_folded(service, corpu
     async with corpus.transaction() as deleting:
         async with corpus.transaction() as folding:
             await folding.execute(fold, {"space": space.space_id, "term": 1})
-            deletion = delete_space(deleting, corpus.organization_id, space_id=space.space_id)
-            deletion = asyncio.create_task(deletion)
+            deletion = asyncio.create_task(delete_space(deleting, corpus.organization_id, space_id=space.space_id))
             await asyncio.to_thread(wait_blocked, service)
             await folding.execute(fold, {"space": space.space_id, "term": 9})
         await deletion
@@ -328,9 +322,7 @@ class CountedTransactions:
     """A database with counted transactions; the next begins when `may_begin` is set."""
 
     def __init__(self, database) -> None:
-        self.database = database
-        self.begun = 0
-        self.may_begin = asyncio.Event()
+        self.database, self.begun, self.may_begin = database, 0, asyncio.Event()
         self.may_begin.set()
 
     @asynccontextmanager
@@ -342,18 +334,13 @@ class CountedTransactions:
 
 
 @pytest.fixture
-async def database(corpus):
-    return CountedTransactions(corpus.database)
+async def writer(corpus):
+    return Writer(CountedTransactions(corpus.database))
 
 
 @pytest.fixture
-def write(corpus, database):
-    writer = Writer(database)
-
-    async def write(document):
-        return await writer.write(corpus.organization_id, space=corpus.space, document=document)
-
-    return write
+def write(corpus, writer):
+    return lambda document: writer.write(corpus.organization_id, space=corpus.space, document=document)
 
 
 async def documents(corpus, *chunks):
@@ -365,7 +352,7 @@ async def texts(corpus, made):
     return [[row["text"] for _, row in sorted((await corpus.rows(each.document_id)).items())] for each in made]
 
 
-async def test_what_is_ready_at_once_shares_a_transaction(corpus, database, write):
+async def test_what_is_ready_at_once_shares_a_transaction(corpus, writer, write):
     before = await corpus.frequency("harbours"), await corpus.total()
     wanted = [["one harbour"], [f"{number} harbour" for number in range(9)], ["three harbours", "and four"]]
     made = await documents(corpus, *wanted)
@@ -373,22 +360,35 @@ async def test_what_is_ready_at_once_shares_a_transaction(corpus, database, writ
         assert await asyncio.gather(*map(write, made)) == [True, True, True]
         deltas = "SELECT term, count(*) FROM term_deltas GROUP BY term HAVING count(*) > 1"
         assert (await connection.execute(text(deltas))).all() == []
-    assert database.begun == 1
+    assert writer.database.begun == 1
     assert await texts(corpus, made) == wanted
     assert [await corpus.codes(each.document_id) for each in made] == [[1], [8, 1], [2]]
     assert (await corpus.frequency("harbours"), await corpus.total()) == (before[0] + 11, before[1] + 12)
 
 
-async def test_nobody_waits_for_a_group(corpus, database, write):
+async def test_nobody_waits_for_a_group(corpus, writer, write):
     """After a transaction has begun, later documents open another; a group is limited to one statement."""
     first, second = await documents(corpus, ["one"], ["two"])
     assert await write(first)
     assert await write(second)
-    assert database.begun == 2
+    assert writer.database.begun == 2
     made = await documents(corpus, ["one"], ["two"], ["many"] * ROWS_AT_ONCE)
     assert all(await asyncio.gather(*map(write, made)))
-    assert database.begun == 4
+    assert writer.database.begun == 4
     assert [len(each) for each in await texts(corpus, made)] == [1, 1, ROWS_AT_ONCE]
+
+
+async def test_documents_with_turns_are_written_together(corpus, writer, write, monkeypatch):
+    monkeypatch.setitem(GATHER_SECONDS, indexing.write_index, 60)
+    made, turns = await documents(corpus, ["one"], ["two"]), writer.turns
+    own, other = (turns.take(turns.enqueue(corpus.organization_id, Lane.SMALL)) for _ in made)
+    async with own, other:
+        first = asyncio.create_task(write(made[0]))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert writer.database.begun == 0
+        assert await asyncio.gather(first, write(made[1])) == [True, True]
+    assert writer.database.begun == 1
 
 
 async def test_a_document_that_is_held_keeps_no_other_waiting(corpus, write):
@@ -417,13 +417,13 @@ async def test_a_document_that_cannot_be_written_stops_no_other(corpus, write):
 
 
 @pytest.mark.parametrize("cancelled", [0, 1])
-async def test_a_document_that_is_given_up_stops_no_other(corpus, database, write, cancelled):
-    database.may_begin.clear()
+async def test_a_document_that_is_given_up_stops_no_other(corpus, writer, write, cancelled):
+    writer.database.may_begin.clear()
     made = await documents(corpus, ["one"], ["two"], ["three"])
     tasks = [asyncio.create_task(write(each)) for each in made]
     await asyncio.sleep(0)
     tasks.pop(cancelled).cancel()
     await asyncio.sleep(0)
-    database.may_begin.set()
+    writer.database.may_begin.set()
     assert await asyncio.gather(*tasks) == [True, True]
     assert (await texts(corpus, made))[2] == ["three"]

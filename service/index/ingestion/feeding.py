@@ -17,6 +17,7 @@ from service.index.ingestion.backlog.queries import (
     renew_claims,
 )
 from service.index.ingestion.indexer import MOST_OF_LANE, Indexer
+from service.index.ingestion.queries import IndexingWork, find_work
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
 from service.platform.background import Background, for_each_organization
@@ -92,8 +93,13 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
             left = room - sum(len(each.space_ids) for each in claimed)
             if left:
                 claimed += await claim_pending(connection, organization_id, limit=left, **how)
+            known: dict[UUID, dict[int, IndexingWork]] = {each.document_id: {} for each in claimed}
+            if claimed and lane is Lane.SMALL:
+                places = {space_id for each in claimed for space_id in each.space_ids}
+                for work in await find_work(connection, organization_id, document_ids=[*known], space_ids=[*places]):
+                    known[work.document_id][work.space_id] = work
         for each in claimed:
-            indexer.take_up(organization_id, each)
+            indexer.take_up(organization_id, each, known=known[each.document_id])
         is_empty = sum(len(each.space_ids) for each in claimed) < room
         return len(claimed)
     except Exception:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -18,21 +19,20 @@ from service.index.ingestion import queries
 from service.index.ingestion.backlog.queries import note_failure
 from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
-from service.index.ingestion.turns import Lane, Turn, Turns
+from service.index.ingestion.turns import TURNS, Lane, Turn, Turns
 from service.index.progress import Half
-from service.index.queries import ROWS_AT_ONCE, IndexEntry, ask_texts
+from service.index.queries import ROWS_AT_ONCE
 from service.index.service import DocumentToIndex, read_embeddings, title_of, write_index, write_vectors, write_words
 from service.index.spaces.queries import Space
 from service.index.stemming import ENGLISH
 from service.platform import traces
 from service.platform.background import log_trouble
-from service.platform.batches import Batch
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
 from service.text.chunking import Chunk, caller_chunks, chunk_blocks, restore_chunks
 from service.text.embedding import Embedder, Embedders
-from service.text.languages import tell_language
+from service.text.languages import is_loaded, tell_language
 from service.text.reading import unpack_blocks
 
 Place = tuple[UUID, Space]
@@ -47,6 +47,7 @@ class Group:
 
     documents: list[DocumentToIndex]
     written: "asyncio.Future[set[UUID]]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    is_full: asyncio.Event = field(default_factory=asyncio.Event)
 
     def has_room(self, chunks: Sequence[object]) -> bool:
         return sum(len(each.chunks) for each in self.documents) + len(chunks) <= ROWS_AT_ONCE
@@ -55,10 +56,12 @@ class Group:
 @dataclass(slots=True)
 class Writer:
     """Writes index entries in groups of all documents ready before the transaction begins. The first writer opens the
-    transaction at once; later writers join until then. Entries the group failed to write are written alone."""
+    transaction, after a moment if other documents have turns; later writers join until then. Entries the group failed
+    to write are written alone."""
 
     database: Database
     write_part: Write = write_index
+    turns: Turns = field(default_factory=Turns)
     _gathering: dict[Place, Group] = field(default_factory=dict[Place, Group])
 
     async def write(self, organization_id: UUID, *, space: Space, document: DocumentToIndex) -> bool:
@@ -66,10 +69,11 @@ class Writer:
         place = organization_id, space
         group = self._gathering.get(place)
         if group is not None and group.has_room(document.chunks):
-            group.documents.append(document)
+            self._join(group, document)
             written = await asyncio.shield(group.written)
         else:
-            group = Group([document])
+            group = Group([])
+            self._join(group, document)
             written = await self._write_group(place, group)
         if document.document_id in written:
             return True
@@ -84,6 +88,9 @@ class Writer:
         try:
             # Let ready documents join: without this pause, a server that answers at once leaves them no turn.
             await asyncio.sleep(0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_SECONDS[self.write_part] if is_open else 0):
+                    await group.is_full.wait()
             with traces.span("write index"):
                 async with self.database.transaction(organization_id) as connection:
                     self._close(place, group)
@@ -97,6 +104,12 @@ class Writer:
             group.written.set_result(written)
         return written
 
+    def _join(self, group: Group, document: DocumentToIndex) -> None:
+        group.documents.append(document)
+        # The others keep the embedder busy.
+        if len(group.documents) >= min(self.turns.held, TURNS // 2):
+            group.is_full.set()
+
     def _close(self, place: Place, group: Group) -> None:
         if self._gathering.get(place) is group:
             del self._gathering[place]
@@ -104,6 +117,10 @@ class Writer:
 
 # A document with more texts gives up its turn after each slice; short documents are embedded at once.
 SLICE = 32
+# How long a document waits for others to be written with it: people wait for words.
+GATHER_SECONDS: dict[Write, float] = {write_words: 0.02, write_vectors: 0.1, write_index: 0.1}
+# A text so short is chunked sooner than a thread is found for it.
+FEW_BYTES = 2048
 MOST_ATTEMPTS = 5
 
 
@@ -144,7 +161,7 @@ class IndexingDeps:
     writers: dict[Write, Writer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writers = {part: Writer(self.database, part) for part in (write_index, write_words, write_vectors)}
+        self.writers = {part: Writer(self.database, part, self.turns) for part in GATHER_SECONDS}
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
@@ -214,15 +231,14 @@ class Work:
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
     async def _read(self, space_id: int, *, is_whole: bool) -> IndexingWork | None:
-        batch, database = Batch(), self.deps.database
         of_document: dict[str, Any] = {"document_id": self.document_id, "space_id": space_id}
-        asked = queries.ask_work(batch, self.organization_id, **of_document, is_whole=is_whole)
-        await database.read(self.organization_id, batch)
-        work = asked.row
-        if work is not None and work.is_pending and not work.expects_caller_chunks and work.is_behind:
-            async with database.transaction(self.organization_id) as connection:
+        async with self.deps.database.transaction(self.organization_id) as connection:
+            place: dict[str, Any] = {"document_ids": [self.document_id], "space_ids": [space_id]}
+            found = await queries.find_work(connection, self.organization_id, **place, is_whole=is_whole)
+            work = found[0] if found else None
+            if work is not None and work.is_pending and not work.expects_caller_chunks and work.is_behind:
                 await queries.request_newest_version(connection, self.organization_id, **of_document)
-            work = replace(work, lacks_words=True)
+                work = replace(work, lacks_words=True)
         return work
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
@@ -256,17 +272,15 @@ class Work:
         made = None if work.lacks_words else self.made.get(work.space_id)
         if made is not None and (made.version, made.left.caller_batch) == (version, work.caller_batch):
             return made
-        texts: list[str] | None = None
-        if work.blocks is None and work.caller_chunks is None:
-            batch, place = Batch(), (self.organization_id, work.space_id, self.document_id, work.dimensions)
-            asked = ask_texts(batch, IndexEntry(*place))
-            await self.deps.database.read(self.organization_id, batch)
-            texts = [row["text"] for row in asked.rows]
+        if work.blocks is None and work.caller_chunks is None and work.texts is None:
+            raise _OvertakenError
         with traces.span("chunk") as span:
-            chunks, language = await asyncio.to_thread(_read_text, work, embedder, texts)
+            read = partial(_read_text, work, embedder)
+            is_short = len(work.texts) <= SLICE if work.texts else is_loaded() and work.packed_bytes <= FEW_BYTES
+            chunks, language = read() if is_short else await asyncio.to_thread(read)
             span.set_attribute("carrel.chunks", len(chunks))
         self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
-        made = Made(version, chunks, language, replace(work, blocks=None, lacks_words=False))
+        made = Made(version, chunks, language, replace(work, blocks=None, texts=None, lacks_words=False))
         self.made[work.space_id] = made
         return made
 
@@ -309,15 +323,13 @@ class Work:
         return np.stack(found) if found else np.zeros((0, work.dimensions), np.float32), len(missing)
 
 
-def _read_text(
-    work: IndexingWork, embedder: Embedder, written: Sequence[str] | None = None
-) -> tuple[list[Chunk], str | None]:
-    """Return a document's chunks, and language if stemming needs it; chunks of `written` texts lack only vectors."""
+def _read_text(work: IndexingWork, embedder: Embedder) -> tuple[list[Chunk], str | None]:
+    """Return a document's chunks, and language if stemming needs it; chunks of written texts lack only vectors."""
     title: dict[str, Any] = {"title": work.title, "tokenizer": embedder.tokenizer}
     if work.caller_chunks is not None:
         chunks = caller_chunks(unpack_chunks(work.caller_chunks), **title)
-    elif written is not None:
-        return restore_chunks(written, **title), None
+    elif work.texts is not None:
+        return restore_chunks(work.texts, **title), None
     else:
         chunks = chunk_blocks(unpack_blocks(work.blocks or b""), media_type=work.media_type, **title)
     return chunks, tell_language([chunk.text for chunk in chunks]) if work.language == ENGLISH else None

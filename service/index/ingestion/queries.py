@@ -1,7 +1,7 @@
 """SQL of indexing: documents' desired `version` in each space (queued while not `indexed_version`), and the texts."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.index.forms import RULES
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
-from service.index.queries import IndexEntry, is_pending, lacks_words
+from service.index.queries import IndexEntry, ask_texts, is_pending, lacks_words
 from service.index.spaces.queries import SearchedSpace, is_older, is_searched, stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform import sql
@@ -40,8 +40,10 @@ def all_names(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
 @dataclass(frozen=True, slots=True)
 class IndexingWork:
     """The input of indexing. `title`, embedded, stays with the contents; `name` is current, or the file's if the title
-    is the name. `caller_batch` and `caller_chunks`: a caller's chunks. `indexed_before`: a space may have vectors."""
+    is the name. `caller_batch` and `caller_chunks`: a caller's chunks. `indexed_before`: a space may have vectors.
+    `texts`: the chunks with words, for a document without `blocks`."""
 
+    document_id: UUID
     space_id: int
     model: str
     dimensions: int
@@ -59,6 +61,7 @@ class IndexingWork:
     chunk_count: int = 0
     is_pending: bool = True
     lacks_words: bool = True
+    texts: Sequence[str] | None = None
 
     @property
     def packed_bytes(self) -> int:
@@ -245,10 +248,15 @@ async def lock_caller_chunks(
 
 def _build_work() -> sa.Select[*tuple[Any, ...]]:
     entry, contents = space_documents.c, document_contents.c
+    document_ids: Any = sa.bindparam("param_document_ids", type_=sa.ARRAY(sa.Uuid))
+    space_ids: Any = sa.bindparam("param_space_ids", type_=sa.ARRAY(sa.Integer()))
     successor = sa.func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
-    asked = spaces.c.organization_id == sql.ORGANIZATION, spaces.c.space_id == sql.param(spaces.c.space_id)
+    asked = spaces.c.organization_id == sql.ORGANIZATION, spaces.c.space_id == sa.any_(space_ids)
     others = space_documents.alias()
-    before = sa.select(others.c.space_id).where(others.c.document_id == entry.document_id, others.c.chunk_count > 0)
+    # The chunks of a document with words say themselves if they have vectors.
+    is_other = sa.or_(others.c.space_id != entry.space_id, lacks_words())
+    own = others.c.document_id == entry.document_id, others.c.chunk_count > 0
+    before = sa.select(others.c.space_id).where(*own, is_other)
     batch = sa.and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
     is_cut = sa.or_(lacks_words(), entry.version < contents.version, sa.bindparam("param_is_whole", type_=sa.Boolean()))
     return (
@@ -256,6 +264,7 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
             *sql.columns_of(
                 spaces,
                 IndexingWork,
+                entry.document_id,
                 entry.version.label("desired_version"),
                 entry.caller_chunks.label("expects_caller_chunks"),
                 entry.chunk_count,
@@ -269,6 +278,7 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
                 before.exists().label("indexed_before"),
                 is_pending().label("is_pending"),
                 lacks_words().label("lacks_words"),
+                sa.null().label("texts"),
             )
         )
         .select_from(space_documents)
@@ -279,8 +289,8 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
         .outerjoin(caller_chunks, batch)
         .where(
             entry.organization_id == sql.ORGANIZATION,
-            entry.document_id == sql.param(entry.document_id),
-            entry.space_id == sa.select(successor).where(*asked).correlate(None).scalar_subquery(),
+            entry.document_id == sa.any_(document_ids),
+            entry.space_id.in_(sa.select(successor).where(*asked).correlate(None)),
         )
     )
 
@@ -288,12 +298,27 @@ def _build_work() -> sa.Select[*tuple[Any, ...]]:
 _WORK = _build_work()
 
 
-def ask_work(
-    batch: Batch, organization_id: UUID, *, document_id: UUID, space_id: int, is_whole: bool
-) -> Answer[IndexingWork]:
-    """Read a document's work in a space or the replacement, if any; with text if words are missing or `is_whole`."""
-    given = sql.params(organization_id, document_id=document_id, space_id=space_id, is_whole=is_whole)
-    return batch.ask(_WORK, IndexingWork, given)
+async def find_work(
+    connection: Connection, organization_id: UUID, *, is_whole: bool = False, **places: Sequence[UUID | int]
+) -> list[IndexingWork]:
+    """Read work by `document_ids` and `space_ids`, or the spaces' replacements: with text if words are missing or
+    `is_whole`, else with the chunks' texts."""
+    batch, later = Batch(), Batch()
+    given = sql.params(organization_id, **places, is_whole=is_whole)
+    asked = batch.ask(_WORK, IndexingWork, given)
+    await batch.run(connection)
+    works = asked.rows
+    texts = {
+        at: ask_texts(later, IndexEntry(organization_id, work.space_id, work.document_id, work.dimensions))
+        for at, work in enumerate(works)
+        if work.is_pending and work.blocks is None and work.caller_chunks is None
+    }
+    if texts:
+        await later.run(connection)
+    for at, found in texts.items():
+        has_vectors = works[at].indexed_before or any(row["is_embedded"] for row in found.rows)
+        works[at] = replace(works[at], texts=[row["text"] for row in found.rows], indexed_before=has_vectors)
+    return works
 
 
 async def request_newest_version(

@@ -176,6 +176,7 @@ async def _write(runtime: Runtime, connection: Connection, decision: Decision, c
     if contents is not None and is_begun:
         space = spaces.rows[0]
         known = IndexingWork(
+            document_id=decision.document_id,
             space_id=space.space_id,
             model=space.model,
             dimensions=space.dimensions,
