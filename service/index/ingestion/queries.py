@@ -246,56 +246,9 @@ async def lock_caller_chunks(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-def _build_work() -> sa.Select[*tuple[Any, ...]]:
-    entry, contents = space_documents.c, document_contents.c
-    document_ids: Any = sa.bindparam("param_document_ids", type_=sa.ARRAY(sa.Uuid))
-    space_ids: Any = sa.bindparam("param_space_ids", type_=sa.ARRAY(sa.Integer()))
-    successor = sa.func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
-    asked = spaces.c.organization_id == sql.ORGANIZATION, spaces.c.space_id == sa.any_(space_ids)
-    others = space_documents.alias()
-    # The chunks of a document with words say themselves if they have vectors.
-    is_other = sa.or_(others.c.space_id != entry.space_id, lacks_words())
-    own = others.c.document_id == entry.document_id, others.c.chunk_count > 0
-    before = sa.select(others.c.space_id).where(*own, is_other)
-    batch = sa.and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
-    is_cut = sa.or_(lacks_words(), entry.version < contents.version, sa.bindparam("param_is_whole", type_=sa.Boolean()))
-    return (
-        sa.select(
-            *sql.columns_of(
-                spaces,
-                IndexingWork,
-                entry.document_id,
-                entry.version.label("desired_version"),
-                entry.caller_chunks.label("expects_caller_chunks"),
-                entry.chunk_count,
-                NAME,
-                contents.version.label("contents_version"),
-                TITLE,
-                sa.case((is_cut, contents.blocks), else_=None).label("blocks"),
-                document_versions.c.media_type,
-                caller_chunks.c.batch_id.label("caller_batch"),
-                caller_chunks.c.chunks.label("caller_chunks"),
-                before.exists().label("indexed_before"),
-                is_pending().label("is_pending"),
-                lacks_words().label("lacks_words"),
-                sa.null().label("texts"),
-            )
-        )
-        .select_from(space_documents)
-        .join(spaces, spaces.c.space_id == entry.space_id)
-        .join(documents, documents.c.document_id == entry.document_id)
-        .join(document_contents, contents.document_id == entry.document_id)
-        .join(document_versions, _IS_OF_CONTENTS)
-        .outerjoin(caller_chunks, batch)
-        .where(
-            entry.organization_id == sql.ORGANIZATION,
-            entry.document_id == sa.any_(document_ids),
-            entry.space_id.in_(sa.select(successor).where(*asked).correlate(None)),
-        )
-    )
-
-
-_WORK = _build_work()
+_WORK = sa.text(sql.read_sql(__file__, "work")).bindparams(
+    sa.bindparam("document_ids", type_=sa.ARRAY(sa.Uuid)), sa.bindparam("space_ids", type_=sa.ARRAY(sa.Integer))
+)
 
 
 async def find_work(
@@ -303,18 +256,15 @@ async def find_work(
 ) -> list[IndexingWork]:
     """Read work by `document_ids` and `space_ids`, or the spaces' replacements: with text if words are missing or
     `is_whole`, else with the chunks' texts."""
-    batch, later = Batch(), Batch()
-    given = sql.params(organization_id, **places, is_whole=is_whole)
-    asked = batch.ask(_WORK, IndexingWork, given)
-    await batch.run(connection)
-    works = asked.rows
+    given = {"organization_id": organization_id, "is_whole": is_whole, **places}
+    works, batch = await sql.find_rows(connection, _WORK, IndexingWork, given), Batch()
     texts = {
-        at: ask_texts(later, IndexEntry(organization_id, work.space_id, work.document_id, work.dimensions))
+        at: ask_texts(batch, IndexEntry(organization_id, work.space_id, work.document_id, work.dimensions))
         for at, work in enumerate(works)
         if work.is_pending and work.blocks is None and work.caller_chunks is None
     }
     if texts:
-        await later.run(connection)
+        await batch.run(connection)
     for at, found in texts.items():
         has_vectors = works[at].indexed_before or any(row["is_embedded"] for row in found.rows)
         works[at] = replace(works[at], texts=[row["text"] for row in found.rows], indexed_before=has_vectors)
