@@ -71,7 +71,8 @@ def _fill(provider: SignInProvider | None) -> None:
 def _ask() -> None:
     st.text_input("Button label", key="provider.name", max_chars=200, placeholder="Microsoft")
     st.text_input("Client id", key="provider.client_id", max_chars=255)
-    st.text_input("Client secret", key="provider.secret", type="password", max_chars=1024)
+    # A password field sends no event when Tab moves from the field to its own button.
+    st.text_input("Client secret", key="provider.secret", type="password", max_chars=1024, live="250ms")
     st.text_area("Email domains, one per line", key="provider.domains", placeholder="example.com", help=CONFIRMING)
     st.text_area(
         "Additional audiences, one per line",

@@ -139,6 +139,7 @@ def test_a_provider_is_added_changed_and_deleted(own_house) -> None:
     assert "People sign in with a password here." in page.shown
     page = page.press("New provider").press_key("new_provider.submit")
     assert "Enter the button label." in page.shown
+    assert page.text_input(key="provider.secret").proto.live_debounce_ms  # Tab alone would lose the secret
     fields = {"issuer": "https://login.example.test", "name": "Work <b>", "client_id": "carrel", "secret": "a secret"}
     for name, value in fields.items():
         page.text_input(key=f"provider.{name}").set_value(value)
