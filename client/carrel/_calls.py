@@ -42,7 +42,7 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
 
 def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
     """Build the exception for a 2xx response whose body isn't the `wanted` type."""
-    return unexpected_response(response, f"The answer isn't {wanted}; is base_url the address of a Carrel service?")
+    return unexpected_response(response, f"The answer isn't {wanted}. Check that base_url is Carrel's address")
 
 
 def unexpected_response(
@@ -90,7 +90,7 @@ def _unknown_message(response: httpx.Response) -> str:
     if 300 <= response.status_code < 400:
         target = response.next_request.url.copy_with(raw_path=b"/") if response.next_request else "elsewhere"
         return f"Redirected to {target}, where the API key is not sent; set base_url to the service's own address"
-    return f"The answer isn't one of Carrel's: HTTP {response.status_code} {response.reason_phrase}".rstrip()
+    return f"The answer isn't from Carrel: HTTP {response.status_code} {response.reason_phrase}".rstrip()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -134,7 +134,7 @@ def _way_of(cause: httpx.HTTPError) -> str:
 
 def _wants_password(url: httpx.URL) -> str:
     place = proxy_for(url)[0] or "the proxy of your HTTP client"
-    return f"The proxy asks for a user and a password that it knows: set {place} to http://user:password@host:port"
+    return f"The proxy requires a valid user and password: set {place} to http://user:password@host:port"
 
 
 RETRIED_CONFLICTS = frozenset({"concurrent_change"})
@@ -255,7 +255,7 @@ class Connection:
         operation, path, body, timeout = call.operation, call.path, call.body, self._timeout(call.patience)
         if operation.version not in {None, self.version}:
             raise ConfigurationError(
-                f"{path} is on {operation.version} alone, and this client's credential is for {self.version}; "
+                f"{path} works only on {operation.version}, and this client's credential is for {self.version}; "
                 f"make one with {CREDENTIALS[operation.version]}{ELSEWHERE.get(path, '')}"
             )
         if operation.method == "GET" and isinstance(body, RequestModel):

@@ -83,7 +83,7 @@ class _Client(Resources[M], Generic[M, connect.Http]):
         return f"{type(self).__name__}(base_url={self.base_url!r})"
 
     def __getstate__(self) -> object:
-        raise TypeError(f"A {type(self).__name__} holds a credential and open connections: make one where it is used")
+        raise TypeError(f"A {type(self).__name__} has a credential and connections: create one where you use it")
 
 
 class Carrel(_Client[Sync, httpx.Client], Closing):

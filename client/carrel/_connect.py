@@ -51,7 +51,6 @@ class Addresses:
 
     @property
     def v0(self) -> str:
-        """The address of v0."""
         return normalize(self.base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL)
 
     @property

@@ -64,13 +64,13 @@ class Credentials:
             if api_key and access_token:
                 raise ConfigurationError(f"{' and '.join(VARIABLES)} are both set; unset one, or give a credential")
         if access_token is not None:
-            return FixedToken(_checked(access_token, "access token"))
-        return _checked(api_key or "", "API key")
+            return FixedToken(_check(access_token, "access token"))
+        return _check(api_key or "", "API key")
 
 
-def _checked(given: str, kind: str) -> str:
+def _check(given: str, kind: str) -> str:
     if not (value := given.strip()):
         raise ConfigurationError(f"No {kind}: give api_key=… or access_token=…, or set {' or '.join(VARIABLES)}")
     if not (value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigurationError(f"The {kind} has characters none has; was it copied whole, and alone?")
+        raise ConfigurationError(f"The {kind} contains an invalid character. Copy it again, without other text")
     return value

@@ -97,7 +97,6 @@ def _let_show(kind: type[Any], blocks_of: Callable[[Any], Iterable[Block]]) -> N
 
 
 def as_html(blocks: Iterable[Block]) -> str:
-    """Return blocks as HTML."""
     return f'<div class="{_PLAIN_CLASSES}" style="overflow-x:auto">{"".join(map(_html_of, blocks))}</div>'
 
 
@@ -109,7 +108,7 @@ def as_text(blocks: Iterable[Block]) -> str:
 def _html_of(block: Block) -> str:
     match block:
         case Text():
-            text, link = _marked(block), _link(block.address)
+            text, link = _highlight(block), _link(block.address)
             text = f"<strong>{text}</strong>" if block.strong else text
             if link:
                 text = f'<a href="{html.escape(link)}" target="_blank" rel="noopener noreferrer">{text}</a>'
@@ -130,7 +129,7 @@ def _wrap(tag: str, inner: Iterable[str]) -> str:
     return f"<{tag}>{''.join(inner)}</{tag}>"
 
 
-def _marked(block: Text) -> str:
+def _highlight(block: Text) -> str:
     pieces = (
         f'<mark style="{_MARK}">{html.escape(piece)}</mark>' if matched else html.escape(piece)
         for piece, matched in _pieces(_shorten(block.text, LONGEST_PASSAGE), block.matches)
@@ -307,7 +306,7 @@ def _pager(pager: "Pager[Any, Any]") -> Iterator[Block]:
     try:
         page: PagedResponse | None = next(pager.pages(), None)
     except CarrelError as error:
-        yield Text(f"The list can't be shown: {error}")
+        yield Text(f"The list can't be displayed: {error}")
         return
     if page is not None:
         yield from _tabular(page)

@@ -96,7 +96,7 @@ class _PartialFile:
 
     def _refuse_existing(self) -> None:
         if not self._replace and self.target.exists():
-            msg = "There is a file already: choose another name, or replace it (replace=True, --replace)"
+            msg = "The file already exists: choose another name, or replace it (replace=True, --replace)"
             raise FileExistsError(errno.EEXIST, msg, str(self.target))
 
     def discard(self) -> None:

@@ -50,7 +50,6 @@ class Request:
         return headers
 
     def bearing(self, token: str) -> "Request":
-        """Return the request with an access token."""
         headers = self.headers.copy()
         headers["Authorization"] = f"Bearer {token}"
         return replace(self, headers=headers)
@@ -238,4 +237,4 @@ def _send_blocking(request: Request) -> httpx.Response:
 
 def _refuse_closed(http: httpx.Client | httpx.AsyncClient) -> None:
     if http.is_closed:
-        raise ConfigurationError("This client was closed, and sends nothing more; make another one")
+        raise ConfigurationError("This client is closed. Create a new client")

@@ -73,7 +73,6 @@ class Resource(Generic[M]):
 
 
 def session_of(resource: Resource[Any]) -> Session:
-    """Return the session of a resource."""
     return resource._session  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the descriptors are its other half
 
 

@@ -41,12 +41,11 @@ class Listing(Generic[Item, Page]):
         if (token := page.next_page_token) is None:
             return None
         if token == self.request.page_token:
-            raise CarrelError("The list doesn't advance: the same page was given twice")
+            raise CarrelError("The list can't continue: the service returned the same page twice")
         return replace(self, request=self.request.model_copy(update={"page_token": token}))
 
 
 def fetch(listing: Listing[Item, Page], connection: Connection) -> Flow[Page]:
-    """Fetch the first page of a listing."""
     return (yield from perform(listing.first(), connection)).parsed
 
 

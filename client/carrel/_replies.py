@@ -85,7 +85,6 @@ def reply_connection_error(
 
 
 def fetch(job_id: UUID) -> Call[Job]:
-    """Return the call that fetches the state of a job."""
     return Call(messages.FETCH_AGENT_RESPONSE, messages.FetchAgentResponseRequest(job_id=job_id))
 
 
@@ -110,7 +109,7 @@ def submit_and_wait(
     sent = (yield from within(deadline, perform(call, connection))).parsed
     ids = {"job_id": sent.job_id, "conversation_id": sent.conversation_id}
     try:
-        job = yield from within(deadline, _finished(sent.job_id, connection))
+        job = yield from within(deadline, _wait_for_end(sent.job_id, connection))
     except errors.APIConnectionError as error:
         raise reply_connection_error(error, **ids) from error.__cause__
     if isinstance(job, messages.FailedJob):
@@ -118,7 +117,7 @@ def submit_and_wait(
     return reply_of_job(job)
 
 
-def _finished(job_id: UUID, connection: Connection) -> Flow[messages.CompletedJob | messages.FailedJob]:
+def _wait_for_end(job_id: UUID, connection: Connection) -> Flow[messages.CompletedJob | messages.FailedJob]:
     connection = replace(connection, retries=connection.retries.over_a_restart())
     for attempt in itertools.count():
         job = (yield from perform(fetch(job_id), connection)).parsed
@@ -155,7 +154,7 @@ def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
             if remaining <= 0 or (isinstance(effect, Sleep) and effect.seconds >= remaining):
                 raise deadline.passed()
             try:
-                result: object = yield _bounded(effect, remaining)
+                result: object = yield _limit(effect, remaining)
             except httpx.HTTPError as exc:
                 effect = flow.throw(exc)
             else:
@@ -173,7 +172,7 @@ def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
         flow.close()
 
 
-def _bounded(effect: Request | Sleep | Work, remaining: float) -> Request | Sleep | Work:
+def _limit(effect: Request | Sleep | Work, remaining: float) -> Request | Sleep | Work:
     if not isinstance(effect, Request):
         return effect
     timeout = {name: remaining if limit is None else min(limit, remaining) for name, limit in effect.timeout.items()}
@@ -196,7 +195,6 @@ ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
 
 
 def send_and_stream(call: Call[messages.SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
-    """Send a message to an agent and stream the reply."""
     job = (yield from perform(call, connection)).parsed
     yield from stream_reply(job.job_id, connection, conversation_id=job.conversation_id)
 
@@ -251,7 +249,7 @@ class _Reading:
             raise unreadable(response, "a stream of events of a reply") from exc
         except httpx.HTTPError as exc:
             return connection_error(exc)
-        return APIConnectionError("The stream ended before the reply did")
+        return APIConnectionError("The stream ended before the reply was complete")
 
     def _take(self, event: ServerSentEvent) -> Iterable[ReplyEvent]:
         """Convert an event for the caller; empty for a keep-alive, or an event type of a newer service."""

@@ -134,13 +134,13 @@ class Reading:
         chunk = self._handle.read(wanted)
         if self._remaining is not None:
             if wanted and not chunk:
-                raise CarrelError(f"{self._source.name} got shorter while it was being sent")
+                raise CarrelError(f"{self._source.name} became shorter while it was being sent")
             self._remaining -= len(chunk)
         self._sent += len(chunk)
         self.done = self._remaining == 0 or not chunk
         path = isinstance(self._source.file, Path)
         if self.done and path and os.fstat(self._handle.fileno()).st_size != self._source.size:
-            msg = f"{self._source.name} was written to while it was being sent; upload it when it is finished"
+            msg = f"{self._source.name} changed while it was being sent. Upload it when it is complete"
             raise CarrelError(msg)
         lead, self._lead = self._lead, b""
         return lead + chunk + self._tail if self.done else lead + chunk

@@ -39,10 +39,10 @@ def proxy_for(url: httpx.URL) -> tuple[str, httpx.Proxy | None]:
     except (KeyError, ValueError, httpx.InvalidURL):
         proxy = None
     if proxy is None or not proxy.url.host:
-        msg = f"{name} is not the address of a proxy: set it to http://host:port, https://… or socks5://…, or unset it"
+        msg = f"{name} is not a proxy's address: set it to http://host:port, https://… or socks5://…, or unset it"
         raise ConfigurationError(msg)
     if proxy.url.scheme.startswith("socks") and find_spec("socksio") is None:
-        msg = f"{name} names a SOCKS proxy, which needs another package: pip install 'httpx[socks]', or unset {name}"
+        msg = f"{name} is a SOCKS proxy, which needs another package: pip install 'httpx[socks]', or unset {name}"
         raise ConfigurationError(msg)
     return name, proxy
 
@@ -93,5 +93,5 @@ def _load(context: ssl.SSLContext, name: str, value: str) -> None:
                     loaded = True
     if not loaded:
         raise ConfigurationError(
-            f"{name} names no certificates that can be read ({value}): set it to a file of your authority, or unset it"
+            f"{name} has no readable certificates ({value}): set it to your authority's certificate file, or unset it"
         )

@@ -343,7 +343,7 @@ def find_run_to_compare(runs: Iterable[EvaluationRun], *, agent_id: UUID | None)
 def check_scores(names: Iterable[str]) -> None:
     """Raise InvalidArgumentError unless all names are scores of a run (`SCORES_OF_REPLIES`)."""
     if unknown := sorted(set(names) - set(SCORES_OF_REPLIES)):
-        raise InvalidArgumentError(f"{unknown[0]} is no score of a run; choose among {', '.join(SCORES_OF_REPLIES)}")
+        raise InvalidArgumentError(f"{unknown[0]} is not a score; choose from {', '.join(SCORES_OF_REPLIES)}")
 
 
 def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
@@ -383,7 +383,7 @@ def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff
 def _relevant(judgements: Mapping[_Id, int]) -> dict[_Id, int]:
     judged = {one: judgement for one, judgement in judgements.items() if judgement > 0}
     if not judged:
-        raise ValueError("Nothing is relevant to this question: leave it out, since every ranking of it is as good.")
+        raise ValueError("No document is relevant to this question, so every ranking is equally good. Leave it out.")
     return judged
 
 

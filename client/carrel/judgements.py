@@ -129,12 +129,12 @@ def _text(data: bytes | str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise JudgementsError("This isn't text in UTF-8. Save it as “CSV UTF-8”.") from exc
+        raise JudgementsError("The file is not UTF-8 text. Save it as “CSV UTF-8”.") from exc
 
 
 def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     if not rows:
-        raise JudgementsError("There is nothing in it.")
+        raise JudgementsError("The file is empty.")
     columns = _columns(rows[0][1])
     found: dict[str, _Case] = {}
     problems: list[str] = []
@@ -148,11 +148,11 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
             problems.append(f"Line {line}: {error}")
             continue
         if document and case.grades.setdefault(document, grade) != grade:
-            problems.append(f"Line {line}: this document has another grade for the same query above")
+            problems.append(f"Line {line}: an earlier line has another grade for this document and query")
     if problems:
         more = len(problems) - _MOST_PROBLEMS
         shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
-        raise JudgementsError("Some lines can't be understood.", shown)
+        raise JudgementsError("Some lines are not valid.", shown)
     return _check_bounds(found)
 
 
@@ -164,7 +164,7 @@ def _columns(heads: Sequence[str]) -> dict[str, int]:
         if any(head in known for head in plain)
     }
     if missing := [name for name in ("query", "document") if name not in columns]:
-        msg = f"The first line must name the columns: query, external id, and perhaps grade. Missing: {missing[0]}."
+        msg = f"The first line must have the column names query, external id, and perhaps grade. Missing: {missing[0]}."
         raise JudgementsError(msg)
     return columns
 

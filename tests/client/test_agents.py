@@ -83,7 +83,7 @@ async def test_feedback(person: Caller, caller: Caller, server: Server) -> None:
 )
 async def test_operations_of_the_other_version_are_refused(caller, person, server, version, operate):
     client, wanted = (caller, "access_token=") if version == "v1" else (person, "api_key=")
-    with pytest.raises(errors.ConfigurationError, match=f"is on {version} alone, .* {wanted}"):
+    with pytest.raises(errors.ConfigurationError, match=f"works only on {version}, .* {wanted}"):
         await ask(client, operate)
     assert not server.received
 

@@ -274,7 +274,7 @@ async def test_a_plan_is_applied_where_it_was_made_and_locks_nobody_out(connect,
     key = service.new_user("boss@example.test", is_admin=True)
     plan = await _plan(connect(), files={"users": b"email,name,active\nboss@example.test,boss,false\n"})
     before = _changes(service)
-    await _refuse(connect(key), plan, r"boss@example\.test may be who imports")
+    await _refuse(connect(key), plan, r"boss@example\.test may be the importing user")
     await _refuse(connect(), plan.model_copy(update={"organization_id": uuid4()}), "another organization")
     assert _changes(service) == before
 
@@ -284,7 +284,7 @@ async def test_the_caller_is_never_locked_out(connect: MakeCaller, service: Runn
     caller = connect(service.new_user("boss@example.test", is_admin=True))
     files = {"users": f"email,name,isAdmin,active\nBOSS@example.test,boss,{cells}\n".encode()}
     plan = await _plan(caller, files=files)
-    assert [(one.line, "may be who imports" in one.message) for one in plan.problems] == [(2, True)]
+    assert [(one.line, "may be the importing user" in one.message) for one in plan.problems] == [(2, True)]
     plan = await _import(connect(), files=files)
     assert not plan.problems
     with pytest.raises((PermissionDeniedError, AuthenticationError)):

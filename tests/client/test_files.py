@@ -116,7 +116,7 @@ async def test_file_that_gets_shorter(caller: Caller, server: Server) -> None:
             del size
             return b""
 
-    with pytest.raises(CarrelError, match="got shorter"):
+    with pytest.raises(CarrelError, match="became shorter"):
         await caller(_upload(Shrinking(BIG)))
     assert not server.received
 

@@ -327,7 +327,7 @@ def test_an_applications_secret_stays_out_of_sight(kind) -> None:
     with pytest.raises(TypeError, match="secret"):
         pickle.dumps(oauth)
     for given in (("", SECRET), ("client-1", " ")):
-        with pytest.raises(errors.ConfigurationError, match="id and a secret"):
+        with pytest.raises(errors.ConfigurationError, match="id and secret"):
             kind(*given, redirect_uri=CALLBACK)
 
 

@@ -133,7 +133,7 @@ def test_a_folder_others_may_write_to_is_refused(tmp_path) -> None:
     """Other users could put foreign tokens there."""
     for mode in (0o770, 0o707, 0o777):
         tmp_path.chmod(mode)
-        with pytest.raises(errors.ConfigurationError, match="folder of your own"):
+        with pytest.raises(errors.ConfigurationError, match="private folder"):
             FileTokenStore(tmp_path)
     tmp_path.chmod(0o755)
     FileTokenStore(tmp_path)

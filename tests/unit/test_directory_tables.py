@@ -107,7 +107,7 @@ def test_addresses_are_compared_as_the_service_keeps_them() -> None:
 def test_memberships_and_groups() -> None:
     groups = _entries("externalId;name;costCentre\n 007 ; Ops  Team ;1\n", "groups")
     assert [(one.external_id, one.name) for one in (groups.groups or {}).values()] == [("007", "Ops Team")]
-    assert groups.notes == ["groups: left aside the columns costCentre"]
+    assert groups.notes == ["groups: ignored the columns costCentre"]
     memberships = _entries("group,member\n007,ada@example.com\n,x\nOps Team,hr\n", "memberships")
     found = [(each.line, each.group, each.member) for each in memberships.memberships or ()]
     assert found == [(2, "007", "ada@example.com"), (4, "Ops Team", "hr")]

@@ -49,7 +49,7 @@ def test_scores_that_are_too_low_are_named() -> None:
     run = EvaluationRun.model_construct(recall=0.5, answered=1.0, refused=None)
     assert evaluation.find_low_scores(run, {"recall": 0.5, "answered": 1}) == {}
     assert evaluation.find_low_scores(run, {"recall": 0.51, "refused": 0}) == {"recall": 0.5, "refused": None}
-    with pytest.raises(InvalidArgumentError, match="speed is no score of a run; choose among answered"):
+    with pytest.raises(InvalidArgumentError, match="speed is not a score; choose from answered"):
         evaluation.find_low_scores(run, {"speed": 1})
 
 
@@ -63,7 +63,7 @@ def test_what_is_found_twice_counts_once_and_nothing_is_worth_nothing() -> None:
 @pytest.mark.parametrize(
     ("relevant", "cutoff", "said"),
     [
-        *((relevant, 10, "leave it out") for relevant in ({}, {"a": 0}, {"a": -1})),
+        *((relevant, 10, "Leave it out") for relevant in ({}, {"a": 0}, {"a": -1})),
         *(({"a": 1}, cutoff, "cutoff") for cutoff in (0, -1)),
     ],
 )

@@ -136,7 +136,7 @@ class Applying:
     def _group_id(self, group_id: UUID | None, label: str) -> UUID:
         found = group_id or self._ids.get(label)
         if found is None:
-            msg = f"The plan names the group {label}, which it neither knows nor creates; make a new plan"
+            msg = f"The plan names the group {label}, which it doesn't contain. Make a new plan"
             raise PlanRefusedError(msg)
         return found
 

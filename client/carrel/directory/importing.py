@@ -30,7 +30,7 @@ def plan_import(
         raise InvalidArgumentError("Give at least one of users, groups and memberships")
     if deactivate_missing and tables["users"] is None:
         raise InvalidArgumentError("deactivate_missing needs the users: who isn't among them is deactivated")
-    at_hand = {kind: _at_hand(table) for kind, table in tables.items()}
+    at_hand = {kind: _read_rows(table) for kind, table in tables.items()}
     entries = yield from run_in_thread(lambda: read_entries(**at_hand))
     if any(not problem.skippable for problem in entries.problems):
         return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
@@ -65,16 +65,16 @@ def _read(state: organization.State, entries: Entries, connection: Connection, p
 
 def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
     if plan.organization_id not in {None, (yield from organization.read_organization(connection))}:
-        raise PlanRefusedError("Nothing was changed: this plan was made for another organization; make one for this")
+        raise PlanRefusedError("Nothing was changed: this plan is for another organization. Make a new plan")
     callers = (yield from organization.read_callers(connection)) if plan.deprived else None
     locked_out = (callers or frozenset()) & plan.deprived
     if locked_out:
         who = ", ".join(sorted(locked_out))
-        msg = f"Nothing was changed: {who} may be who imports, and would be locked out; make a new plan"
+        msg = f"Nothing was changed: {who} may be the importing user, who would be locked out. Make a new plan"
         raise PlanRefusedError(msg)
 
 
-def _at_hand(table: Table | None) -> Table | None:
+def _read_rows(table: Table | None) -> Table | None:
     """Return the table; rows from a program's iterator are read first, in the caller's thread."""
     if table is None or isinstance(table, str | os.PathLike | bytes) or hasattr(table, "read"):
         return table

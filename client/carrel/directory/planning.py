@@ -149,19 +149,19 @@ def make_plan(
     problems = [*entries.problems, *problems, *wanted.problems]
     memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
     twins = (
-        f"A group {printable(target.name)} without an external id stays as it is; {printable(target.label)} is another"
+        f"A group {printable(target.name)} without an external id stays unchanged; {printable(target.label)} is new"
         for target in targets.twins()
     )
     notes = [*entries.notes, *twins, *notes]
     if problems:
         memberships = [change for change in memberships if change.action is plan.MembershipAction.ADD]
-        notes.append("While rows have problems nobody is deactivated for being left out, and no member removed")
+        notes.append("While rows have problems, missing users stay active and missing members stay")
     elif deactivate_missing:
         for email, user in state.users.items():
             if not user.active or email in (entries.users or {}):
                 continue
             if state.may_be_caller(user):
-                notes.append(f"{printable(user.email)} isn't in the file but may be who imports: left active")
+                notes.append(f"{printable(user.email)} isn't in the file but may be the importing user: left active")
             else:
                 users.append(plan.UserChange(action=plan.UserAction.DEACTIVATE, email=user.email, active=False))
     return plan.DirectoryPlan(
@@ -200,9 +200,9 @@ def _forbidden(entry: UserEntry, state: State) -> str | None:
     user = state.users.get(entry.email)
     if user and state.may_be_caller(user):
         if entry.active is False and user.active:
-            return f"active: {printable(entry.email)} may be who imports, and would be locked out"
+            return f"active: {printable(entry.email)} may be the importing user, who would be locked out"
         if entry.is_admin is False and user.is_admin:
-            return f"isAdmin: {printable(entry.email)} may be who imports, and would be no admin any more"
+            return f"isAdmin: {printable(entry.email)} may be the importing user, who would no longer be an admin"
     return None
 
 
@@ -251,7 +251,7 @@ def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[p
         added += [_change(plan.MembershipAction.ADD, target, member, targets) for member in new]
         gone = [member for member in current if member not in members]
         removed += [_change(plan.MembershipAction.REMOVE, target, member, targets) for member in gone]
-    note = f"{others} memberships of service accounts stay: an import neither adds nor removes those"
+    note = f"{others} memberships of service accounts stay, because an import doesn't change them"
     return added + removed, unchanged, [note] if others else []
 
 
@@ -284,4 +284,4 @@ def _refusal(
         what = f"{removed} of {removed + unchanged} memberships would be removed"
     else:
         return None
-    return f"{what}, which is more than {MOST_TAKEN:.0%}; if that is meant, plan it with force"
+    return f"{what}, which is more than {MOST_TAKEN:.0%}; if you want this, plan it with force"

@@ -116,11 +116,11 @@ def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
 def _delimiter(header: str, columns: Columns) -> str:
     known = columns.known()
 
-    def recognized(delimiter: str) -> int:
+    def count_recognized(delimiter: str) -> int:
         cells = next(csv.reader([header], delimiter=delimiter), list[str]())
         return sum(_comparable(cell) in known for cell in cells)
 
-    return max(DELIMITERS, key=recognized)
+    return max(DELIMITERS, key=count_recognized)
 
 
 def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
@@ -175,7 +175,7 @@ def _recognize(found: Rows, header: Sequence[str], *, line: int, columns: Column
     if missing or twice:
         wrong = f"has no column {_join(missing)}" if missing else f"has the column {_join(twice)} twice"
         there = ", ".join(cell.strip() for cell in header[:20])
-        found.refuse_file(line, f"{wrong}; its first line must name the columns, and says: {printable(there)}")
+        found.refuse_file(line, f"{wrong}; its first line must contain the column names, but is: {printable(there)}")
         return None
     left = [cell.strip() for cell, name in zip(header, names, strict=True) if name is None]
     found.ignored += [printable(cell) for cell in left if cell]
@@ -295,7 +295,7 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
         memberships=list(_parse(given["memberships"], _membership)) if "memberships" in given else None,
         names={kind: rows.name for kind, rows in given.items()},
         problems=[problem for rows in tables for problem in sorted(rows.problems, key=attrgetter("line"))],
-        notes=[f"{rows.name}: left aside the columns {', '.join(rows.ignored)}" for rows in tables if rows.ignored],
+        notes=[f"{rows.name}: ignored the columns {', '.join(rows.ignored)}" for rows in tables if rows.ignored],
     )
 
 

@@ -78,7 +78,7 @@ def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
 
 
 def _unusable(response: httpx.Response, why: str) -> UnexpectedResponseError:
-    message = f"The answer {why}; is auth_url the address the service gives itself?"
+    message = f"The answer {why}. Check that auth_url is the service's public URL"
     return unexpected_response(response, message, code="unusable_metadata")
 
 
@@ -132,12 +132,12 @@ def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata
     parameters = _parameters(callback)
     state = parameters.get("state", "").encode("utf-8", "surrogatepass")
     if not hmac.compare_digest(state, request.state.encode()):
-        raise CallbackError("The callback has another state than the request. Begin again.", code="state_mismatch")
+        raise CallbackError("The callback's state differs from the request's. Begin again.", code="state_mismatch")
     _check_issuer(parameters.get("iss"), server)
     if "error" in parameters:
         raise _error(parameters["error"], parameters.get("error_description", ""))
     if "code" not in parameters:
-        raise CallbackError("The callback brings neither a code nor an error. Begin again.", code="code_missing")
+        raise CallbackError("The callback has neither a code nor an error. Begin again.", code="code_missing")
     return parameters["code"]
 
 
@@ -160,14 +160,14 @@ def _check_issuer(issuer: str | None, server: ServerMetadata) -> None:
         return
     if issuer != server.issuer:
         raise CallbackError(
-            f"The callback isn't from {server.issuer}; is auth_url the address the service gives itself?",
+            f"The callback isn't from {server.issuer}. Check that auth_url is the service's public URL",
             code="issuer_mismatch",
         )
 
 
 def _error(code: str, description: str) -> AuthorizationError:
     kind = AccessDeniedError if code == "access_denied" else AuthorizationError
-    fallback = "It was not allowed" if kind is AccessDeniedError else "The authorization server gave no code"
+    fallback = "It was not allowed" if kind is AccessDeniedError else "The authorization server sent no code"
     return kind(readable(description) or fallback, code=readable(code))
 
 

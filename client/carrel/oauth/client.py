@@ -108,7 +108,7 @@ class _OAuthClient(Resource[M], Generic[M, connect.Http]):
         return f"{type(self).__name__}({self._endpoints.client_id!r}, {self._endpoints.server.issuer!r})"
 
     def __getstate__(self) -> object:
-        raise TypeError(f"An {type(self).__name__} holds a secret and open connections: make one where it is used")
+        raise TypeError(f"An {type(self).__name__} has a secret and connections: create one where you use it")
 
 
 class OAuthClient(_OAuthClient[Sync, httpx.Client], Closing):
@@ -152,7 +152,7 @@ def _connect(address: str, http_headers: httpx.Headers, *, timeout: connect.Time
 def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:
     client_id, client_secret = str(client_id).strip(), client_secret.strip()
     if not client_id or not client_secret:
-        raise ConfigurationError("An application has an id and a secret: an admin sees them once, when registering it")
+        raise ConfigurationError("Give the application's id and secret. An admin sees them once, when registering it")
     return Endpoints(metadata_at(connection.base_url), client_id, client_secret, connection)
 
 

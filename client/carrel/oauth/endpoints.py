@@ -45,7 +45,7 @@ class Endpoints:
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
         """Exchange a refresh token (RFC 6749, section 6). A repetition is refused: the first request used the token."""
         if tokens.refresh_token is None:
-            msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
+            msg = "The access token has expired, and there is no refresh token. Send the person to authorize again."
             raise errors.SignInRequiredError(msg, code="sign_in_required")
         asked_at = datetime.now(UTC)
         answer = yield from self._tokens({"grant_type": "refresh_token", "refresh_token": tokens.refresh_token})
@@ -54,7 +54,7 @@ class Endpoints:
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
         """Revoke a token, and the tokens issued with it (RFC 7009); an unknown token counts as revoked."""
         if self.server.revocation_endpoint is None:
-            raise errors.ConfigurationError("The authorization server names no revocation endpoint")
+            raise errors.ConfigurationError("The authorization server has no revocation endpoint")
         token = tokens if isinstance(tokens, str) else tokens.refresh_token or tokens.access_token
         yield from self._post(self.server.revocation_endpoint, {"token": token})
 
@@ -71,7 +71,7 @@ class Endpoints:
         try:
             return TokenResponse.model_validate_json(response.content)
         except ValidationError as exc:
-            message = "The answer holds no Bearer token; is auth_url the address of a Carrel service?"
+            message = "The answer has no Bearer token. Check that auth_url is the address of a Carrel service"
             raise unexpected_response(response, message) from exc
 
     def _post(self, url: str, form: Mapping[str, str]) -> Flow[httpx.Response]:

@@ -73,9 +73,9 @@ class _Handler(BaseHTTPRequestHandler):
         state = parse_qs(address.query).get("state", [""])[0]
         expected, given = self.server.state.encode(), state.encode("utf-8", "surrogatepass")
         if address.path != PATH or not expected or not hmac.compare_digest(given, expected):
-            self._answer(404, "Not a sign-in", "Nothing waits for this address. Begin to sign in again.")
+            self._answer(404, "Not a sign-in", "No sign-in is waiting for this address. Start the sign-in again.")
             return
-        self._answer(200, "Go back to your notebook", "Carrel has answered it. This window can be closed.")
+        self._answer(200, "Go back to your notebook", "You can close this window.")
         self.server.callbacks.put(address.query)
 
     def _answer(self, status: int, heading: str, text: str) -> None:
@@ -248,7 +248,7 @@ def _ask_for_callback(request: AuthorizationRequest) -> str:
         f"Open this address in a browser, and sign in:\n\n{request.url}\n\nThe browser then goes to an address that "
         f"begins with {request.redirect_uri} and finds nothing there. Copy that whole address."
     )
-    return getpass.getpass("The address (it isn't shown): ").strip()
+    return getpass.getpass("The address (hidden while you paste it): ").strip()
 
 
 def _say(text: str) -> None:

@@ -86,7 +86,7 @@ class StoredTokens:
     def _renew(self, refused: str | None) -> Tokens:
         with self._store.lock(self._key):
             if (tokens := self._store.get(self._key)) is None:
-                raise _sign_in("There are no tokens of this session.")
+                raise _sign_in("This session has no tokens.")
             if (unstored := self._unstored) and unstored[0] == tokens:
                 return self._keep(*unstored)
             if tokens.access_token != refused and not tokens.ends_within(MARGIN):
@@ -110,7 +110,7 @@ class StoredTokens:
         if stored is not None and stored.refresh_token != tokens.refresh_token:
             return stored
         self._store.delete(self._key)
-        raise _sign_in("The tokens of this session can't be refreshed any more.") from refusal
+        raise _sign_in("The tokens of this session can no longer be refreshed.") from refusal
 
     def _keep(self, before: Tokens, renewed: Tokens) -> Tokens:
         """Store new tokens; after a failure, keep them in memory and store them at the next refresh."""

@@ -80,7 +80,7 @@ class FileTokenStore:
         self.folder = Path(folder)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix" and self.folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ConfigurationError(f"Others may write to {self.folder}; keep tokens in a folder of your own")
+            raise ConfigurationError(f"Other users can write to {self.folder}. Keep tokens in a private folder")
 
     def get(self, key: str, /) -> Tokens | None:
         """Return the tokens of a session; None if missing or unreadable."""

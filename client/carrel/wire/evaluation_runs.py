@@ -39,7 +39,7 @@ class CaseResult(RequestModel):
         """Refuse scores of a failed case."""
         told = self.model_dump(exclude={"case_id", "message_id", "found", "error"}, exclude_none=True)
         if self.error is not None and told:
-            raise ValueError(f"{next(iter(told))}: a case that failed has no score; leave it or error out")
+            raise ValueError(f"{next(iter(told))}: a failed case has no score; leave out the score or the error")
         return self
 
 
