@@ -53,7 +53,7 @@ def list_grants(resource: On, *, as_json: AsJson = False) -> None:
     if granted.everybody:
         screen.line("Everyone in the organization can read it.", style="bold")
     everybody = granted.everybody
-    empty = "Nobody else has a role on it." if everybody else "Only its owner has a role: carrel grants give …"
+    empty = "It has no other roles." if everybody else "Only its owner has a role: carrel grants give …"
     show_list(screen, "grants", granted.grants, GRANTS, empty=empty, organizationWide=everybody)
 
 

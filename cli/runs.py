@@ -317,11 +317,11 @@ async def watch_run(work: Callable[[], Awaitable[T]], *, ledger: Address, screen
     task = asyncio.ensure_future(work())
     if screen.is_watched:
         with screen.bar("reading the source") as bar:
-            return await _beside(task, _show_bar(ledger, bar=bar))
-    return await task if screen.as_json else await _beside(task, _say_waits(ledger, screen=screen))
+            return await _run_beside(task, _show_bar(ledger, bar=bar))
+    return await task if screen.as_json else await _run_beside(task, _say_waits(ledger, screen=screen))
 
 
-async def _beside(task: "asyncio.Future[T]", showing: Awaitable[None]) -> T:
+async def _run_beside(task: "asyncio.Future[T]", showing: Awaitable[None]) -> T:
     watching = asyncio.ensure_future(showing)
     try:
         return await task

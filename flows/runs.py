@@ -187,12 +187,12 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         flow=flow,
         deployment_id=UUID(run["deployment_id"]) if run.get("deployment_id") else None,
         parameters=run.get("parameters") or {},
-        person=tagged(tags, PERSON),
+        person=find_tag(tags, PERSON),
         by_schedule=bool(run.get("auto_scheduled")),
         schedule_name=made_by.name if made_by else "",
         missed=missed_times(tags),
         skipped=state.get("name") == SKIPPED,
-        schedule_id=tagged(tags, SCHEDULE),
+        schedule_id=find_tag(tags, SCHEDULE),
         due_at=moment_of(run.get("expected_start_time")),
         started_at=moment_of(run.get("start_time")),
         ended_at=moment_of(run.get("end_time")),
@@ -207,12 +207,12 @@ def this_machine() -> str:
     return f"{MACHINE}{platform.node()}/{os.geteuid()}"
 
 
-def tagged(tags: Sequence[str], beginning: str) -> str:
+def find_tag(tags: Sequence[str], beginning: str) -> str:
     return next((tag.removeprefix(beginning) for tag in tags if tag.startswith(beginning)), "")
 
 
 def missed_times(tags: Sequence[str]) -> int:
-    return int(tagged(tags, MISSED) or 0)
+    return int(find_tag(tags, MISSED) or 0)
 
 
 def moment_of(text: str | None) -> datetime | None:

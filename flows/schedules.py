@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from croniter import CroniterError, croniter
 
 from carrel.wire.sources import holds_credential
-from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus, source_in, tagged
+from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus, find_tag, source_in
 
 _FIELDS = 5
 _UNKNOWN_TO_PREFECT = frozenset("hr")
@@ -130,7 +130,7 @@ def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
             runs,
             own,
             lambda keys: {"flow_runs": {"tags": {"any_": [SCHEDULE + key for key in keys]}}},
-            lambda run: tagged(run.get("tags") or (), SCHEDULE),
+            lambda run: find_tag(run.get("tags") or (), SCHEDULE),
         ),
     ]
     newest = dict(sorted(rows, key=lambda found: str(found[1]["expected_start_time"])))

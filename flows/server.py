@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def let_schedules_run() -> None:
-    """Let SQLAlchemy 2.1 ignore, as before, the `state` with which Prefect 3.8 inserts runs."""
+    """Patch Prefect 3.8 to insert runs without `state`, as SQLAlchemy 2.1 requires."""
     from prefect.server.database.orm_models import FlowRun  # noqa: PLC0415 - as above
 
     def leave_out(_: type[FlowRun], mapping: MutableMapping[str, Any], __: object) -> None:

@@ -91,7 +91,7 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
 
 
 def prepare_http(base_url: str) -> None:
-    """Drop proxies and certificates that Prefect's httpx can't read. Local addresses need no proxy."""
+    """Remove proxies and certificates that Prefect's httpx can't read; connect to local addresses directly."""
     proxy = http_options(base_url)["proxy"]
     try:
         httpx.Client().close()

@@ -46,7 +46,7 @@ async def plan_deletions(
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.count_found)
-    reason = await asyncio.to_thread(_not_whole, ledger, found=found)
+    reason = await asyncio.to_thread(_explain_incomplete, ledger, found=found)
     can_be_meant = reason == _EMPTY and await asyncio.to_thread(is_folder, source)
     if can_be_meant:
         reason = "" if confirmed and options.delete_missing else f"{_EMPTY} {_CONFIRMED_BY_NAME}"
@@ -97,7 +97,7 @@ async def skip_modified(
         await asyncio.to_thread(ledger.mark, spared, state=State.UNCHANGED)
 
 
-def _not_whole(ledger: Ledger, *, found: int) -> str:
+def _explain_incomplete(ledger: Ledger, *, found: int) -> str:
     hidden, place = ledger.hidden_by_problems(_HIDING)
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"

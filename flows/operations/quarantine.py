@@ -70,7 +70,7 @@ def reporter_of(source: Source) -> str:
 async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
     """Send the source's quarantined items again (only `names`, if any), with the options of the last run, and wait for
     the index. Items refused for good are sent too; ignored items are not, and nothing is deleted."""
-    known = await asyncio.to_thread(_one, source, settings=settings)
+    known = await asyncio.to_thread(_find_source, source, settings=settings)
     if known.target not in {"", settings.base_url}:
         raise SourceError(f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}")
     kept = json.loads(known.options)
@@ -97,7 +97,7 @@ def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -
         raise SourceError(f"{where}: {named}. `carrel quarantine list {known.ledger}` lists the names.")
 
 
-def _one(source: str, *, settings: FlowSettings) -> KnownSource:
+def _find_source(source: str, *, settings: FlowSettings) -> KnownSource:
     every = list_sources(settings)
     found = [known for known in every if known.ledger == source] or [
         known for known in every if known.identity == source_identity(source) and known.target == settings.base_url

@@ -48,7 +48,7 @@ async def apply_batch(
 
     async def work() -> None:
         for entry in queue:
-            await _one(entry, ledger=ledger, send=send, outages=outages, pace=pace)
+            await _send_entry(entry, ledger=ledger, send=send, outages=outages, pace=pace)
 
     await run_workers(work, number=min(concurrency, len(entries)))
     return len(entries)
@@ -65,7 +65,7 @@ async def run_workers(work: Callable[[], Coroutine[Any, Any, None]], *, number: 
         raise (stops or failures).exceptions[0] from failures
 
 
-async def _one(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolicy, pace: Pace) -> None:
+async def _send_entry(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolicy, pace: Pace) -> None:
     try:
         sent = await outages.call(lambda: pace.run(lambda: send(entry)))
     except FlowError:

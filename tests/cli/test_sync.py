@@ -32,7 +32,7 @@ def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> Non
     assert create(run, things).code == 0
     watched = run("sync", "watch", "Things")
     assert (watched.code, "1 failed" in watched.out) == (1, True), watched
-    assert "1 of 10 documents could not be taken: sourceName: " in watched.out
+    assert "1 of 10 documents could not be loaded: sourceName: " in watched.out
     assert '! "thing-0003"  missing_value' in run("sync", "failures", "Things").out
     assert run("sync", "show", "Things", "--json").json["documentCount"] == 9
     things.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Mended"}})

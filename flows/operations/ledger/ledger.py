@@ -54,11 +54,11 @@ class Ledger(ClaimedRun):
 
     _position = 0
 
-    def _of_run(self, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    def _in_run(self, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
         return sa.and_(documents.c.run_id == self.run.run_id, *conditions)
 
     def _count(self, *conditions: sa.ColumnElement[bool]) -> int:
-        return self._rows(sa.select(sa.func.count()).where(self._of_run(*conditions)))[0][0]
+        return self._rows(sa.select(sa.func.count()).where(self._in_run(*conditions)))[0][0]
 
     def digests(self, names: Sequence[str]) -> dict[str, Digest]:
         """Return the digests stored by name (paths of files, addresses of objects), for at most a thousand names."""
@@ -80,7 +80,7 @@ class Ledger(ClaimedRun):
     def record(self, entries: Sequence[Entry]) -> list[Entry]:
         """Store a scan's entries; return entries with repeated external ids. A document already sent stays sent."""
         keys = [key_of(entry.document.external_id) for entry in entries]
-        in_scan = self._of_run(documents.c.scan == self.run.scan, documents.c.key.in_(keys))
+        in_scan = self._in_run(documents.c.scan == self.run.scan, documents.c.key.in_(keys))
         fresh: dict[bytes, Entry] = {}
         repeated: list[Entry] = []
         with self._writing() as connection:
@@ -115,7 +115,7 @@ class Ledger(ClaimedRun):
 
     def forget_unseen(self) -> None:
         """Drop entries of this run's earlier scan missing in the new scan; deleted documents stay recorded."""
-        unseen = self._of_run(documents.c.scan != self.run.scan, documents.c.state != "deleted")
+        unseen = self._in_run(documents.c.scan != self.run.scan, documents.c.state != "deleted")
         with self._writing() as connection:
             keep_intents(connection, self.run.source_id, unseen)
             connection.execute(sa.delete(documents).where(unseen))
@@ -131,13 +131,13 @@ class Ledger(ClaimedRun):
     def fingerprints(self, *, after: bytes = FIRST, limit: int = PAGE) -> list[tuple[bytes, str, str]]:
         """Return up to `limit` (key, external id, fingerprint) behind the key `after`, in the order of the keys."""
         found = sa.select(documents.c.key, documents.c.external_id, documents.c.fingerprint)
-        found = found.where(self._of_run(documents.c.key > after, ~DELETES)).order_by(documents.c.key).limit(limit)
+        found = found.where(self._in_run(documents.c.key > after, ~DELETES)).order_by(documents.c.key).limit(limit)
         return [(bytes(row.key), row.external_id, row.fingerprint) for row in self._rows(found)]
 
     def former_fingerprints(self, names: Sequence[str]) -> dict[str, str]:
         """Return earlier versions' fingerprints of documents (up to a thousand) whose fingerprint differs."""
-        which = self._of_run(documents.c.key.in_([key_of(name) for name in names]))
-        found = [entry_of(row) for row in self._rows(sa.select(documents).where(which))]
+        match = self._in_run(documents.c.key.in_([key_of(name) for name in names]))
+        found = [entry_of(row) for row in self._rows(sa.select(documents).where(match))]
         return {entry.document.external_id: value for entry in found if (value := _former(entry))}
 
     def apply_plan(
@@ -158,8 +158,8 @@ class Ledger(ClaimedRun):
                 self._update(connection, key_of(external_id), fingerprint=fingerprint)
             for verdict, keys in by_verdict.items():
                 if isinstance(verdict, Action):
-                    which = self._of_run(documents.c.key.in_(keys))
-                    connection.execute(sa.update(documents).where(which).values(state="planned", action=verdict))
+                    match = self._in_run(documents.c.key.in_(keys))
+                    connection.execute(sa.update(documents).where(match).values(state="planned", action=verdict))
                     continue
                 if verdict is State.UNCHANGED:
                     if self._doubtful:
@@ -176,8 +176,8 @@ class Ledger(ClaimedRun):
         intended = sa.exists().where(sent.c.source_id == source_id, sent.c.key == documents.c.key, same)
         planned = sa.and_(documents.c.action.in_(("create", "update")), documents.c.state == "found")
         columns = (documents.c.key, documents.c.external_id, documents.c.fingerprint)
-        which = self._of_run(documents.c.key.in_(keys), sa.or_(planned, intended))
-        arrived = sa.select(sa.literal(source_id), *columns, sa.null()).where(which)
+        match = self._in_run(documents.c.key.in_(keys), sa.or_(planned, intended))
+        arrived = sa.select(sa.literal(source_id), *columns, sa.null()).where(match)
         names = ["source_id", "key", "external_id", "fingerprint", "intended"]
         statement = insert_into(connection.dialect, sent).from_select(names, arrived)
         values = {"fingerprint": statement.excluded.fingerprint, "intended": None}
@@ -188,7 +188,7 @@ class Ledger(ClaimedRun):
         found = sa.select(documents.c.key).join(quarantine, quarantine.c.key == documents.c.key)
         is_same = quarantine.c.fingerprint == documents.c.fingerprint
         same = self._in_quarantine(quarantine.c.code == "indexing_failed", is_same)
-        found = found.where(self._of_run(documents.c.key.in_(keys), documents.c.state == "found"), same)
+        found = found.where(self._in_run(documents.c.key.in_(keys), documents.c.state == "found"), same)
         failed = set(connection.execute(found).scalars())
         for external_id, document_id in document_ids.items() if failed else ():
             if (key := key_of(external_id)) in failed:
@@ -199,8 +199,8 @@ class Ledger(ClaimedRun):
 
     def _plan_rest(self, connection: sa.Connection, state: State, keys: Sequence[bytes]) -> None:
         """Set documents that need no sending, or can't be sent, to a state; documents sent by this run stay sent."""
-        which = self._of_run(documents.c.key.in_(keys), documents.c.state.not_in(("uploaded", "indexed")))
-        connection.execute(sa.update(documents).where(which).values(state=state, action=None))
+        match = self._in_run(documents.c.key.in_(keys), documents.c.state.not_in(("uploaded", "indexed")))
+        connection.execute(sa.update(documents).where(match).values(state=state, action=None))
 
     def _quarantine(self, connection: sa.Connection, keys: Sequence[bytes], state: State, why: tuple[str, str]) -> None:
         if entries := self._entries_of(connection, keys, state):
@@ -209,11 +209,11 @@ class Ledger(ClaimedRun):
             quarantine_items(connection, rows)
 
     def _entries_of(self, connection: sa.Connection, keys: Sequence[bytes], state: State | None = None) -> list[Entry]:
-        which = self._of_run(documents.c.key.in_(keys), sa.true() if state is None else documents.c.state == state)
-        return [entry_of(row) for row in connection.execute(sa.select(documents).where(which))]
+        match = self._in_run(documents.c.key.in_(keys), sa.true() if state is None else documents.c.state == state)
+        return [entry_of(row) for row in connection.execute(sa.select(documents).where(match))]
 
     def _update(self, connection: sa.Connection, key: bytes, **values: object) -> None:
-        connection.execute(sa.update(documents).where(self._of_run(documents.c.key == key)).values(**values))
+        connection.execute(sa.update(documents).where(self._in_run(documents.c.key == key)).values(**values))
 
     def set_aside(self, *, refused: bool = True) -> None:
         """Skip documents unchanged since being ignored, or (`refused`) since a final refusal by the service."""
@@ -229,7 +229,7 @@ class Ledger(ClaimedRun):
     ) -> None:
         ours = self._in_quarantine(reason)
         same = sa.and_(ours, quarantine.c.key == documents.c.key, quarantine.c.fingerprint == documents.c.fingerprint)
-        waiting = self._of_run(documents.c.state.in_(states))
+        waiting = self._in_run(documents.c.state.in_(states))
         seen = sa.update(quarantine).where(ours, sa.exists().where(waiting, same)).values(scan=self.run.scan)
         connection.execute(seen)
         action = sa.case((documents.c.action == "delete", documents.c.action), else_=sa.null())
@@ -238,30 +238,30 @@ class Ledger(ClaimedRun):
 
     def forget_plan(self) -> None:
         """Forget planned documents when none was sent: a later run need not ask about arrival."""
-        planned = self._of_run(documents.c.state == "planned", ~DELETES)
+        planned = self._in_run(documents.c.state == "planned", ~DELETES)
         self._write(sa.update(documents).where(planned).values(state="found", action=None))
 
     def identify(self, document_ids: Mapping[str, str]) -> None:
         """Store document ids by external id; unknown external ids are skipped."""
         values = [{"of_key": key_of(name), "its_id": document_id} for name, document_id in document_ids.items()]
         if values:
-            which = self._of_run(documents.c.key == sa.bindparam("of_key"))
+            match = self._in_run(documents.c.key == sa.bindparam("of_key"))
             with self._writing() as connection:
-                connection.execute(sa.update(documents).where(which).values(document_id=sa.bindparam("its_id")), values)
+                connection.execute(sa.update(documents).where(match).values(document_id=sa.bindparam("its_id")), values)
 
-    def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
+    def keep_as_it_is(self, members: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
         """Keep the metadata of documents `there`; `current` documents become UNCHANGED."""
         with self._writing() as connection:
-            entries = self._entries_of(connection, [key_of(name) for name in there], State.FOUND)
+            entries = self._entries_of(connection, [key_of(name) for name in members], State.FOUND)
             silent = {entry.document.external_id: entry.document for entry in entries if not entry.document.metadata}
             self._plan_rest(connection, State.UNCHANGED, [key_of(name) for name in silent if name in current])
             for name, document in silent.items():
                 if name not in current:
-                    self._update(connection, key_of(name), payload=pack(replace(document, metadata=there[name])))
+                    self._update(connection, key_of(name), payload=pack(replace(document, metadata=members[name])))
 
     def plan_identified(self) -> None:
         """Plan every document with an id; documents without an id are in no catalog readable by the caller."""
-        known = self._of_run(documents.c.state == "found", documents.c.document_id.is_not(None))
+        known = self._in_run(documents.c.state == "found", documents.c.document_id.is_not(None))
         self._write(sa.update(documents).where(known).values(state="planned", action="create"))
         while entries := self.page(State.FOUND):
             keys = [key_of(entry.document.external_id) for entry in entries]
@@ -273,13 +273,13 @@ class Ledger(ClaimedRun):
         self, state: State, *, after: bytes = FIRST, last: bytes = LAST, action: Action | None = None, limit: int = PAGE
     ) -> list[Entry]:
         """Return up to `limit` documents in a state, by key, with an action or, by default, without deletions."""
-        which = self._of_run(
+        match = self._in_run(
             documents.c.state == state,
             documents.c.key > after,
             documents.c.key <= last,
             documents.c.action == action if action else ~DELETES,
         )
-        return list(map(entry_of, self._rows(sa.select(documents).where(which).order_by(documents.c.key).limit(limit))))
+        return list(map(entry_of, self._rows(sa.select(documents).where(match).order_by(documents.c.key).limit(limit))))
 
     def walk(
         self,
@@ -320,7 +320,7 @@ class Ledger(ClaimedRun):
 
     def leave_unasked(self) -> None:
         """Set unsent documents without an answer to FAILED; all stay in quarantine."""
-        unasked = self._of_run(documents.c.state == "uploaded", documents.c.action.is_(None))
+        unasked = self._in_run(documents.c.state == "uploaded", documents.c.action.is_(None))
         same = sa.exists().where(unasked, documents.c.key == quarantine.c.key)
         with self._writing() as connection:
             connection.execute(sa.update(quarantine).where(self._in_quarantine(same)).values(scan=self.run.scan))
@@ -342,19 +342,19 @@ class Ledger(ClaimedRun):
             sa.func.count().filter(documents.c.parts_not_read > 0),
             sa.func.sum(documents.c.pages_waiting),
         )
-        found = sa.select(*alike, *numbers).where(self._of_run()).group_by(*alike)
+        found = sa.select(*alike, *numbers).where(self._in_run()).group_by(*alike)
         return [
             Count(State(state), Action(action) if action else None, number, int(size), partly, int(pages), contained)
             for state, action, contained, number, size, partly, pages in self._rows(found)
         ]
 
     def partly_read(self, *, limit: int | None = None) -> list[str]:
-        found = sa.select(documents.c.external_id).where(self._of_run(documents.c.parts_not_read > 0))
+        found = sa.select(documents.c.external_id).where(self._in_run(documents.c.parts_not_read > 0))
         return [row.external_id for row in self._rows(found.order_by(documents.c.key).limit(limit))]
 
     def find_missing(self, *, after: bytes = FIRST, limit: int = PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with keys) sent by the source before and not found by this run."""
-        found = sa.exists().where(self._of_run(documents.c.key == sent.c.key))
+        found = sa.exists().where(self._in_run(documents.c.key == sent.c.key))
         rows = sa.select(sent).where(sent.c.source_id == self.run.source_id, sent.c.key > after, ~found)
         return [
             (bytes(row.key), Missing(row.external_id, row.document_id, row.fingerprint, row.intended))
@@ -367,9 +367,9 @@ class Ledger(ClaimedRun):
 
     def found_by_others(self, names: Sequence[str]) -> set[str]:
         """Return the external ids (of at most a thousand) found by another source's last run in the ledger's place."""
-        return {str(row.external_id) for row in self._others(documents.c.external_id, names=names)}
+        return {str(row.external_id) for row in self._rows_of_others(documents.c.external_id, names=names)}
 
-    def _others(self, *columns: Any, names: Sequence[str]) -> Iterator[AnyRow]:
+    def _rows_of_others(self, *columns: Any, names: Sequence[str]) -> Iterator[AnyRow]:
         for own in self._rows(sa.select(sources).where(sources.c.name == self.address.name)) if names else ():
             others = (
                 sa.select(*columns)
@@ -390,7 +390,7 @@ class Ledger(ClaimedRun):
         is_sent = sa.exists().where(sent.c.source_id == sources.c.source_id, sent.c.key == documents.c.key)
         columns = (documents.c.external_id, documents.c.payload, sources.c.source, is_sent.label("is_sent"))
         refused: dict[str, tuple[str, str]] = {}
-        for row in self._others(*columns, names=[name for name in names if name not in known]):
+        for row in self._rows_of_others(*columns, names=[name for name in names if name not in known]):
             path = json.loads(row.payload)["path"]
             if row.is_sent and (Path(path).is_file() or json.loads(row.payload)["stored"]):
                 refused.setdefault(row.external_id, (row.source, path))
@@ -427,7 +427,7 @@ class Ledger(ClaimedRun):
                 upsert(connection, documents, rows)
 
     def decide_deletions(self, state: State) -> None:
-        marked = self._of_run(DELETES, documents.c.state == "found")
+        marked = self._in_run(DELETES, documents.c.state == "found")
         self._write(sa.update(documents).where(marked).values(state=state))
 
     def forget_sent(self, external_ids: Sequence[str]) -> None:

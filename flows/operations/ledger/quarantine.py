@@ -32,8 +32,8 @@ def _keep_ignored(new: Any) -> Values:
 
 
 def release(connection: sa.Connection, run: Run, key: bytes) -> None:
-    which = (quarantine.c.source_id == run.source_id, quarantine.c.part == 1, quarantine.c.key == key)
-    connection.execute(sa.delete(quarantine).where(*which))
+    condition = (quarantine.c.source_id == run.source_id, quarantine.c.part == 1, quarantine.c.key == key)
+    connection.execute(sa.delete(quarantine).where(*condition))
 
 
 def release_unseen(connection: sa.Connection, run: Run, *, names: frozenset[str]) -> None:
@@ -44,10 +44,10 @@ def release_unseen(connection: sa.Connection, run: Run, *, names: frozenset[str]
 
 def of_scan(run: Run, *, ignored: bool | None = False, part: int | None = None) -> sa.ColumnElement[bool]:
     """Return the condition for items recorded by this scan: by default not ignored, of both parts."""
-    which = sa.and_(quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan)
+    condition = sa.and_(quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan)
     if ignored is not None:
-        which = sa.and_(which, quarantine.c.ignored.is_(ignored))
-    return which if part is None else sa.and_(which, quarantine.c.part == part)
+        condition = sa.and_(condition, quarantine.c.ignored.is_(ignored))
+    return condition if part is None else sa.and_(condition, quarantine.c.part == part)
 
 
 def to_failure(row: AnyRow) -> Failure:
@@ -133,8 +133,8 @@ def mark_ignored(settings: FlowSettings, known: KnownSource, wanted: set[tuple[s
         found = [row for row in connection.execute(named) if _mark_of(row) in wanted]
         for part in (0, 1):
             changed = [row.key for row in found if row.part == part and bool(row.ignored) != ignored]
-            which = sa.and_(ours, quarantine.c.part == part, quarantine.c.key.in_(changed))
-            connection.execute(sa.update(quarantine).where(which).values(ignored=ignored))
+            condition = sa.and_(ours, quarantine.c.part == part, quarantine.c.key.in_(changed))
+            connection.execute(sa.update(quarantine).where(condition).values(ignored=ignored))
     return len(found)
 
 
@@ -146,6 +146,6 @@ def names_in_quarantine(settings: FlowSettings, known: KnownSource, names: froze
 
 
 def count_ignored(settings: FlowSettings, known: KnownSource) -> int:
-    which = sa.and_(quarantine.c.source_id == known.source_id, quarantine.c.ignored)
+    condition = sa.and_(quarantine.c.source_id == known.source_id, quarantine.c.ignored)
     with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
-        return connection.execute(sa.select(sa.func.count()).where(which)).scalar_one()
+        return connection.execute(sa.select(sa.func.count()).where(condition)).scalar_one()

@@ -42,11 +42,11 @@ def _compile_upsert(
     return str(compiled), compiled.positiontup, {n: v for n, v in compiled.params.items() if n not in columns}
 
 
-def keep_intents(connection: sa.Connection, source_id: int, which: sa.ColumnElement[bool]) -> None:
+def keep_intents(connection: sa.Connection, source_id: int, condition: sa.ColumnElement[bool]) -> None:
     """For documents that may have been sent without confirmation, store the previous fingerprint."""
     doubtful = sa.select(
         sa.literal(source_id), documents.c.key, documents.c.external_id, documents.c.fingerprint
-    ).where(which, documents.c.action.in_(("create", "update")), documents.c.state.in_(("found", "planned")))
+    ).where(condition, documents.c.action.in_(("create", "update")), documents.c.state.in_(("found", "planned")))
     columns = ["source_id", "key", "external_id", "intended"]
     statement = insert_into(connection.dialect, sent).from_select(columns, doubtful)
     intended = {"intended": statement.excluded.intended}

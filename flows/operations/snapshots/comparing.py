@@ -59,14 +59,14 @@ class Readers:
         self._holders: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for access_class, principal_id, kind, _ in self._rows(files.HOLDERS):
             self._holders[str(access_class)].append((str(kind), str(principal_id)))
-        self.of = lru_cache(_CLASSES)(self._of)
+        self.of = lru_cache(_CLASSES)(self._readers_of)
 
     def resources(self) -> Iterator[tuple[str, str, str]]:
         """Yield every resource in the order of object ids: object id, identity and class."""
         for object_id, kind, resource_id, access_class in self._rows(files.RESOURCES):
             yield str(object_id), f"{kind}:{resource_id}", str(access_class)
 
-    def _of(self, access_class: str) -> int:
+    def _readers_of(self, access_class: str) -> int:
         return reduce(int.__or__, starmap(self._expand, self._holders.get(access_class, ())), 0)
 
     def _expand(self, kind: str, principal_id: str) -> int:
