@@ -36,13 +36,13 @@ ELSEWHERE = (
 REPLIES = ("service.domains.agents.conversations.jobs",)
 # What those say that are put together at run time, or say too many things for a table.
 SAID = {
-    "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",
-    "invalid_fields": "Which change names a field the collection hasn't, or a name that another field has.",
-    "invalid_metadata": "Which key is no field of the collection's schema, or which value isn't of its field's type.",
-    "invalid_request": "Which member of the request, or of its query or body, is wrong, and why.",
+    "invalid_filter": "The filter with an unknown field or a value of another type.",
+    "invalid_fields": "The change with an unknown field or a taken name.",
+    "invalid_metadata": "The key that is not a field of the schema, or the value of another type.",
+    "invalid_request": "The invalid member of the request, its query or its body, and the reason.",
 }
 # What several codes say: not found by an id, or a file that can't be read, about which troubleshooting says more.
-_NONE = "There is none with this id, or you may not see it."
+_NONE = "Nothing has this id, or you may not see it."
 _UNREADABLE = "The file can't be read: see [what to do](troubleshooting.md#why-a-document-was-not-loaded)."
 _ABSENT = re.compile(r"(There is|You have|You made) no such [^.:]*\.( [A-Z].*)?")
 _SENTENCE = re.compile(r"(?<=[a-z0-9)…]\.) (?=[A-Z`])")

@@ -59,8 +59,7 @@ from service.web.idempotency import queries as idempotency
 from service.web.metrics import Metrics
 from service.web.multipart import remove_leftovers
 
-# Each operation is mounted on v0, for keys and service accounts, and on v1, for people's access tokens, unless it is
-# declared for only one.
+# Each operation is on v0, for keys and service accounts, and on v1, for access tokens, unless declared for one only.
 DOMAINS = (
     people,
     me,
@@ -76,7 +75,6 @@ DOMAINS = (
 )
 # FastAPI's own telemetry would contain queries and the senders' addresses (`platform/traces.py`).
 NO_TELEMETRY = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-# The tasks of the agents' queue.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
 PURGE_SECONDS = 3600
 # The most containers in each process; several files of each are unpacked at once.

@@ -97,8 +97,8 @@ async def begin_alert(
 async def end_alerts(
     connection: Connection, organization_id: UUID, *, kind: AlertKind, subjects: Collection[str]
 ) -> list[Alert]:
-    which = matches(alerts, organization_id, kind=kind), in_array(alerts.c.subject, subjects)
-    statement = update(alerts).where(*which, alerts.c.ended_at.is_(None)).values(ended_at=func.now())
+    condition = matches(alerts, organization_id, kind=kind), in_array(alerts.c.subject, subjects)
+    statement = update(alerts).where(*condition, alerts.c.ended_at.is_(None)).values(ended_at=func.now())
     return await find_rows(connection, statement.returning(*_ALERT), _to_alert)
 
 
@@ -182,14 +182,14 @@ async def delete_old(connection: Connection, organization_id: UUID) -> None:
     await delete_rows(connection, alert_leases, organization_id, *done)
 
 
-def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
+def _is_own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
     return matches(alert_leases, caller.organization_id, principal_id=caller.principal_id, kind=kind)
 
 
 async def count_other_leases(
     connection: Connection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
 ) -> int:
-    own = and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))
+    own = and_(_is_own(caller, kind), in_array(alert_leases.c.subject, subjects))
     return await count_rows(connection, alert_leases.c.organization_id == caller.organization_id, ~own)
 
 
@@ -240,7 +240,7 @@ async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequen
 
 async def delete_other_schedules(connection: Connection, caller: Caller, *, subjects: Collection[str]) -> Sequence[str]:
     statement = delete(alert_leases).where(
-        _own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
+        _is_own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
     )
     return (await connection.execute(statement.returning(alert_leases.c.subject))).scalars().all()
 

@@ -222,10 +222,10 @@ def _to_person(principal_id: UUID | None, name: str | None, email: str | None) -
     return None if principal_id is None else UserPrincipal(id=str(principal_id), name=name or "", email=email or "")
 
 
-async def find_last_looked_through(
+async def find_last_searched(
     connection: Connection, organization_id: UUID, *, filters: Filters, before: Position | None
 ) -> Position | None:
-    """Return the last entry looked through for a page; None at the end of the log."""
+    """Return the last entry that a page examines; None at the end of the log."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
     narrowed = statement.with_only_columns(audit_entries.c.at, audit_entries.c.audit_log_id)
     return await sql.find_row(connection, narrowed, Position)

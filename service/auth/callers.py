@@ -175,7 +175,7 @@ class Identification:
         owner = self.owner.row
         if owner is None or not owner.active:
             raise _unauthenticated(
-                "owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin."
+                "owner_inactive", f"The {kind.owner} of this {kind.name} is no longer active. Ask an admin."
             )
         if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
             raise service_accounts_disabled()

@@ -47,7 +47,7 @@ class Resource:
 
     def shared_in(self, access: Access) -> dict[UUID, str]:
         """Return the roles that the owner gave, of the access's: release 0.3.0 revokes roles and leaves `shares`."""
-        given = {UUID(who): role for who, role in (self.shares or {}).items()}
+        given = {UUID(principal_id): role for principal_id, role in (self.shares or {}).items()}
         return dict(given.items() & set(access.grants())) if given else {}
 
 

@@ -70,26 +70,26 @@ class Counter:
         self._shared = shared
         self._memory = FixedWindowRateLimiter(SharedMemory(share or Share()))
 
-    async def hit(self, who: str) -> int | None:
+    async def hit(self, subject: str) -> int | None:
         """Count a hit; return seconds to wait (at least 1) beyond the limit. Without a store, each replica counts."""
-        return await self._ask(FixedWindowRateLimiter.hit, who)
+        return await self._ask(FixedWindowRateLimiter.hit, subject)
 
-    async def wait(self, who: str) -> int | None:
+    async def wait(self, subject: str) -> int | None:
         """Return the result of `hit` without counting."""
-        return await self._ask(FixedWindowRateLimiter.test, who)
+        return await self._ask(FixedWindowRateLimiter.test, subject)
 
-    async def _ask(self, allows: Callable[..., Awaitable[bool]], who: str) -> int | None:
+    async def _ask(self, allows: Callable[..., Awaitable[bool]], subject: str) -> int | None:
         if self._shared is not None and self._shared.in_service:
             async with self._shared.briefly():
-                return await self._wait(self._shared.limiter, allows, who)
-        return await self._wait(self._memory, allows, who)
+                return await self._wait(self._shared.limiter, allows, subject)
+        return await self._wait(self._memory, allows, subject)
 
     async def _wait(
-        self, limiter: FixedWindowRateLimiter, allows: Callable[..., Awaitable[bool]], who: str
+        self, limiter: FixedWindowRateLimiter, allows: Callable[..., Awaitable[bool]], subject: str
     ) -> int | None:
-        if await allows(limiter, self._limit, self._kind, who):
+        if await allows(limiter, self._limit, self._kind, subject):
             return None
-        stats = await limiter.get_window_stats(self._limit, self._kind, who)
+        stats = await limiter.get_window_stats(self._limit, self._kind, subject)
         return min(max(1, math.ceil(stats.reset_time - time.time())), self._limit.get_expiry())
 
 

@@ -74,9 +74,8 @@ alert_deliveries = table(
     sa.Index("ix_alert_deliveries_recipient", "recipient_id"),
 )
 
-# Reports that must be repeated: a run that continues (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED). If a
-# report is late, `expires_at` passes, and an alert of this kind begins; NULL for a run that has ended. The release
-# before needs `has_begun`.
+# Reports to repeat: of a run that continues (RUN_FAILED), of a schedule that is served (SCHEDULE_MISSED). If a report
+# is late, `expires_at` passes, and an alert begins; NULL after the run's end. The release before needs `has_begun`.
 alert_leases = table(
     "alert_leases",
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),

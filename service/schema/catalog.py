@@ -186,10 +186,9 @@ caller_chunks = table(
 )
 
 
-# `sealed_uri` is encrypted with the deployment's secret key; NULL if that key was lost. Runs act as the principal of
-# the request that made the sync; its credential and actor are kept as well. `runs` are the last ended runs as people
-# see them, newest first. `attempt` fences workers: a run writes only while it is the newest attempt and no newer run
-# was launched.
+# `sealed_uri` is encrypted with the deployment's secret key; NULL if that key was lost. Runs act as the principal whose
+# request made the sync; its credential and actor are kept too. `runs` are the last ended runs as shown, newest first.
+# `attempt` fences workers: a run writes only while it is the newest attempt and no newer run was launched.
 docstore_syncs = table(
     "docstore_syncs",
     sa.Column("sync_id", sa.Uuid, primary_key=True),

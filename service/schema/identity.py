@@ -52,8 +52,7 @@ principals = table(
     sa.Index("ix_principals_kind", "organization_id", "kind", "principal_id"),
 )
 
-# `member_is_group` repeats the member's kind (which never changes), so that walking down nested groups does not read
-# the people in them.
+# `member_is_group` repeats the member's kind, which never changes: walking down groups need not read their people.
 group_members = table(
     "group_members",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),

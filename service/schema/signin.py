@@ -85,8 +85,7 @@ second_factors = table(
 )
 
 # A passkey's further values (WebAuthn): the authenticator's id and public key, the random name by which it knows the
-# person, its count of uses if it counts, and whether it may be synced to other devices (unknown for older passkeys
-# until their next use).
+# person, its count of uses, if any, and whether it may be synced (unknown for older passkeys until used).
 passkeys = table(
     "passkeys",
     sa.Column("factor_id", sa.Uuid, deleted_with("second_factors.factor_id"), primary_key=True),
@@ -127,8 +126,7 @@ pending_sign_ins = table(
     sa.Index("ix_pending_sign_ins_principal", "principal_id"),
 )
 
-# The OpenID Connect providers of an organization. `sealed_secret` is encrypted with the deployment's secret key; NULL
-# if that key was lost.
+# OpenID Connect providers. `sealed_secret` is encrypted with the deployment's secret key; NULL if that key was lost.
 sign_in_providers = table(
     "sign_in_providers",
     sa.Column("provider_id", sa.Uuid, primary_key=True),

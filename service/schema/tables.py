@@ -20,8 +20,7 @@ def deleted_with(column: str) -> sa.ForeignKey:
     return sa.ForeignKey(column, ondelete="CASCADE")
 
 
-# `idempotency_key` is the SHA-256 of the client's key in hexadecimal digits; `body` is NULL for a response with a
-# secret, which is never repeated.
+# `idempotency_key` is the SHA-256 of the client's key in hex; `body` is NULL for a secret, which is never repeated.
 kept_responses = table(
     "kept_responses",
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),

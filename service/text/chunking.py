@@ -265,15 +265,15 @@ def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequ
 
 def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
     """Return where packing restarts: at fixed places, and the lowest key within ANCHOR_PIECES, so edits stay local."""
-    before = _least_so_far(keys, positions)
-    after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
+    before = _find_least(keys, positions)
+    after = _find_least(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
     return [
         key[0] == _FRESH or (key[0] != _NEVER and least_before and least_after)
         for key, least_before, least_after in zip(keys, before, after, strict=True)
     ]
 
 
-def _least_so_far(keys: Sequence[_Key], positions: Iterable[int]) -> list[bool]:
+def _find_least(keys: Sequence[_Key], positions: Iterable[int]) -> list[bool]:
     """Return for each key whether it is below all preceding keys up to ANCHOR_PIECES away (a sliding minimum)."""
     least: list[bool] = []
     candidates: deque[tuple[int, _Key]] = deque()

@@ -33,8 +33,7 @@ _PLACES = 4
 _LEAST_LETTERS = 20
 _CERTAIN = 0.8
 
-# Only English has many of these words. Texts with at least this share are recognized without the model, whose first
-# loading takes a second.
+# Words frequent only in English. From this share on, no model is needed, whose first loading takes a second.
 _ENGLISH_WORDS = frozenset({
     "and", "been", "from", "should", "that", "the", "their", "these", "they", "this", "those", "which", "with", "would",
     "you", "your",

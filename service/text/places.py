@@ -9,8 +9,7 @@ from service.text.extraction.blocks import Box as Edges
 
 _SLIDES = frozenset(each.media_type for each in FORMATS if each.kind == "slides")
 _MAILBOXES = frozenset(each.media_type for each in FORMATS if each.name == "mailbox")
-# Join parts of a page if at most this share of the page, less than a line of text, is in their rectangle and not in the
-# passage.
+# Parts are joined if the rectangle around them has at most this share of the page besides them: less than a text line.
 _MOST_BESIDE = 0.01
 _MOST_BOXES = 12
 

@@ -36,8 +36,7 @@ FAILED = 500
 # Health checks come every few seconds.
 UNTRACED_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 TRACE_HEADERS = (traces.TRACEPARENT, "tracestate")
-# The header of answers to deprecated operations and older request forms (RFC 9745): since 2026-01-01T00:00:00Z; both
-# still work.
+# The header for deprecated operations and older request forms (RFC 9745): since 2026-01-01T00:00:00Z; both work.
 DEPRECATED_SINCE_2026 = "@1767225600"
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 

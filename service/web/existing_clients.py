@@ -114,7 +114,7 @@ def body_of(scope: Scope, content: bytes) -> bytes:
 
 
 def rename_members(scope: Scope, body: Any) -> Any:
-    """Return a body with newer names. Raises BadRequest for names that differ in value, and resources by address."""
+    """Return a body with newer names. Raises BadRequest for two values of a member, and for a resource's address."""
     operation = _operation_of(scope)
     names = NAMES.get(operation, {})
     if not isinstance(body, dict):

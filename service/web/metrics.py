@@ -48,14 +48,14 @@ class Metrics:
     def watch(self, connections: Connections) -> None:
         self._connections = connections
         self._read("connections_open", "Connections of callers.", lambda: connections.open)
-        self._read("connections_most", "As many may be open.", lambda: connections.most)
+        self._read("connections_most", "Limit of open connections.", lambda: connections.most)
         self._refused = self._counter("connections_refused", "Connections not taken.")
-        self._evicted = self._counter("connections_evicted", "Connections closed for others.")
+        self._evicted = self._counter("connections_evicted", "Connections closed to make room.")
 
     def watch_archive(self) -> None:
-        said = "Time up to which all is archived, in seconds since 1970."
+        said = "Time up to which all changes are archived, in seconds since 1970."
         self._read("archive_timestamp_seconds", said, lambda: self._look_up(Figure.ARCHIVED_AT), "livemax")
-        said = "End of the newest backup that leads to now, in seconds since 1970."
+        said = "End of the newest backup that can be restored to now, in seconds since 1970."
         self._read("archive_backup_timestamp_seconds", said, lambda: self._look_up(Figure.BACKED_UP_AT), "livemax")
 
     def _look_up(self, figure: Figure) -> float:
@@ -85,18 +85,17 @@ class Metrics:
     def _describe_runtime(self) -> None:
         runtime = self._runtime  # absent if the application is only described
         self._texts = self._gauge("texts_embedded", "Texts embedded since the start.", mode="sum")
-        self._read("indexing_running", "Documents that are taken up to index.", lambda: runtime.indexer.running)
-        waiting = "Documents that wait for their turn to be indexed."
-        self._read("indexing_waiting", waiting, lambda: runtime.indexer.waiting, "livemax")
-        pace = "Chunks indexed a second, lately."
+        self._read("indexing_running", "Documents being indexed.", lambda: runtime.indexer.running)
+        self._read("indexing_waiting", "Documents waiting to be indexed.", lambda: runtime.indexer.waiting, "livemax")
+        pace = "Chunks indexed per second recently."
         self._read("indexing_chunks_per_second", pace, lambda: runtime.indexer.embedding.chunks_per_second, "livemax")
-        self._read("jobs_waiting", "Jobs that no process has begun.", lambda: runtime.jobs.counts.waiting, "livemax")
-        self._read("jobs_running", "Jobs that are being done.", lambda: runtime.jobs.counts.running)
-        self._jobs_done = self._counter("jobs_done", "Jobs that are done.", "task")
-        self._jobs_failed = self._counter("jobs_failed", "Jobs that are failed.", "task")
-        self._restarts = self._counter("background_restarts", "Starts of background tasks that had ended.", "task")
-        self._free = self._gauge("storage_free_bytes", "Bytes that are free.", "area", mode="livemax")
-        self._total = self._gauge("storage_total_bytes", "Bytes of the whole disk.", "area", mode="livemax")
+        self._read("jobs_waiting", "Waiting jobs.", lambda: runtime.jobs.counts.waiting, "livemax")
+        self._read("jobs_running", "Running jobs.", lambda: runtime.jobs.counts.running)
+        self._jobs_done = self._counter("jobs_done", "Completed jobs.", "task")
+        self._jobs_failed = self._counter("jobs_failed", "Failed jobs.", "task")
+        self._restarts = self._counter("background_restarts", "Restarts of background tasks.", "task")
+        self._free = self._gauge("storage_free_bytes", "Free bytes.", "area", mode="livemax")
+        self._total = self._gauge("storage_total_bytes", "Size of the disk in bytes.", "area", mode="livemax")
         left_out = "1 while a process reads nothing from the standby."
         self._left_out = self._gauge("standby_left_out", left_out, "standby", mode="livemax")
         self._lag = self._gauge("standby_lag_bytes", "Bytes that it had not replayed.", "standby", mode="livemax")

@@ -230,7 +230,7 @@ def test_a_reply_on_what_was_taken_away_is_withheld(visit: Visit, script: Script
     say(page, "And then?")
     desk.share()
     script.end(a_reply("Noon again [1].", passage(desk.document_id), cited=[0]), number=1)
-    assert "Noon" not in until(page, lambda shown: shown.count("may not read any more") == 2)
+    assert "Noon" not in until(page, lambda shown: shown.count("may no longer read") == 2)
     assert page.labels.count("Ask again") == 2
 
 
@@ -365,7 +365,7 @@ def test_a_shared_conversation_is_read_and_no_more(visit: Visit, script: Script)
     theirs.segmented_control(key="chat.whose").set_value("Shared").run().press("` When is it? `")
     assert "Replies whose sources you cannot read are hidden." in theirs.shown
     assert ("At noon" in theirs.shown, "midnight" in theirs.shown) == (True, False)
-    assert theirs.shown.count("This reply rests on documents that you may not read.") == 1
+    assert theirs.shown.count("This reply uses documents that you may not read.") == 1
     assert "The reply is not complete yet." in theirs.shown
     assert {"Rename", "Share", "Delete …", "Helpful", "Ask again", "Stop"}.isdisjoint(theirs.labels)
     assert not theirs.chat_input

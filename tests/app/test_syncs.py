@@ -88,7 +88,7 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
     assert f"<td>{html.escape(MARKUP)}</td><td>{LABELS['sourceName']}: " in page.shown
     assert ">Last tried<" in page.shown
     page.assert_shown_as_text(MARKUP)
-    assert f"1 of 4 documents could not be taken: {LABELS['sourceName']}: " in page.shown
+    assert f"1 of 4 documents could not be loaded: {LABELS['sourceName']}: " in page.shown
     [row] = [one for one in house.open("syncs").rows() if one["Source"] == syncing.mongo.collection_name]
     assert (row["State"], row["Documents"], row["Failed"]) == ("Done, some failed", 3, 1)
     page.press("Start a run")

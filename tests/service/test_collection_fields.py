@@ -144,7 +144,7 @@ def test_values_for_the_former_fields_are_refused_with_the_fields_name(service: 
     ok(service.call(again, {"documentId": ids["a"], "documentCollectionId": collection_id}))
     assert held_in(service, collection_id) == {"a": {"pages": "12", "town": "Oslo"}}
     error = refused(service.call(PLAN, body(collection_id, {"field": "city", "remove": True})), 400, "invalid_fields")
-    assert "no field “city” to change, but: pages, town." in error["message"]
+    assert "no field “city”. Its fields: pages, town." in error["message"]
     error = refused(
         service.call(PLAN, body(collection_id, town | {"field": "town"}, {"field": "town"})), 400, "invalid_fields"
     )

@@ -109,7 +109,7 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
     for again in (syncing.first_run(), syncing.run()):
         assert (again["status"], again["warning"]["code"]) == ("COMPLETED", "documents_failed"), again
         message = again["warning"]["message"]
-        assert message.startswith("6 of 26 documents could not be taken: sourceName: "), message
+        assert message.startswith("6 of 26 documents could not be loaded: sourceName: "), message
         assert '(5 documents, such as "thing-005' in message
         assert '(1 document, "thing-0060")' in message
         assert again["documentCount"] == 20

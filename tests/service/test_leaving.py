@@ -97,7 +97,7 @@ def test_nothing_that_a_leaver_held_works_from_the_next_request_on(desk: Desk, s
             leaver.check_refused()
             script.tell("At noon", number=number)
             assert list(watch) == [], way
-        with pytest.raises(Forbidden, match="not active any more"):
+        with pytest.raises(Forbidden, match="no longer active"):
             service.run(script.scene(number).assignment.sender())
         script.end(a_reply("At noon"), number=number)
         service.call("catalog/listDocuments", api_key=leaver.robot).raise_for_status()

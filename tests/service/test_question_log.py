@@ -269,15 +269,15 @@ def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.Monkey
     directory.a_user(desk.service, ADA)
     insert(desk, MONDAY, words="a needle", count=3, step=timedelta(minutes=1))
     monkeypatch.setattr(queries.wire, "MOST_LOOKED_THROUGH", 2)
-    find = queries.find_last_looked_through
+    find = queries.find_last_searched
 
     async def find_later(*arguments, **options):
         await asyncio.to_thread(insert, desk, MONDAY + timedelta(hours=1), words="a later needle")
         return await find(*arguments, **options)
 
-    monkeypatch.setattr(queries, "find_last_looked_through", find_later)
+    monkeypatch.setattr(queries, "find_last_searched", find_later)
     first = directory.done(desk.service.call(QUERY, {"query": "needle"}))
-    monkeypatch.setattr(queries, "find_last_looked_through", find)
+    monkeypatch.setattr(queries, "find_last_searched", find)
     rest = directory.done(desk.service.call(QUERY, {"query": "needle", "pageToken": first["nextPageToken"]}))
     assert messages(first["questions"]) == ["a needle"] * 2
     assert messages(rest["questions"]) == ["a needle"]

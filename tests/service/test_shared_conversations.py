@@ -53,7 +53,7 @@ def replies(visitor: Visitor, conversation_id: str) -> list[str | None]:
     assert [one["message"] for one in read["messages"]] == QUESTIONS
     withheld = [one for one in read["messages"] if one["status"] == "WITHHELD"]
     assert {(one["errorMessage"], *one["referencedSources"]) for one in withheld} <= {
-        ("This reply rests on documents that you may not read.",)
+        ("This reply uses documents that you may not read.",)
     }
     return [one.get("agentResponseText") for one in read["messages"]]
 

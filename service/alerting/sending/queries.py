@@ -195,8 +195,8 @@ async def find_delivery(connection: Connection, organization_id: UUID, *, delive
 
 async def send_again(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> UUID | None:
     """Make a delivery due now, even after success. Return its rule; None if the delivery doesn't exist."""
-    which = matches(alert_deliveries, organization_id, delivery_id=delivery_id)
-    statement = update(alert_deliveries).where(which).values(status=DeliveryStatus.PENDING, due_at=func.now())
+    condition = matches(alert_deliveries, organization_id, delivery_id=delivery_id)
+    statement = update(alert_deliveries).where(condition).values(status=DeliveryStatus.PENDING, due_at=func.now())
     return (await connection.execute(statement.returning(alert_deliveries.c.alert_rule_id))).scalar_one_or_none()
 
 

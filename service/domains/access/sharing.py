@@ -46,8 +46,8 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     held = best_roles(others.grants())
     given = await _resolve(connection, caller, request.grants, before=before)
     # A role that the person already has, or a lower role, is no share, so it stays when the shares end.
-    after = {who: role for who, role in given.items() if _raises(held.get(who), role)}
-    gives = any(_raises(before.get(who), role) for who, role in after.items())
+    after = {principal_id: role for principal_id, role in given.items() if _raises(held.get(principal_id), role)}
+    gives = any(_raises(before.get(principal_id), role) for principal_id, role in after.items())
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
         message = "Owners cannot share here: ask an admin, or choose who can read a document when you upload it."
         raise Forbidden(message, code="owner_sharing_disabled")
@@ -81,7 +81,7 @@ async def _require_owned(
     access = await permissions.access_of(connection, caller.organization_id, resource.object_id)
     role = require(role_in(access, caller), permissions.unknown_resource("resource"))
     if role is not Role.OWNER:
-        raise Forbidden("Only its owner may share it. Ask the owner, or an admin.", code="owner_required")
+        raise Forbidden("Only the owner may share this resource. Ask the owner or an admin.", code="owner_required")
     permissions.refuse_contained([("resource", resource)])
     return resource, access
 

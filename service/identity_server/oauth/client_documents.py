@@ -129,10 +129,10 @@ async def _get(transport: GuardedTransport, address: str) -> tuple[bytes, timede
         content = await read_at_most(response.aiter_raw(), most_bytes=MOST_BYTES)
         if content is None:
             raise Unreadable(f"It is larger than {MOST_BYTES // 1024} kB.")
-        return content, _kept_for(response.headers.get("Cache-Control", ""))
+        return content, _cache_time(response.headers.get("Cache-Control", ""))
 
 
-def _kept_for(cache_control: str) -> timedelta:
+def _cache_time(cache_control: str) -> timedelta:
     if _NOT_KEPT.search(cache_control):
         return KEPT_AT_LEAST
     found = _MAX_AGE.search(cache_control)

@@ -63,9 +63,9 @@ async def change_consents(visitor: VisitorDep) -> Response:
             await withdraw(runtime, connection, person=person, client_id=client_id)
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
-    there = await _sign_out_address(runtime, person, left) if left else None
+    address = await _sign_out_address(runtime, person, left) if left else None
     back = "consents?takenBack=" if form.get("action") == "withdraw" else "consents"
-    return lead_to(there or back)
+    return lead_to(address or back)
 
 
 async def withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn, client_id: UUID) -> None:

@@ -29,8 +29,7 @@ from service.platform.errors import BadRequest, ServiceError
 from service.web.pages.routing import Link, PageRoute, address_from, lead_to, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
-# The member of a state for a sign-in to the person's account: the organization. Other states have an authorization
-# request, which names a client.
+# The member of a state for a sign-in to an account, with the organization, instead of an authorization request.
 ACCOUNT = "account"
 # The application's session to confirm, if that is the reason for the sign-in.
 CONFIRM = "confirm"

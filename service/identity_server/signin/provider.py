@@ -33,8 +33,7 @@ SCOPE = "openid email profile"
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
 MOST_KEPT_BYTES = 256 * 1024
-# How long metadata and keys are kept. An unknown key is looked up again at most once per pause, because anyone can send
-# logout tokens.
+# How long metadata and keys are kept. Unknown keys, which anyone can send, are looked up once per pause at most.
 KEPT_SECONDS = 300.0
 PAUSE_SECONDS = 30.0
 # The error codes of a token endpoint (RFC 6749, section 5.2); the log has nothing else of its answers.

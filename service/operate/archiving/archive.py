@@ -106,9 +106,9 @@ _PIECE = re.compile(r"log/([0-9A-F]{24})/([0-9a-f]{8})")
 SHA256_BYTES = 32
 
 
-def is_address(where: str) -> bool:
+def is_address(location: str) -> bool:
     """Return whether a text is the address of an archive, rather than a path."""
-    return "://" in where
+    return "://" in location
 
 
 class Archive:
@@ -128,11 +128,11 @@ class Archive:
         return archive
 
     @classmethod
-    def find(cls, where: str) -> Self:
+    def find(cls, location: str) -> Self:
         """Open the archive at an address, or in a folder. Raises ArchiveError if the archive is empty."""
-        url = where if is_address(where) else Path(where).resolve().as_uri()
+        url = location if is_address(location) else Path(location).resolve().as_uri()
         if url.startswith("file:") and not Path(unquote(urlsplit(url).path)).is_dir():
-            raise ArchiveError(f"There is no archive in {where}. Name the folder or address of CARREL_ARCHIVE_URL.")
+            raise ArchiveError(f"There is no archive in {location}. Name the folder or address of CARREL_ARCHIVE_URL.")
         return cls(url)
 
     def claim(self, store_id: UUID) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from service import migrations
 from service.operate.archiving.archive import Archive, Base, Position, format_moment, parse_lsn, segment_name
 from service.operate.archiving.bases import chain
-from service.operate.archiving.shipping import Copied, copy_files, select_lacking
+from service.operate.archiving.shipping import Copied, copy_files, select_missing
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.archive import ArchiveError, MomentError, Progress
 from service.operate.backup.taking import refuse_unknown_schema
@@ -196,7 +196,7 @@ def _bring_files(archive: Archive, owner: URL, files: FileStore) -> Copied:
             progress.add(size)
 
     with queries.open_snapshot(owner) as snapshot:
-        copied = copy_files(archive.files, files, select_lacking(files, list_contents()))
+        copied = copy_files(archive.files, files, select_missing(files, list_contents()))
     progress.end()
     return copied
 
@@ -310,7 +310,7 @@ class Follower:
                 batches = self._archive.files.list_stored(first_byte=first_byte)
                 yield from sorted(each.sha256 for batch in batches for each in batch)
 
-        copy_files(self._archive.files, self._files, select_lacking(self._files, list_archived()), check=check)
+        copy_files(self._archive.files, self._files, select_missing(self._files, list_archived()), check=check)
 
 
 def promote_standby(

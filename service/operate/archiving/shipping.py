@@ -84,8 +84,8 @@ def copy_files(
     return copied
 
 
-def select_lacking(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the contents missing in a store, in order. A 256th of the store's names is in memory at a time."""
+def select_missing(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the contents missing in a store, in order. Memory holds a 256th of the store's names at a time."""
     for first_byte, wanted in groupby(sha256s, key=itemgetter(0)):
         batches = target.list_stored(first_byte=first_byte)
         stored = {each.sha256 for batch in batches for each in batch}
@@ -307,7 +307,7 @@ def archive_files(
             yield sha256
 
     with open_snapshot(owner) as snapshot:
-        lacking = select_lacking(archive.files, list_wanted())
+        lacking = select_missing(archive.files, list_wanted())
         _log_faulty(copy_files(files, archive.files, lacking, spool=spool, check=check).faulty)
     return bytes(wanted)
 

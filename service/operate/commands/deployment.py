@@ -47,4 +47,4 @@ def distribute_index(
     with open_access(settings) as access:
         check_schema(access)
         count = asyncio.run(distribute(access.owner, shards=shards))
-    typer.echo(f"{count} tables are spread over the servers." if count else "All were spread before.", err=True)
+    typer.echo(f"{count} tables are spread over the servers." if count else "All tables were already spread.", err=True)

@@ -83,7 +83,7 @@ async def _set(settings: Settings, *, email: str, organization: str | None, allo
         password_hash = await hash_password(await asyncio.to_thread(ask_password))
         async with database.transaction(organization_id) as connection:
             if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
-                raise CommandError(f"{email} is no user any more.")
+                raise CommandError(f"{email} is no longer a user.")
             if allow:
                 await switch_passwords_on(connection, organization_id)
             return (await queries.get_organization(connection, organization_id)).passwords_enabled

@@ -32,7 +32,7 @@ class DeadlyJobError(Exception):
 def refuse_deadly() -> None:
     """Raise DeadlyJobError instead of starting a deadly job again. For tasks, where failures are reported."""
     if _attempts.get() >= MOST_ATTEMPTS:
-        raise DeadlyJobError(f"The service ended {MOST_ATTEMPTS} times while it was at this, and tries no more.")
+        raise DeadlyJobError(f"The service ended {MOST_ATTEMPTS} times during this work, and gave up.")
 
 
 class PutBack(BaseRetryStrategy):

@@ -149,14 +149,14 @@ class _Lists:
         style = find_value(properties, "pStyle")
         number, level = find_value(properties, "numPr", "numId"), find_value(properties, "numPr", "ilvl")
         if not number:
-            number, level = self._of_style(style)
+            number, level = self._find_in_style(style)
         use = self._uses.get(number)
         if use is None:
             return ""
         place = int(level) if level.isdecimal() and len(level) == 1 else use.list.styles.get(style, 0)
         return count_item(use, min(place, DEEPEST - 1))
 
-    def _of_style(self, name: str) -> tuple[str, str]:
+    def _find_in_style(self, name: str) -> tuple[str, str]:
         for _ in range(MOST_STYLES):
             style = self._styles.get(name)
             if style is None:

@@ -57,7 +57,7 @@ def _check_box(box: Any) -> str:
     return f"{symbols.BOXES[is_ticked]} "
 
 
-def _chosen(choices: Any) -> str:
+def _read_choice(choices: Any) -> str:
     entries = [each.get(_WORD + "val") or "" for each in choices.iter(_WORD + "listEntry")]
     said = find_value(choices, "result")
     number = int(said) if re.fullmatch("[0-9]{1,4}", said) else 0
@@ -69,7 +69,7 @@ _SPACES: Mapping[str, str | Callable[[Any], str]] = {
     _WORD + "noBreakHyphen": "-",
     _WORD + "sym": _symbol,
     _WORD + "checkBox": _check_box,
-    _WORD + "ddList": _chosen,
+    _WORD + "ddList": _read_choice,
     _WORD + "t": _run_text,
 }
 # The second copy of a text box is for older programs; moved text is read at its new place.
@@ -103,13 +103,13 @@ def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0)
             # If a file lacks styles, python-docx adds its own part here, which changes the document's relations.
             defined = document.styles.element
             styles = _heading_levels(defined)
-            for _, numbering in _related(document.part, "numbering"):
+            for _, numbering in _find_related(document.part, "numbering"):
                 mark_list_items(body, numbering, defined)
         _add_flow(document, styles, archive, builder, depth)
         with builder.refinement("headers and footers"):
             headers = (
                 one_line(_word_text(paragraph))
-                for _, root in _related(document.part, "header", "footer")
+                for _, root in _find_related(document.part, "header", "footer")
                 for paragraph in _flow(root, {_PARAGRAPH, _TABLE}, _WRAPPERS)
             )
             builder.paragraphs(dict.fromkeys(headers))
@@ -261,7 +261,7 @@ def _word_row(row: Any, above: Sequence[str]) -> list[str]:
     return texts[:1] if len(cells) == 1 else texts
 
 
-def _related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
+def _find_related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
     for relation in part.rels.values():
         kind = relation.reltype.rpartition("/")[2]
         if kind in kinds and not relation.is_external:
@@ -291,7 +291,7 @@ def _previews(part: Any) -> Iterator[str]:
 def _notes(document: Document) -> dict[tuple[str, str], str]:
     return {
         (kind.removesuffix("s"), note.get(_WORD + "id") or ""): _word_text(note)
-        for kind, root in _related(document.part, "footnotes", "endnotes", "comments")
+        for kind, root in _find_related(document.part, "footnotes", "endnotes", "comments")
         for note in root
         if note.get(_WORD + "type") in {None, "normal"}
     }
@@ -325,7 +325,7 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
             for shape in _flow(notes.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
                 _add_shape(shape, notes.part, number, repeated, builder)
     with builder.refinement(f"comments of {where}"):
-        for _, root in _related(slide.part, "comments"):
+        for _, root in _find_related(slide.part, "comments"):
             builder.paragraphs(drawings.comment_texts(root), page=number)
 
 

@@ -311,7 +311,7 @@ def _is_package(content: bytes) -> bool:
 
 def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes]) -> IO[bytes]:
     main = find_main_part(archive)
-    parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
+    parts = {name: _read_plain(archive, name) for name in archive.namelist() if name != _TYPES}
     parts = {name: content for name, content in {**parts, **inserted}.items() if content is not None}
     for name in [name for name in parts if name.endswith(".rels")]:
         part = f"{name.removesuffix('.rels').replace('_rels/', '')}"
@@ -340,7 +340,7 @@ def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes])
     return copy
 
 
-def _as_plain(archive: zipfile.ZipFile, name: str) -> bytes | None:
+def _read_plain(archive: zipfile.ZipFile, name: str) -> bytes | None:
     """Return an XML part with the usual names, if readable; parts other than XML become empty."""
     if not name.endswith((".xml", ".rels")):
         return b""

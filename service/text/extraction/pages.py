@@ -98,7 +98,7 @@ def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) ->
     # A JPEG is decoded at a half, a fourth or an eighth of its size if that is enough.
     picture.draft("RGB", (side, side))
     picture.thumbnail((side, side))
-    return _on_white(ImageOps.exif_transpose(picture))
+    return _put_on_white(ImageOps.exif_transpose(picture))
 
 
 def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Collection[str]]:
@@ -108,7 +108,7 @@ def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Coll
         words = frozenset(_WORD.findall(text_page.get_text_range().lower()))
         scale = min(_DOTS_AN_INCH / _POINTS_AN_INCH, _LONGEST_SIDE / max(*shown.get_size(), 1.0), _own_scale(shown))
         scale *= _LESS_THAN_ROUNDING
-        crop = (0.0, 0.0, 0.0, 0.0) if edges is None else _around(edges, shown)
+        crop = (0.0, 0.0, 0.0, 0.0) if edges is None else _margins_around(edges, shown)
         picture: Image.Image = shown.render(scale=scale, crop=crop).to_pil()
         return picture.convert("RGB"), words
 
@@ -122,7 +122,7 @@ def _own_scale(page: Any) -> float:
     return max(max(objects[0].get_px_size()) / max(right - left, top - bottom, 1.0), 1.0)
 
 
-def _around(edges: str, page: Any) -> Sequence[float]:
+def _margins_around(edges: str, page: Any) -> Sequence[float]:
     """Return the margins of a page around a picture's edges, at the left, below, at the right and above, in points."""
     left, bottom, right, top = map(float, edges.split(","))
     page_left, page_bottom, page_right, page_top = page.get_bbox()
@@ -132,7 +132,7 @@ def _around(edges: str, page: Any) -> Sequence[float]:
     return [max(each, 0.0) for each in (*cut[quarters:], *cut[:quarters])]
 
 
-def _on_white(picture: Image.Image) -> Image.Image:
+def _put_on_white(picture: Image.Image) -> Image.Image:
     if not picture.has_transparency_data:
         return picture.convert("RGB")
     paper = Image.new("RGBA", picture.size, "white")

@@ -165,7 +165,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
 
 
 def _is_garbled(text_page: Any, *, is_recognized: bool) -> bool:
-    """Return whether the page's fonts don't reveal the letters; without recognition, only font errors count."""
+    """Return whether many characters lack Unicode values or, if recognition is possible, the words are no words."""
     count: int = text_page.count_chars()
     places = range(0, count, count // _SAMPLED + 1)
     if sum(raw.FPDFText_HasUnicodeMapError(text_page, place) == 1 for place in places) > _UNKNOWN * len(places):

@@ -60,7 +60,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
         book = _Book([], [], is_1904=not {"1", "true"}.isdisjoint(dates))
         with builder.refinement("shared texts of the workbook"):
             part = named.get("sharedStrings", "xl/sharedStrings.xml")
-            book.texts.extend(map(_joined, _iterate(archive, part, "si", builder, "rest of the shared texts")))
+            book.texts.extend(map(_join_parts, _iterate(archive, part, "si", builder, "rest of the shared texts")))
         with builder.refinement("styles of the workbook"):
             book.forms.extend(_read_forms(archive, named.get("styles", "xl/styles.xml")))
         sheets = [
@@ -114,7 +114,7 @@ def _read_forms(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
             yield forms.get(each.get("numFmtId"), GENERAL)
 
 
-def _joined(item: Any) -> str:
+def _join_parts(item: Any) -> str:
     parts = item.iterfind(".//{*}t")
     return unescape("".join(part.text or "" for part in parts if not part.getparent().tag.endswith("}rPh")))
 
@@ -156,7 +156,7 @@ def _show(cell: Any, book: _Book) -> str | None:
     kind, value, style = cell.get("t") or "n", cell.findtext("{*}v"), cell.get("s") or ""
     form = book.forms[int(style)] if style.isdecimal() and int(style) < len(book.forms) else GENERAL
     if kind == "inlineStr":
-        return show_text("".join(map(_joined, cell.iterchildren("{*}is"))), form)
+        return show_text("".join(map(_join_parts, cell.iterchildren("{*}is"))), form)
     if kind == "s":
         number = int(value) if value and value.isdecimal() else len(book.texts)
         return show_text(book.texts[number], form) if number < len(book.texts) else None
@@ -196,7 +196,7 @@ def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, wher
                         packages.note_entry(archive, picture, builder, where, is_preview=True)
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     printed = (
-        drawings.without_print_codes(unescape_markup(text.decode(errors="replace"))) for text in _printed(archive, part)
+        drawings.without_print_codes(unescape_markup(text.decode(errors="replace"))) for text in _headers(archive, part)
     )
     builder.paragraphs(dict.fromkeys(printed))
 
@@ -213,7 +213,7 @@ def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, whe
             drawings.add_graphic(packages.read_undamaged(archive, parts[identity]), builder)
 
 
-def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:
+def _headers(archive: zipfile.ZipFile, part: str) -> list[bytes]:
     tail = b""
     with suppress(*packages.DAMAGED, LookupError), archive.open(part) as file:
         while data := file.read(_TAIL):

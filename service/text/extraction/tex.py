@@ -65,7 +65,7 @@ def parse_tex(data: bytes, builder: BlockBuilder) -> str | None:
     macros = dict(_PLAIN_MACRO.findall(text))
     title = None
     for name, words in _TITLES.findall(_COMMENT.sub("", preamble)):
-        said = _said(words, macros, builder.limits)
+        said = _read_words(words, macros, builder.limits)
         if name == "title" and title is None:
             title = one_line(said)
             builder.heading(said, 1)
@@ -76,7 +76,7 @@ def parse_tex(data: bytes, builder: BlockBuilder) -> str | None:
     return title
 
 
-def _said(words: str, macros: dict[str, str], limits: Limits) -> str:
+def _read_words(words: str, macros: dict[str, str], limits: Limits) -> str:
     found = BlockBuilder(limits)
     _Reader(words, macros, found).read()
     return " ".join(block.text for block in found.blocks)
@@ -150,7 +150,7 @@ class _Reader:
             self._end_paragraph()
         if name == "item":
             label = self._skip(_LABEL)
-            self._prefix = f"- {_said(label[1], self._macros, self._builder.limits)}: " if label else "- "
+            self._prefix = f"- {_read_words(label[1], self._macros, self._builder.limits)}: " if label else "- "
         elif name not in _WITHOUT_OPTION and name not in self._macros:
             self._skip(_OPTION)
         self._skip_arguments(name)

@@ -200,7 +200,7 @@ def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
         table = main if header.is_old else streams[header.table]
         pieces = _read_pieces(main, table, header)
         marked = _Marked(main, table, pieces, header)
-        text = _without_instructions(_blanked(_read_text(main, pieces, header), marked.deleted))
+        text = _without_instructions(_blank_out(_read_text(main, pieces, header), marked.deleted))
         formats = _Formats(main, table, pieces, header)
     pictures = Pictures(streams, header.table, header.drawings, marked.pictures, builder)
     body, *others = _parts(text, header.lengths)
@@ -311,7 +311,7 @@ def _spans(start: int, end: int, pieces: list[_Piece]) -> Iterator[tuple[int, in
             )
 
 
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
+def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
     parts: list[str] = []
     place = 0
     for begin, end in sorted(spans):

@@ -121,10 +121,10 @@ async def list_readable_resources(
     """List the resources that the caller may read, each after the id of its object."""
     parameters = params(caller.organization_id, **window._asdict(), resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
-    return await find_rows(connection, statement, _to_readable, parameters | reader_parameters(caller))
+    return await find_rows(connection, statement, _to_identifier, parameters | reader_parameters(caller))
 
 
-def _to_readable(*, object_id: UUID, **columns: Any) -> tuple[UUID, ResourceIdentifier]:
+def _to_identifier(*, object_id: UUID, **columns: Any) -> tuple[UUID, ResourceIdentifier]:
     return object_id, ResourceIdentifier(**columns)
 
 
@@ -181,10 +181,10 @@ async def list_ways(
 ) -> list[tuple[UUID, AccessThrough]]:
     """List the principals through which each reader has a role in a class: the reader first, at most `most` each."""
     parameters = {"organization_id": organization_id, "access_class": access_class, "most": most}
-    return await find_rows(connection, _WAYS, to_through, parameters | {"readers": list(readers)})
+    return await find_rows(connection, _WAYS, to_access_through, parameters | {"readers": list(readers)})
 
 
-def to_through(*, of: Key, kind: str, **columns: Any) -> tuple[Key, AccessThrough]:
+def to_access_through(*, of: Key, kind: str, **columns: Any) -> tuple[Key, AccessThrough]:
     """Make a principal with a role of its own, after the key of the reader or class whose role comes from it."""
     return of, AccessThrough(principal_type=holder_type_of(kind), **columns)
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.access import AccessHolder, AccessThrough, ClassedResource, GroupPerson, ResourceCount, ResourceFilters
 from carrel.wire.common import ResourceType
 from service.auth.queries import Grantee
-from service.domains.access.lookups.queries import holder_type_of, resources_in, to_through
+from service.domains.access.lookups.queries import holder_type_of, resources_in, to_access_through
 from service.permissions.queries import open_classes, owned_classes, readable_classes
 from service.platform import base64url
 from service.platform.sql import Window, as_member, find_rows, in_array, matches, params
@@ -62,7 +62,7 @@ async def list_resources(
         .order_by(shown.c.object_id)
     )
     parameters = params(organization_id, **window._asdict())
-    return await find_rows(connection, statement, _to_found, parameters)
+    return await find_rows(connection, statement, _to_keyed, parameters)
 
 
 async def list_resources_by_name(
@@ -85,7 +85,7 @@ async def list_resources_by_name(
     )
     if after is not None:
         statement = statement.where(sa.tuple_(key, resources.c.object_id) > after)
-    return await find_rows(connection, statement, _to_found)
+    return await find_rows(connection, statement, _to_keyed)
 
 
 def _columns(source: sa.FromClause) -> tuple[sa.ColumnElement[Any], ...]:
@@ -93,7 +93,7 @@ def _columns(source: sa.FromClause) -> tuple[sa.ColumnElement[Any], ...]:
     return source.c.object_id, source.c.resource_id, resource_type, access_classes.c.digest, _name()
 
 
-def _to_found(*, digest: bytes, sort_key: str = "", **columns: Any) -> tuple[ClassedResource, str]:
+def _to_keyed(*, digest: bytes, sort_key: str = "", **columns: Any) -> tuple[ClassedResource, str]:
     return ClassedResource(access_class=base64url.encode(digest), **columns), sort_key
 
 
@@ -129,7 +129,7 @@ async def list_through(
     )
     columns = (held.c[name] for name in ("of", "principal_id", "kind", "name", "role"))
     statement = sa.select(*columns).where(held.c.place <= most).order_by(held.c.of, held.c.place)
-    return await find_rows(connection, statement, to_through)
+    return await find_rows(connection, statement, to_access_through)
 
 
 async def find_name(connection: Connection, organization_id: UUID, *, object_id: UUID) -> str | None:

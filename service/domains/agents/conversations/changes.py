@@ -75,9 +75,9 @@ async def give_feedback(
     authorize_message(author.caller, agent_id)
     verdict = feedback.feedback.value
     # A refusal below rolls this back with the request's transaction.
-    which = {"turn_id": message_id, "agent_id": agent_id}
+    keys = {"turn_id": message_id, "agent_id": agent_id}
     turn = await queries.note_feedback(
-        connection, caller.organization_id, **which, principal_ids=author.subject_ids, feedback=verdict
+        connection, caller.organization_id, **keys, principal_ids=author.subject_ids, feedback=verdict
     )
     if turn is None:
         raise NotFound(

@@ -112,7 +112,7 @@ async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple
         acting_through=work.origin.acting_through,
         keys=runtime.keys,
     )
-    gone = Forbidden("The person who sent this message is not active any more. Ask an admin.", code="sender_inactive")
+    gone = Forbidden("The person who sent this message is no longer active. Ask an admin.", code="sender_inactive")
     caller = require(caller, gone)
     if work.collection_ids is not None:
         caller = replace(caller, collection_ids=frozenset(work.collection_ids))

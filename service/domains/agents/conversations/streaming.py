@@ -48,7 +48,7 @@ async def wait_until_done(runtime: Runtime, request: Request, *, organization_id
             stops_at = min(stops_at, time.monotonic() + STOPPING_SECONDS)
         if time.monotonic() >= min(deadline, stops_at):
             raise Unavailable(
-                "The reply isn't there yet; it is still being made. Send the same request with the same "
+                "The reply is not ready yet. Send the same request with the same "
                 "Idempotency-Key to wait for it, or look for it in the conversation.",
                 retry_after=RETRY_SECONDS,
                 code="reply_delayed",
@@ -166,7 +166,7 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
         return [], position
     text = turn.text or ""
     if position.sent and (position.attempt != attempt or position.sent > len(text)):
-        void = f"The reply has changed, and what was sent of it is void. {AGAIN}"
+        void = f"The reply is being made again, so the text sent so far is void. {AGAIN}"
         return [_error("reply_restarted", void)], replace(position, is_last=True)
     news = list[bytes]()
     if not position.attempt and (text or turn.status == "COMPLETED"):

@@ -272,8 +272,7 @@ _KEYS = {
     DocumentOrder.NAME: _Key(name_key(), _ID, str),
     DocumentOrder.SIZE: _Key(document_versions.c.file_size, document_versions.c.document_id, int),
 }
-# Sort the documents of a reader who has at most this many. For other readers, walk the key's index and pass over
-# unreadable documents.
+# Sort at most this many documents of a reader. For other readers, walk the index and pass over unreadable ones.
 _FEW = 5000
 
 

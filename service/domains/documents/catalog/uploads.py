@@ -80,7 +80,7 @@ async def _save(runtime: Runtime, upload: Upload, *, gives_up: Callable[[], bool
     outcome, commits = await judge(runtime, upload), 0
     while isinstance(outcome, Decision):
         if commits == MOST_COMMITS:
-            message = "Others are changing this document at the same time. Try again."
+            message = "Other requests are changing this document. Try again."
             raise Conflict(message, code="concurrent_change")
         if outcome.new_version:
             await require_room(runtime, upload.caller.organization_id, gives_up)

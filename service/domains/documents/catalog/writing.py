@@ -259,11 +259,11 @@ async def _place_document(connection: Connection, decision: Decision, indexing: 
     placement = decision.placement
     if placement is None:
         return False
-    is_given, there = decision.upload.form.custom_metadata is not None, placement.membership
-    if there and not is_given:
-        placement = replace(placement, metadata=there.custom_metadata)
+    is_given, membership = decision.upload.form.custom_metadata is not None, placement.membership
+    if membership and not is_given:
+        placement = replace(placement, metadata=membership.custom_metadata)
     space_id = placement.collection.space_id
-    if space_id in indexing.space_ids and there is not None and there.custom_metadata == placement.metadata:
+    if space_id in indexing.space_ids and membership is not None and membership.custom_metadata == placement.metadata:
         return False
     placed = await place_document(
         connection, decision.caller, placement, version=decision.version, is_begun=indexing.is_begun

@@ -103,9 +103,9 @@ async def place_document(
     connection: Connection, caller: Caller, placement: service.Placement, *, version: int, is_begun: bool = False
 ) -> RecordedMembership:
     """Put a locked document's newest version into a collection; `is_begun` means index at once. Rights are checked."""
-    there = placement.membership
-    changed = there is None or there.version != version or there.custom_metadata != placement.metadata
-    to_index = there is None or there.indexed_version != version
+    membership = placement.membership
+    changed = membership is None or membership.version != version or membership.custom_metadata != placement.metadata
+    to_index = membership is None or membership.indexed_version != version
     recorded = RecordedMembership(placement, version, changed=changed, to_index=to_index)
     if changed:
         await _request_indexing(connection, caller, recorded, is_begun=is_begun)
@@ -187,11 +187,11 @@ async def _record(
     recorded: RecordedMembership,
     metadata: Mapping[str, str] | None,
 ) -> None:
-    there, document_id = recorded.placement.membership, recorded.placement.document_id
+    membership, document_id = recorded.placement.membership, recorded.placement.document_id
     details = {"collectionId": str(recorded.placement.collection.collection_id), "version": recorded.version}
     change = Change(action, "document", document_id, details)
-    if there is not None and metadata is not None:
-        before, after = _show(there.custom_metadata), _show(metadata)
+    if membership is not None and metadata is not None:
+        before, after = _show(membership.custom_metadata), _show(metadata)
         change = change_between(action, "document", document_id, before, after, details=details)
     await record_all(connection, caller, changes=[change])
 
@@ -200,8 +200,8 @@ async def _await_index(
     runtime: Runtime, caller: Caller, recorded: RecordedMembership, *, is_begun: bool, packed_bytes: int = 0
 ) -> wire.CollectionIndexing:
     """Return a document's current state in a collection, and the number of embedded texts."""
-    there, collection = recorded.placement.membership, recorded.placement.collection
-    chunk_count, embedded = (there.chunk_count if there else 0), 0
+    membership, collection = recorded.placement.membership, recorded.placement.collection
+    chunk_count, embedded = (membership.chunk_count if membership else 0), 0
     status = wire.CollectionIndexStatus.INDEXED if recorded.changed else wire.CollectionIndexStatus.UNCHANGED
     if recorded.to_index:
         waiter = runtime.indexer.request(

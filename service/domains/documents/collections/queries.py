@@ -272,8 +272,8 @@ async def delete_waiting_chunks(
     connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int
 ) -> None:
     """Delete callers' waiting chunks of documents in a space, or in the space being built to replace it."""
-    there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
-    own = sql.in_array(caller_chunks.c.document_id, document_ids), caller_chunks.c.space_id.in_(there)
+    space_ids = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
+    own = sql.in_array(caller_chunks.c.document_id, document_ids), caller_chunks.c.space_id.in_(space_ids)
     await sql.delete_rows(connection, caller_chunks, organization_id, *own)
 
 
@@ -411,13 +411,13 @@ async def write_values(
     """Save the values of locked documents in a space and its replacement."""
     rows = [{"document_id": one, "custom_metadata": dict(held)} for one, held in values.items()]
     given = sql.rows_of([space_documents.c.document_id, space_documents.c.custom_metadata], rows)
-    there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
+    space_ids = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
     await sql.update_rows(
         connection,
         space_documents,
         organization_id,
         {"custom_metadata": given.c.custom_metadata},
-        space_documents.c.space_id.in_(there),
+        space_documents.c.space_id.in_(space_ids),
         document_id=given.c.document_id,
     )
 

@@ -119,7 +119,7 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
         before = known.get(each.field or "")
         name, kind = each.name or each.field, each.type or (before and before.type)
         if each.field is not None and before is None:
-            message = f"There is no field “{each.field}” to change, but: {', '.join(known) or 'none'}."
+            message = f"The collection has no field “{each.field}”. Its fields: {', '.join(known) or 'none'}."
             errors.append(FieldError(f"changes.{number}.field", message))
         elif before is not None and any(step.before is before for step in steps):
             errors.append(FieldError(f"changes.{number}.field", f"Two changes are for the field “{each.field}”."))
@@ -192,7 +192,7 @@ def _refuse_unfit(steps: Sequence[_Step]) -> None:
         if not step.change.empty_unfit and ValueEffect.UNFIT in {*step.counts, *step.unread}
     ]
     if errors:
-        message = f"Nothing was changed: {errors[0].message} Correct them first, or let the field be empty there."
+        message = f"Nothing was changed: {errors[0].message} Correct the values, or empty them with emptyUnfit."
         raise Conflict(message, code="unfit_values", details=errors)
 
 

@@ -51,7 +51,7 @@ class Placement:
 
 def unknown_collection() -> NotFound:
     return NotFound(
-        "There is no such collection. Check the id (listDocumentCollections has them), or create it first.",
+        "There is no such collection. Check the id (listDocumentCollections lists the ids), or create it first.",
         code="collection_not_found",
     )
 
@@ -231,7 +231,7 @@ async def require_owned(connection: Connection, caller: Caller, *, collection_id
     if collection is None or (collection.role is None and not caller.is_admin):
         raise unknown_collection()
     if collection.role is not Role.OWNER and not caller.is_admin:
-        raise Forbidden("Only its owner or an admin may do this.", code="collection_owner_required")
+        raise Forbidden("Only the collection's owner or an admin may do this.", code="collection_owner_required")
     return collection
 
 

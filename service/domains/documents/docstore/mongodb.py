@@ -191,7 +191,7 @@ class MongoSource:
     async def _by_id(
         self, after: SourceId | None, projection: Query, limit: int, narrowed: Query | None = None
     ) -> AsyncIterator[list[SourceDocument]]:
-        for kinds, least in _from(after):
+        for kinds, least in _types_from(after):
             query: dict[str, Any] = {"_id": {"$gt": after.value} if after and after.kind in kinds else _least(least)}
             reached: SourceId | None = None
             while True:
@@ -242,7 +242,7 @@ class MongoSource:
             return {self._updated: _DATED}
         if position.source_id is None:
             return {self._updated: {"$gte": position.updated}}
-        later = [{"_id": _least(least)} for _, least in _from(position.source_id)[1:]]
+        later = [{"_id": _least(least)} for _, least in _types_from(position.source_id)[1:]]
         same_time = {"$or": [{"_id": {"$gt": position.source_id.value}}, *later]}
         return {
             "$or": [
@@ -256,7 +256,7 @@ class MongoSource:
         return int(self._asking.seconds * 1000)
 
 
-def _from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
+def _types_from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
     """Return the types of ids still to read, beginning with the type of `after`."""
     if after is None:
         return _LEAST

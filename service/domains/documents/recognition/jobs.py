@@ -36,8 +36,7 @@ PAGES_AT_ONCE = 20
 MOST_TRIES = 4
 SWEEP_SECONDS = 600
 SWEPT_AT_ONCE = 100
-# The contents don't change while the document is being indexed. A file store that is away, a full disk, or a lack of
-# processes may last longer.
+# Pauses while the document is being indexed; and while a file store is away, a disk is full, or processes are lacking.
 LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
 
 

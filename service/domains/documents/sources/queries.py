@@ -238,7 +238,7 @@ async def set_ignored(
         sql.in_array(source_items.c.sort_key, {name[:SORTED_CHARACTERS] for name in names}),
         sql.in_array(source_items.c.name, names),
     )
-    there = set((await connection.execute(select(source_items.c.name).where(named))).scalars())
+    known = set((await connection.execute(select(source_items.c.name).where(named))).scalars())
     change = update(source_items).where(named, source_items.c.ignored != ignored).values(ignored=ignored)
     changed = set((await connection.execute(change.returning(source_items.c.name))).scalars())
-    return there, changed
+    return known, changed

@@ -136,7 +136,7 @@ async def _set_ignored(
     if source.shown_no is None:
         return list(names)
     key = _key(caller, source, source.shown_no)
-    there, changed = await queries.set_ignored(to.connection, key, names=names, ignored=ignored)
+    known, changed = await queries.set_ignored(to.connection, key, names=names, ignored=ignored)
     if changed:
         await _show(to.connection, caller, source, source.shown_no)
         shown = await queries.read_source(to.connection, caller, source_id=source_id)
@@ -145,7 +145,7 @@ async def _set_ignored(
         )
         action = "source.ignore_items" if ignored else "source.restore_items"
         await _record(to.connection, caller, action, source, names=[name for name in names if name in changed])
-    return [name for name in names if name not in there]
+    return [name for name in names if name not in known]
 
 
 async def remove_source(

@@ -26,9 +26,7 @@ async def query_log(
     )
     page = cursor.page(rows, position=_position)
     if queries.looks_through(request) and page.next_page_token is None:
-        last = await queries.find_last_looked_through(
-            connection, caller.organization_id, filters=request, before=before
-        )
+        last = await queries.find_last_searched(connection, caller.organization_id, filters=request, before=before)
         page = page if last is None else cursor.page_until(rows, after=_position(last))
     return wire.AdminAuditLogQueryResponse(entries=page.items, next_page_token=page.next_page_token)
 

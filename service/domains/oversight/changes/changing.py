@@ -52,7 +52,7 @@ async def _start(runtime: Runtime, connection: Connection, caller: Caller, reque
     if request.expected_count is None:
         return wire.DocumentChange(status=DocumentChangeStatus.PLANNED, document_count=count)
     if count > request.expected_count:
-        raise Conflict(f"By now, {count:,} documents match. Look at them, and start again.", code="count_changed")
+        raise Conflict(f"{count:,} documents match now. Check the documents, and start again.", code="count_changed")
     change_id, organization_id, by = uuid7(), caller.organization_id, caller.acting_through
     state = wire.DocumentChange(document_change_id=change_id, status=DocumentChangeStatus.RUNNING, document_count=count)
     sent = request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"user_email"})

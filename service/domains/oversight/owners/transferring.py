@@ -202,13 +202,13 @@ async def give_documents(
 
 
 def _roles(access: Access, new_owner_id: UUID) -> dict[UUID, Role]:
-    held = {who: role for who, role in access.grants() if who == new_owner_id}
+    held = {principal_id: role for principal_id, role in access.grants() if principal_id == new_owner_id}
     return held if access.owner_id is None else {access.owner_id: Role.OWNER, **held}
 
 
 def _change(target_type: str, target_id: UUID, *, before: Mapping[UUID, Role], owner_id: UUID) -> Change:
     details = {
-        "before": {str(who): role.value for who, role in before.items()},
+        "before": {str(principal_id): role.value for principal_id, role in before.items()},
         "after": {str(owner_id): Role.OWNER.value},
     }
     return Change("owner.set", target_type, target_id, details)

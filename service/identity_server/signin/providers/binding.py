@@ -60,7 +60,7 @@ async def find_or_bind(
 ) -> Person:
     """Return the active person bound to a subject, binding if needed; `provider` None means the settings' provider.
     Raises NotVouched `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`."""
-    known = _known_by(provider, subject)
+    known = _identify(provider, subject)
     bound = await signin.find_identity(connection, organization_id, issuer=known.issuer, subject=known.subject)
     if bound is None:
         person = await _find_person(connection, organization_id, provider=provider, subject=subject, known=known)
@@ -75,7 +75,7 @@ async def find_or_bind(
     return person
 
 
-def _known_by(provider: StoredProvider | None, subject: id_tokens.Subject) -> _Known:
+def _identify(provider: StoredProvider | None, subject: id_tokens.Subject) -> _Known:
     """Return the identifier of a subject; at Entra `oid`, because its `sub` differs for each application."""
     if provider is None:
         return _Known(subject.issuer, subject.subject, None)
@@ -228,7 +228,7 @@ async def update_memberships(
         return {"groups": named}
     await lock_organization(connection, organization_id)
     wanted = await queries.list_group_ids(connection, organization_id, external_ids=named)
-    brought = await queries.list_brought(
+    brought = await queries.list_provider_groups(
         connection, organization_id, provider_id=provider.provider_id, member_id=person_id
     )
     added = await memberships.bring_members(

@@ -235,7 +235,7 @@ async def list_group_ids(connection: Connection, organization_id: UUID, *, exter
     return set((await connection.execute(statement)).scalars())
 
 
-async def list_brought(
+async def list_provider_groups(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID
 ) -> set[UUID]:
     """List a person's groups that come from a provider's tokens."""

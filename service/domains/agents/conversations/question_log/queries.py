@@ -104,10 +104,10 @@ async def list_questions(
     return await find_rows(connection, statement, wire.LoggedQuestion)
 
 
-async def find_last_looked_through(
+async def find_last_searched(
     connection: Connection, organization_id: UUID, *, filters: Query, before: Position | None
 ) -> Position | None:
-    """Find the last question covered by a page of a search by words; None when the search reaches the end."""
+    """Find the last question that a page of a word search examines; None if the page reaches the end."""
     statement = _newest(organization_id, filters, before).offset(wire.MOST_LOOKED_THROUGH - 1).limit(1)
     return await find_row(connection, statement.with_only_columns(questions.c.at, questions.c.turn_id), Position)
 

@@ -28,7 +28,7 @@ async def query_log(
     rows = await queries.list_questions(connection, organization_id, filters=request, before=before, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: _position(row.at, row.message_id))
     if request.query is not None and page.next_page_token is None:
-        last = await queries.find_last_looked_through(connection, organization_id, filters=request, before=before)
+        last = await queries.find_last_searched(connection, organization_id, filters=request, before=before)
         page = page if last is None else cursor.page_until(rows, after=_position(last.at, last.turn_id))
     turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.message_id for row in page.items])
     seen = {turn.turn_id: turn for turn in await see_turns(connection, caller, rows=turns)}

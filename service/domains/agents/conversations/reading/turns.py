@@ -23,10 +23,10 @@ from service.schema.conversations import COMPLETED, FAILED, RUNNING
 from service.web.pagination import Cursor
 
 WITHHELD_REPLY = (
-    "This reply rests on documents that you may not read any more, or that are gone. Ask again to get an answer from "
-    "what you may read now."
+    "This reply uses documents that were deleted or that you may no longer read. Ask again for a reply from "
+    "documents that you may read."
 )
-WITHHELD_FROM_READER = "This reply rests on documents that you may not read."
+WITHHELD_FROM_READER = "This reply uses documents that you may not read."
 Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
 Sources = Mapping[int, Source]
 """The visible passages of a turn, by number."""
@@ -171,7 +171,7 @@ async def see_job(runtime: Runtime, connection: Connection, caller: Caller, *, j
     now = await runtime.clock.now(connection)
     if turn is None or turn.row.created_at <= now - KEPT:
         raise NotFound(
-            "You have no such job. Send the jobId that sendMessage gave you; it is good for 24 hours.",
+            "You have no such job. Send the jobId that sendMessage gave you; it is valid for 24 hours.",
             code="job_not_found",
         )
     return turn

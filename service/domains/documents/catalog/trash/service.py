@@ -46,9 +46,9 @@ async def keep(connection: Connection, caller: Caller, document: stored.StoredDo
     None where nothing is kept: without a trash, and of a file in a container, which comes back with that alone."""
     if not days or document.container_id is not None:
         return None
-    which, by = {"document_id": document.document_id, "trashed_document_id": uuid7()}, caller.principal_id
-    await queries.keep_document(connection, caller.organization_id, **which, deleted_by=by)
-    return which["trashed_document_id"]
+    ids, by = {"document_id": document.document_id, "trashed_document_id": uuid7()}, caller.principal_id
+    await queries.keep_document(connection, caller.organization_id, **ids, deleted_by=by)
+    return ids["trashed_document_id"]
 
 
 async def list_trashed(

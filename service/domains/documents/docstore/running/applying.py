@@ -85,7 +85,7 @@ async def _read_position(run: Run, kept: Mapping[str, Any]) -> tuple[Position, d
     if not run.is_new:
         return stopped, began
     seconds = run.runtime.settings.docstore_overlap_seconds
-    return Position(updated=_before(_earlier(stopped.updated, began), seconds)), await _read_now(run)
+    return Position(updated=_subtract(_earlier(stopped.updated, began), seconds)), await _read_now(run)
 
 
 def _changes_cursor(position: Position, *, began: datetime | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _earlier(moment: datetime | None, other: datetime | None) -> datetime | None
     return None if moment is None or other is None else min(moment, other)
 
 
-def _before(moment: datetime | None, seconds: float) -> datetime | None:
+def _subtract(moment: datetime | None, seconds: float) -> datetime | None:
     if moment is None:
         return None
     try:
@@ -252,9 +252,9 @@ async def sum_up(run: Run, note: Note | None) -> Note | None:
     is_mapping = all(row.code in _OF_MAPPING for row in reasons)
     said = f"{_reasons_text(reasons)}. {_ADVICE if is_mapping else _ADVICE_OTHERWISE}"
     if listed > 0 and taken == 0:
-        message = f"{before}None of the {listed} documents that the source lists could be taken: {said}"
+        message = f"{before}None of the {listed} documents that the source lists could be loaded: {said}"
         raise RunError(NOT_MAPPED if is_mapping else NOT_TAKEN, message)
-    message = f"{before}{failed} of {max(failed, listed)} documents could not be taken: {said}"
+    message = f"{before}{failed} of {max(failed, listed)} documents could not be loaded: {said}"
     return Note(note.code if note else SOME_FAILED, message)
 
 
