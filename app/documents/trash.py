@@ -40,7 +40,8 @@ def show_trash() -> None:
     name = text_filter("Name or path", "deleted")
     catalog = api.client().catalog
     listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)
-    hint = "Select rows to restore the documents, or to delete them for good."
+    days = " An operator sets the days with CARREL_TRASH_DAYS." if api.me().is_admin else ""
+    hint = f"Select rows to restore the documents, or to delete them for good.{days}"
     chosen = choose_rows(TRASH, listed, row=_row, empty=partial(_show_nothing, name), hint=hint)
     if not chosen:
         return

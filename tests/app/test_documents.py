@@ -499,10 +499,12 @@ def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> Non
         parts = {"upload_as_user_email": MEMBER} if number == 3 else {}
         house.client.catalog.delete_document(house.load(f"{word} {number}", allowed_group_ids=[group], **parts))
     house.client.admin.groups.delete(group)
-    assert names(house.open("documents", signed_in_as=MEMBER, trash="open", deleted=word)) == [f"{word} 3"]
+    mine = house.open("documents", signed_in_as=MEMBER, trash="open", deleted=word)
+    assert (names(mine), "CARREL_TRASH_DAYS" in mine.as_markdown) == ([f"{word} 3"], False)
     page = house.open("documents", trash="open", deleted=word)
     assert names(page) == [f"{word} {number}" for number in (3, 2, 1, 0)]
-    assert (set(page.column("Days left")), "Select rows to restore" in page.as_markdown) == ({7}, True)
+    hint = "for good. An operator sets the days with CARREL_TRASH_DAYS."
+    assert (set(page.column("Days left")), hint in page.as_markdown) == ({7}, True)
     page = page.choose(0, 2).press("Restore …")
     assert "Owners must share their documents again." in page.shown
     page = page.answer("Restore …", "Restore")
