@@ -1,7 +1,6 @@
 """`carrel access`: explain who may read a document, collection or agent."""
 
 from typing import Annotated
-from uuid import UUID
 
 import typer
 from rich.text import Text
@@ -13,7 +12,7 @@ from carrel.directory.tables import printable
 from carrel.wire import common
 from carrel.wire.admin import Group
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
-from cli.choosing import AsJson, require_one
+from cli.choosing import AsJson, id_in, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import print_json
 from cli.outcome import connect
@@ -51,14 +50,11 @@ def resource_of(text: str) -> common.ResourceReference:
     kind, colon, name = text.partition(":")
     if colon and kind.upper() in common.ResourceType.__members__ and name:
         return common.ResourceReference(resource_id=name, resource_type=common.ResourceType[kind.upper()])
-    try:
-        return common.ResourceReference(
-            resource_id=str(UUID(text)), resource_type=common.ResourceType.UPLOADED_DOCUMENT
-        )
-    except ValueError as exc:
+    document_id = id_in(text)
+    if document_id is None:
         kinds = ", ".join(common.ResourceType.__members__)
-        msg = f"{text} is not a resource: give a document's id, or TYPE:ID with a TYPE of {kinds}"
-        raise InvalidArgumentError(msg) from exc
+        raise InvalidArgumentError(f"{text} is not a resource: give a document's id, or TYPE:ID with a TYPE of {kinds}")
+    return common.ResourceReference(resource_id=str(document_id), resource_type=common.ResourceType.UPLOADED_DOCUMENT)
 
 
 def principal_of(text: str, client: "carrel.Carrel") -> common.PrincipalReference:

@@ -7,13 +7,13 @@ from uuid import UUID
 import typer
 
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
-from cli.choosing import AsJson, Yes, confirm
+from cli.choosing import AsJson, Yes, as_id, confirm
 from cli.listing import Columns, say_done, show_first, show_list, to_json, words_of
 from cli.outcome import connect, usage
 
 app = typer.Typer(no_args_is_help=True)
 
-_Rule = Annotated[UUID, typer.Argument(metavar="RULE", help="Id of the rule, from `carrel alerts rules`.")]
+_Rule = Annotated[UUID, typer.Argument(metavar="RULE", parser=as_id, help="Id from `carrel alerts rules`.")]
 _Kinds = Annotated[
     list[AlertKind] | None,
     typer.Option("--kind", case_sensitive=False, help="Kind of alert; repeatable. Default: all kinds."),
@@ -23,7 +23,8 @@ _Names = Annotated[
     list[str] | None,
     typer.Option("--source", metavar="NAME", help="Only for this source, sync or schedule; repeatable."),
 ]
-_Alert = Annotated[UUID, typer.Argument(metavar="ALERT", help="Id of the alert, from `carrel alerts list`.")]
+_Sent = Annotated[UUID, typer.Argument(metavar="DELIVERY", parser=as_id, help="Id from `carrel alerts deliveries`.")]
+_Alert = Annotated[UUID, typer.Argument(metavar="ALERT", parser=as_id, help="Id from `carrel alerts list`.")]
 _Most = Annotated[int, typer.Option("--most", min=1, max=999, metavar="NUMBER", help="Most rows to show.")]
 
 ALERTS: Columns[Alert] = {
@@ -170,11 +171,7 @@ def send_test(rule: _Rule, *, as_json: AsJson = False) -> None:
 
 
 @app.command("send-again")
-def send_again(
-    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="Id from `carrel alerts deliveries`.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
+def send_again(delivery: _Sent, *, as_json: AsJson = False) -> None:
     """Send a message again, whether it was delivered or not."""
     with connect(as_json=as_json) as (screen, client):
         sent = client.admin.alert_rules.send_again(delivery)

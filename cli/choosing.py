@@ -29,6 +29,12 @@ def id_in(text: str) -> UUID | None:
         return None
 
 
+def as_id(text: str) -> UUID:
+    if (found := id_in(text)) is None:
+        raise typer.BadParameter(f"{text!r} is not an id. --help names the command that lists the ids.")
+    return found
+
+
 def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
     """Return the only match of a name; raises InvalidArgumentError with the hint for none or several."""
     if len(found) != 1:

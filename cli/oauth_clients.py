@@ -6,14 +6,14 @@ from uuid import UUID
 import typer
 
 from carrel.wire.oauth_clients import OAuthClient, OAuthConsent
-from cli.choosing import AsJson, Yes, confirm, require_one
+from cli.choosing import AsJson, Yes, as_id, confirm, require_one
 from cli.listing import Columns, print_json, say_done, show_list
 from cli.outcome import connect, usage
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
 
-_Client = Annotated[UUID, typer.Argument(metavar="CLIENT", help="Id from `carrel oauth-clients list`.")]
+_Client = Annotated[UUID, typer.Argument(metavar="CLIENT", parser=as_id, help="Id from `carrel oauth-clients list`.")]
 _Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="For example claude.ai.")]
 
 CLIENTS: Columns[OAuthClient] = {

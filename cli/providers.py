@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
-from cli.choosing import AsJson, Yes, confirm
+from cli.choosing import AsJson, Yes, as_id, confirm
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, say_done, show_list, to_json
 from cli.outcome import connect, usage
@@ -14,7 +14,7 @@ from cli.outcome import connect, usage
 app = typer.Typer(no_args_is_help=True)
 
 SECRET_VARIABLE = "CARREL_PROVIDER_SECRET"  # noqa: S105 - the name of a variable
-_Provider = Annotated[UUID, typer.Argument(metavar="PROVIDER", help="Id from `carrel providers list`.")]
+_Provider = Annotated[UUID, typer.Argument(metavar="PROVIDER", parser=as_id, help="Id from `carrel providers list`.")]
 _Secret = Annotated[
     str | None,
     typer.Option("--secret", envvar=SECRET_VARIABLE, metavar="SECRET", help="Client secret. Prefer the variable."),

@@ -21,6 +21,7 @@ def test_rules_are_made_changed_and_deleted(service, run) -> None:
     assert (changed["kinds"], changed["enabled"]) == (["SYNC_BEHIND"], False)
     assert (changed["names"], changed["webhookUrl"]) == (["things"], f"{URL}/other")
     assert run("alerts", "test", rule["alertRuleId"]).code == 0
+    assert "'mine' is not an id. --help names the command" in run("alerts", "test", "mine").err
     assert "alert.test" in run("alerts", "deliveries", rule["alertRuleId"]).out
     [sent] = run("alerts", "deliveries", "--json").json["deliveries"]
     assert run("alerts", "send-again", sent["deliveryId"]).code == 0
