@@ -1,5 +1,6 @@
 """Tables of strings as Parquet files, written and read a few thousand rows at a time."""
 # pyarrow has no types; this module adds types to its results.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
