@@ -38,8 +38,7 @@ def main() -> None:
             # For the welcome message, Streamlit would ask an external server for this machine's address.
             "logger.hideWelcomeMessage": True,
             "runner.magicEnabled": False,
-            # A full garbage collection after each run would delay the next run and all other people; new objects are
-            # collected anyway.
+            # A full garbage collection after each run would delay all people; new objects are collected anyway.
             "runner.postScriptGC": False,
             "client.toolbarMode": "minimal",
             "theme.font": "sans-serif",

@@ -20,8 +20,8 @@ async def look(seconds: float, *, needs_prefect: bool = False) -> str:
     if needs_prefect:
         asked.append(f"{settings().prefect_api_url.rstrip('/')}/health")
     alive, ready, *others = await asyncio.gather(*(_ask(url, seconds) for url in asked))
-    said = _of_part("The service", alive, seconds) or _of_database(ready, seconds)
-    said = said or "".join(_of_part("Prefect, which manages runs,", other, seconds) for other in others)
+    said = _describe_part("The service", alive, seconds) or _describe_database(ready, seconds)
+    said = said or "".join(_describe_part("Prefect, which manages runs,", other, seconds) for other in others)
     return f"{said} {_CONTINUES}" if said else ""
 
 
@@ -38,7 +38,7 @@ async def _ask(url: str, seconds: float) -> tuple[httpx.Response | None, float]:
     return answer, monotonic() - begun
 
 
-def _of_part(name: str, asked: tuple[httpx.Response | None, float], seconds: float) -> str:
+def _describe_part(name: str, asked: tuple[httpx.Response | None, float], seconds: float) -> str:
     answer, took = asked
     if took < 0:
         return f"{name} is not reachable."
@@ -49,8 +49,8 @@ def _of_part(name: str, asked: tuple[httpx.Response | None, float], seconds: flo
     return f"{name} is slow: an answer takes {took:.0f} seconds." if took >= SLOW else ""
 
 
-def _of_database(asked: tuple[httpx.Response | None, float], seconds: float) -> str:
+def _describe_database(asked: tuple[httpx.Response | None, float], seconds: float) -> str:
     answer, _ = asked
     if answer is not None and answer.is_server_error:
         return f"The service runs, but its database is {'full' if answer.status_code == 507 else 'away or busy'}."
-    return _of_part("The service runs. Its database", asked, seconds)
+    return _describe_part("The service runs. Its database", asked, seconds)

@@ -64,7 +64,7 @@ LATE_ARCHIVE = timedelta(minutes=5)
 RECENT_PRIMARY = timedelta(minutes=10)
 
 
-def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
+def check_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
     found = list[Finding]()
     if primary.unconfirmed_at is not None and not _is_late(primary.unconfirmed_at, at, RECENT_PRIMARY):
         said = (
@@ -81,7 +81,7 @@ def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
     return found
 
 
-def _of_standby(standby: StandbyStatus) -> Finding:
+def _check_standby(standby: StandbyStatus) -> Finding:
     about = f"Standby database {standby.number}"
     if standby.state is StandbyState.SERVING:
         return Finding(about, Level.FINE, "Searches read from this standby.")
@@ -94,7 +94,7 @@ def _of_standby(standby: StandbyStatus) -> Finding:
     return _trouble(about, said, "standby_late" if standby.state is StandbyState.LATE else "standby_away")
 
 
-def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
+def _check_archive(archive: ArchiveState, at: datetime) -> Finding:
     archived_at, about = archive.archived_at, "The archive"
     said = "Nothing was archived since the service started."
     if archived_at is not None:
@@ -141,18 +141,18 @@ def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | Non
             f"The service and its database respond. Version {status.version}; embeddings by "
             f"{status.embedding_model}{_arithmetic_text(status.arithmetic)}, agents answer by {model}.",
         ),
-        _of_index(status.indexing, at),
-        *_of_busy(status),
-        _of_jobs(status.jobs, at),
-        _of_syncs(status.syncs),
-        *(_of_connections(connections, at) for connections in (status.connections,) if connections),
-        *(of_primary(status.primary, at) if status.primary else ()),
-        *map(_of_standby, status.standbys or ()),
-        *(_of_archive(archive, at) for archive in (status.archive,) if archive),
-        *(_of_reranking(endpoint) for endpoint in (status.reranking,) if endpoint),
-        *(_of_loading(quarantine, status) for quarantine in (status.quarantine,) if quarantine),
-        *(_of_alerts(count) for count in (status.open_alert_count,) if count is not None),
-        *(_of_disk(storage) for storage in status.storage),
+        _check_index(status.indexing, at),
+        *_check_activity(status),
+        _check_jobs(status.jobs, at),
+        _check_syncs(status.syncs),
+        *(_check_connections(connections, at) for connections in (status.connections,) if connections),
+        *(check_primary(status.primary, at) if status.primary else ()),
+        *map(_check_standby, status.standbys or ()),
+        *(_check_archive(archive, at) for archive in (status.archive,) if archive),
+        *(_check_reranking(endpoint) for endpoint in (status.reranking,) if endpoint),
+        *(_check_loading(quarantine, status) for quarantine in (status.quarantine,) if quarantine),
+        *(_check_alerts(count) for count in (status.open_alert_count,) if count is not None),
+        *(_check_disk(storage) for storage in status.storage),
     ]
 
 
@@ -165,7 +165,7 @@ def _arithmetic_text(arithmetic: oversight.ArithmeticState | None) -> str:
     return f" in {bits} bits (8 are {arithmetic.times_as_fast:g} times as fast as 32 on {arithmetic.processor})"
 
 
-def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
+def _check_index(index: oversight.IndexingState, at: datetime) -> Finding:
     since = _since(index.oldest_waiting_at, at)
     waits = f" {count_text(index.running, 'waits', 'wait')}{since}." if index.running else ""
     if index.without_meaning:
@@ -189,7 +189,7 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
 
 
-def _of_busy(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
+def _check_activity(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
     if running := status.rebuilds_running:
         said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
         yield Finding("Rebuilding", Level.BUSY, said, see=LinkedText("Open collections", "collections"))
@@ -203,7 +203,7 @@ def _of_busy(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
         yield Finding("Text recognition", Level.BUSY, said, see=help_page("running#text-recognition"))
 
 
-def _of_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:
+def _check_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:
     about = "Replies and sync runs"
     doing = f"{jobs.running:,} running, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
     if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
@@ -214,7 +214,7 @@ def _of_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:
     return Finding(about, Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
 
 
-def _of_syncs(syncs: oversight.SyncsState) -> Finding:
+def _check_syncs(syncs: oversight.SyncsState) -> Finding:
     running = count_text(syncs.running, "sync is running", "syncs are running")
     going = f"{running}." if syncs.running else "No syncs running."
     refused = f"{count_text(syncs.refused_documents or 0, 'document')} of {count_text(syncs.refusing or 0, 'sync')}"
@@ -229,7 +229,7 @@ def _of_syncs(syncs: oversight.SyncsState) -> Finding:
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
 
-def _of_disk(storage: oversight.StorageState) -> Finding:
+def _check_disk(storage: oversight.StorageState) -> Finding:
     about = f"Disk of the {list_text([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
     if storage.level is oversight.StorageLevel.FULL:
@@ -243,7 +243,7 @@ def _of_disk(storage: oversight.StorageState) -> Finding:
     return _trouble(about, said, "disk")
 
 
-def _of_connections(connections: oversight.ConnectionsState, at: datetime) -> Finding:
+def _check_connections(connections: oversight.ConnectionsState, at: datetime) -> Finding:
     said = f"{connections.open:,} of at most {connections.most:,} are open."
     if connections.pressed_at is None or _is_late(connections.pressed_at, at, RECENT_PRESSURE):
         return Finding("Connections", Level.FINE, said)
@@ -254,7 +254,7 @@ def _of_connections(connections: oversight.ConnectionsState, at: datetime) -> Fi
     return _trouble("Connections", said, "connections")
 
 
-def _of_reranking(endpoint: RerankingState) -> Finding:
+def _check_reranking(endpoint: RerankingState) -> Finding:
     answered_at, failed_at, about = endpoint.answered_at, endpoint.failed_at, "Reranking"
     if failed_at is not None and (answered_at is None or answered_at < failed_at):
         before = "" if answered_at is None else f" Before that, it answered {moment(answered_at)}."
@@ -268,7 +268,7 @@ def _since(at: datetime | None, now: datetime) -> str:
     return "" if at is None else f", the oldest since {ago(at, now=now)} ({moment(at)})"
 
 
-def of_flows() -> Finding:
+def check_flows() -> Finding:
     try:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
     except RunsError:
@@ -289,7 +289,7 @@ def _runs(api_url: str) -> Runs:
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
-def of_credentials() -> Finding | None:
+def check_credentials() -> Finding | None:
     """Return the finding about tokens and keys expiring soon without a successor; None if the list fails."""
     try:
         tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
@@ -311,7 +311,7 @@ def of_credentials() -> Finding | None:
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def of_work() -> list[Finding]:
+def check_work() -> list[Finding]:
     """Return findings about documents and agents in need of attention; empty if the service can't tell."""
     now, log = datetime.now(UTC), api.client().admin.question_log
     try:
@@ -324,7 +324,7 @@ def of_work() -> list[Finding]:
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 
-def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminStatusGetResponse) -> Finding:
+def _check_loading(quarantine: oversight.QuarantineState, status: oversight.AdminStatusGetResponse) -> Finding:
     count, sources = quarantine.item_count, quarantine.sources[:_NAMED_SOURCES]
     runs = f"The last run of {count_text(status.failed_run_count or 0, 'source or job', 'sources or jobs')} failed."
     if not count and status.failed_run_count:
@@ -340,7 +340,7 @@ def _of_loading(quarantine: oversight.QuarantineState, status: oversight.AdminSt
     return _trouble("Loading", said, "quarantine")
 
 
-def _of_alerts(count: int) -> Finding:
+def _check_alerts(count: int) -> Finding:
     if not count:
         return Finding("Alerts", Level.FINE, "No open alerts.")
     return _trouble("Alerts", f"{count_text(count, 'alert is', 'alerts are')} open.", "alerts")

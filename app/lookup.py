@@ -128,7 +128,7 @@ def principal_at(client: Carrel, key: str) -> Principal | None:
     """Return the principal of a key in an address, or None. A service account is also found by its address."""
     kind, _, wanted = key.partition(":")
     if kind == PERSON:
-        return _at_address(client, wanted)
+        return _find_by_address(client, wanted)
     found = by_id(_lists(client)[kind], wanted) if kind in {GROUP, SERVICE_ACCOUNT} else None
     return None if found is None else principal_from(found)
 
@@ -188,7 +188,7 @@ def _fetch(query: str) -> str:
     return query.replace("\0", "").strip()[:_LONGEST]
 
 
-def _at_address(client: Carrel, wanted: str) -> Principal | None:
+def _find_by_address(client: Carrel, wanted: str) -> Principal | None:
     if not (text := _fetch(wanted)):
         return None
     for kind in (PERSON, SERVICE_ACCOUNT):

@@ -49,7 +49,7 @@ class Registration:
     def get(self) -> Registered:
         """Return the registration, and create it on first use. Raises the service's error."""
         if self.settings.client_id:
-            return self._of(self.settings.client_id, self.settings.client_secret.get_secret_value())
+            return self._build(self.settings.client_id, self.settings.client_secret.get_secret_value())
         with self._lock():
             return self._read_stored() or self._register_now()
 
@@ -77,7 +77,7 @@ class Registration:
                 made = clients.rotate_secret(former)
             else:
                 made = clients.create(NAME, redirect_uris=[self.redirect_uri], scopes=list(ApiScope))
-        registered = self._of(str(made.client_id), made.client_secret)
+        registered = self._build(str(made.client_id), made.client_secret)
         self._keep(registered)
         return registered
 
@@ -90,7 +90,7 @@ class Registration:
         key = self.settings.api_key
         return Carrel(api_key=key.get_secret_value() if key else None, base_url=self.settings.base_url)
 
-    def _of(self, client_id: str, client_secret: str) -> Registered:
+    def _build(self, client_id: str, client_secret: str) -> Registered:
         base_url = self.settings.base_url
         return Registered(
             client_id=client_id, client_secret=client_secret, redirect_uri=self.redirect_uri, base_url=base_url
@@ -101,7 +101,7 @@ class Registration:
             kept = Registered.model_validate_json(self.sealer.unseal(self._path.read_bytes(), of=_OF))
         except (FileNotFoundError, SealError, ValidationError):
             return None
-        return kept if kept == self._of(kept.client_id, kept.client_secret) else None
+        return kept if kept == self._build(kept.client_id, kept.client_secret) else None
 
     def _keep(self, registered: Registered) -> None:
         aside = self._path.with_suffix(".new")

@@ -128,7 +128,7 @@ class SignIn:
     def begin(self, request: Request) -> Response:
         back = path_of(request.query_params.get("next"))
         if self._is_otherwise_spelled(request):
-            return _not_kept(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
+            return _forbid_caching(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
         browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         try:
             # After signing out, a person signs in again: only newer sign-ins at the service count.
@@ -140,7 +140,7 @@ class SignIn:
             _log.warning("Nobody can sign in: %s", error)
             return notice("Sign-in is not available right now", str(error), again=_way_in(back), status=502)
         self._sessions.begin(asked, browser=browser, back=back)
-        response = _not_kept(RedirectResponse(asked.url, 303))
+        response = _forbid_caching(RedirectResponse(asked.url, 303))
         self._set(response, self._browser_cookie, browser, seconds=_TEN_MINUTES)
         return response
 
@@ -162,7 +162,7 @@ class SignIn:
             _log.warning("A sign-in failed: %s", error)
             return notice("Sign-in failed", str(error), again=again, status=502)
         self._drop(request)
-        response = _not_kept(RedirectResponse(pending.back, 303))
+        response = _forbid_caching(RedirectResponse(pending.back, 303))
         self._set(response, self.cookie, cookie, seconds=_LONGEST)
         self._unset(response, self._browser_cookie)
         self._unset(response, self._left_cookie)
@@ -174,7 +174,7 @@ class SignIn:
             asked = "Another website may have requested this."
             return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
         self._drop(request)
-        response = _not_kept(RedirectResponse("/", 303))
+        response = _forbid_caching(RedirectResponse("/", 303))
         self._unset(response, self.cookie)
         self._set(response, self._left_cookie, str(int(time.time() * 1000)), seconds=_LONGEST)
         return response
@@ -236,6 +236,6 @@ def _way_in(back: str) -> str:
     return f"{SIGN_IN}?next={quote(back, safe='')}"
 
 
-def _not_kept(response: Response) -> Response:
+def _forbid_caching(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     return response

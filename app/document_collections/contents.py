@@ -268,14 +268,14 @@ _LEFT, _QUERY, _NAMES, _CHOSEN, _VALUES = "add.left", "add.query", "add.names", 
 
 def offer_adding(collection: DocumentCollection) -> None:
     """Show a search for documents by name, for adding several at once."""
-    where = collection.document_collection_id
+    collection_id = collection.document_collection_id
     _begin_again(collection)
-    picked, named = _choose(where)
+    picked, named = _choose(collection_id)
     metadata = ask_for_values(collection, _VALUES)
     # After a second click, the selection is empty.
     is_ready = metadata is not None and bool(picked)
     if st.button("Add", type="primary", key="add.go", disabled=not is_ready) and picked and metadata is not None:
-        _add(where, [(UUID(item), named[item]) for item in picked], metadata)
+        _add(collection_id, [(UUID(item), named[item]) for item in picked], metadata)
         st.rerun()
     show_outcomes()
 
@@ -291,14 +291,14 @@ def _begin_again(collection: DocumentCollection) -> None:
             st.session_state[key] = "" if not field.choices else [] if field.type is FieldType.LIST else None
 
 
-def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:
+def _choose(collection_id: UUID) -> tuple[list[str], dict[str, str]]:
     query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="Part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
     found = show_errors(lambda: _find_matches(query)) if query else {}
     named.update(found)
     chosen: list[str] = st.session_state.get(_CHOSEN, [])
     options = list(dict.fromkeys([*(item for item in chosen if item in named), *found]))
-    inside = show_errors(lambda: _inside(where, options))
+    inside = show_errors(lambda: _inside(collection_id, options))
     picked = st.multiselect(
         "Documents to add",
         options,
@@ -315,10 +315,10 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str]]:
     return picked, named
 
 
-def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str]) -> None:
+def _add(collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str]) -> None:
     kept: list[Done] = []
     try:
-        outcomes = add(where, documents, metadata)
+        outcomes = add(collection_id, documents, metadata)
         show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
     finally:
         # Also if something else is pressed meanwhile.
@@ -338,5 +338,5 @@ def _find_matches(query: str) -> dict[str, str]:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _inside(where: UUID, documents: Sequence[str]) -> list[str]:
-    return list(map(str, find_inside(where, list(map(UUID, documents)))))
+def _inside(collection_id: UUID, documents: Sequence[str]) -> list[str]:
+    return list(map(str, find_inside(collection_id, list(map(UUID, documents)))))

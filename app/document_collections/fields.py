@@ -36,7 +36,7 @@ def show_fields(collection: DocumentCollection) -> None:
 
 def offer_changes(collection: DocumentCollection) -> None:
     """Show a form for a change with its plan. The form stays when the change is refused."""
-    where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
+    collection_id, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
     known: dict[str, SchemaFieldInfo | None] = {"": None, text_in(_CHOSEN): None} | {item.name: item for item in fields}
     chosen = st.selectbox("Change", list(known), key=_CHOSEN, format_func=lambda name: name or "New field")
     change = _ask_for_change(known[chosen], chosen)
@@ -45,9 +45,11 @@ def offer_changes(collection: DocumentCollection) -> None:
     if st.button("Preview changes", key="fields.preview", disabled=not change):
         st.session_state[_PLANNED] = dict(change)
     is_planned = bool(change) and st.session_state.get(_PLANNED) == change
-    plan = show_errors(lambda: _plan(where, change)) if is_planned else None
+    plan = show_errors(lambda: _plan(collection_id, change)) if is_planned else None
     is_ready = plan is not None and _show_plan(plan, change)
-    notices.offer_action("Save", _save, where, change, plan, key="fields.save", kind="primary", disabled=not is_ready)
+    notices.offer_action(
+        "Save", _save, collection_id, change, plan, key="fields.save", kind="primary", disabled=not is_ready
+    )
 
 
 def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
     choices = held_choices if written == BETWEEN.join(held_choices) else read_choices(written)
     value = st.text_input("Value for documents without a value", key=f"{key}.value", max_chars=10_000).strip()
     required = st.checkbox("Required", bool(now and now.required), key=f"{key}.required")
-    st.session_state[_DRAWN] = _typed(chosen)
+    st.session_state[_DRAWN] = _read_form(chosen)
     if chosen and st.checkbox("Remove the field and its values", key=f"{key}.remove"):
         return {"field": chosen, "remove": True}
     was: dict[str, Any] = {"name": chosen, "type": now and now.type, "value": "", "choices": held_choices}
@@ -73,13 +75,13 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
     return {"field": chosen or None, **changed} if name and changed else {}
 
 
-def _typed(chosen: str) -> list[str]:
+def _read_form(chosen: str) -> list[str]:
     return [text_in(f"fields.{chosen}.{part}") for part in ("name", "choices", "value")]
 
 
 @st.cache_data(ttl=600, show_spinner="Reading the documents …", scope="session")
-def _plan(where: UUID, change: dict[str, Any]) -> CollectionFields:
-    return api.client().document_collections.plan_field_changes(where, [change])
+def _plan(collection_id: UUID, change: dict[str, Any]) -> CollectionFields:
+    return api.client().document_collections.plan_field_changes(collection_id, [change])
 
 
 def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
@@ -108,13 +110,13 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     return change["empty_unfit"]
 
 
-def _save(where: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
-    if "remove" not in change and _typed(change["field"] or "") != st.session_state.get(_DRAWN):
+def _save(collection_id: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
+    if "remove" not in change and _read_form(change["field"] or "") != st.session_state.get(_DRAWN):
         st.session_state[_PROBLEM] = Problem("The form has changed. Preview the changes again, and save.")
         return
     with keep_problem(_PROBLEM):
         try:
-            api.client().document_collections.change_fields(where, [change], version=plan.version)
+            api.client().document_collections.change_fields(collection_id, [change], version=plan.version)
         except EditConflictError as error:
             current = error.meanwhile.current if error.meanwhile else {}
             now = ", ".join(f"{item['name']} ({type_in_words(item['type'])})" for item in current.get("fields", ()))

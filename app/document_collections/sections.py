@@ -25,12 +25,12 @@ MOST_FAILURES = 50
 
 
 def show_index(collection: DocumentCollection) -> None:
-    where = collection.document_collection_id
+    collection_id = collection.document_collection_id
     notices.show_text(f"Embedding model: {collection.embeddings_model}")
-    rebuild = show_errors(lambda: _rebuild_of(where))
+    rebuild = show_errors(lambda: _rebuild_of(collection_id))
     if rebuild is not None and _is_running(rebuild):
-        _watch(where)
-        _offer_an_end(where, rebuild)
+        _watch(collection_id)
+        _offer_an_end(collection_id, rebuild)
         return
     if rebuild is not None:
         ended = rebuild.finished_at or rebuild.started_at
@@ -43,7 +43,11 @@ def show_index(collection: DocumentCollection) -> None:
             "Carrel re-indexes a document when it changes. A run under Ingestion can re-index all documents."
         )
         notices.show_link(
-            "Re-index all documents in a run", "ingestion", job="indexing", collection=str(where), what="everything"
+            "Re-index all documents in a run",
+            "ingestion",
+            job="indexing",
+            collection=str(collection_id),
+            what="everything",
         )
     _offer_rebuild(collection)
 
@@ -77,10 +81,10 @@ def _rebuild_in_words(rebuild: IndexRebuild) -> str:
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
-def _watch(where: UUID) -> None:
+def _watch(collection_id: UUID) -> None:
     try:
-        rebuild = _rebuild_of(where)
-        failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
+        rebuild = _rebuild_of(collection_id)
+        failures = _failures(collection_id) if rebuild is not None and rebuild.failed_count else ()
     except carrel.CarrelError as error:
         notices.show_warning("Progress is not available right now. This page keeps trying.", problem_of(error).message)
         return
@@ -101,31 +105,31 @@ def _watch(where: UUID) -> None:
             notices.show_text(f"… and {count_text(more, 'document')} more.")
 
 
-def _failures(where: UUID) -> Sequence[IndexRebuildFailure]:
+def _failures(collection_id: UUID) -> Sequence[IndexRebuildFailure]:
     rebuilds = api.client().document_collections.index_rebuilds
-    return next(rebuilds.list_index_rebuild_failures(where, page_size=MOST_FAILURES).pages()).failures
+    return next(rebuilds.list_index_rebuild_failures(collection_id, page_size=MOST_FAILURES).pages()).failures
 
 
-def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
+def _offer_an_end(collection_id: UUID, rebuild: IndexRebuild) -> None:
     rebuilds = api.client().document_collections.index_rebuilds
     model = rebuild.embeddings_model
     with st.container(horizontal=True):
         if st.button("Retry failed documents", key="rebuild.again"):
-            show_errors(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
+            show_errors(lambda: rebuilds.start_index_rebuild(collection_id, embeddings_model=model))
             st.toast("Retry started.")
         if rebuild.status is IndexRebuildStatus.HELD and st.button("Finish without them …", key="rebuild.force"):
             confirm(
                 "Finish without them?",
                 "Failed documents are not searchable until the new model can index them. Carrel keeps trying.",
                 doing="Finish without them",
-                action=partial(rebuilds.start_index_rebuild, where, embeddings_model=model, force=True),
+                action=partial(rebuilds.start_index_rebuild, collection_id, embeddings_model=model, force=True),
             )
         if st.button("Stop the rebuild …", key="rebuild.cancel"):
             confirm(
                 "Stop the rebuild?",
                 "This deletes the unfinished index. Searches keep using the current index.",
                 doing="Stop the rebuild",
-                action=partial(rebuilds.cancel_index_rebuild, where),
+                action=partial(rebuilds.cancel_index_rebuild, collection_id),
             )
 
 
@@ -163,16 +167,16 @@ NONE_WITH = ("No document you can read has these values.", "Set a filter to Any.
 
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
-    where = collection.document_collection_id
+    collection_id = collection.document_collection_id
     if edits and values.show_editor(collection):
         return
     narrowing = values.ask_narrowing(collection)
     hint = "Use Add documents to add some." if edits else "Editors may not have added documents yet."
     missing = ("This collection has no documents you can read.", hint)
-    list_documents = partial(api.client().document_collections.list_documents_in_collection, where, **narrowing)
+    list_documents = partial(api.client().document_collections.list_documents_in_collection, collection_id, **narrowing)
     chosen = show_pages(
         contents.INSIDE,
-        pages_of(lambda at: list_documents(**at), about=(where, repr(narrowing))),
+        pages_of(lambda at: list_documents(**at), about=(collection_id, repr(narrowing))),
         row=partial(_row, collection),
         empty=partial(notices.show_empty, *(NONE_WITH if "metadata_filters" in narrowing else missing)),
     )
@@ -212,7 +216,7 @@ def _state(document: DocumentInCollection) -> str:
 
 
 def _show_chosen(collection: DocumentCollection, document: DocumentInCollection, *, edits: bool) -> None:
-    where = collection.document_collection_id
+    collection_id = collection.document_collection_id
     with st.container(border=True):
         notices.show_heading(document.document_name, document.document_external_id)
         if document.error:
@@ -227,30 +231,30 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
                     "Remove this document from the collection?",
                     f"{document.document_name} is no longer searchable here. It stays in the catalog.",
                     action=lambda: api.client().document_collections.remove_document_from_collection(
-                        document_id=document.document_id, document_collection_id=where
+                        document_id=document.document_id, document_collection_id=collection_id
                     ),
                     then=partial(forget, contents.INSIDE, unchoose=True),
                 )
         if again:
-            _index_again(where, [document])
+            _index_again(collection_id, [document])
 
 
-def _index_again(where: UUID, documents: Sequence[DocumentInCollection]) -> None:
-    outcomes = contents.index_again(where, documents)
+def _index_again(collection_id: UUID, documents: Sequence[DocumentInCollection]) -> None:
+    outcomes = contents.index_again(collection_id, documents)
     show_errors(lambda: contents.work_through(outcomes, [], of=len(documents), doing="Re-indexing"))
     st.session_state.pop(_STALE, None)
     st.rerun()
 
 
 def _show_stale(collection: DocumentCollection) -> None:
-    where = collection.document_collection_id
+    collection_id = collection.document_collection_id
     st.subheader("Stale documents", anchor=False)
     looked_at, documents, is_whole = st.session_state.get(_STALE, (None, list[DocumentInCollection](), True))
-    if looked_at != where:
+    if looked_at != collection_id:
         notices.show_text("A document is stale if it has changed since it was indexed here.")
         if st.button("Find stale documents", key="stale.look"):
             with st.spinner("Looking …"):
-                st.session_state[_STALE] = (where, *show_errors(lambda: contents.find_stale(where)))
+                st.session_state[_STALE] = (collection_id, *show_errors(lambda: contents.find_stale(collection_id)))
             st.rerun()
         return
     beyond = "" if is_whole else f" among the first {contents.MOST_LOOKED_THROUGH:,}"
@@ -263,8 +267,8 @@ def _show_stale(collection: DocumentCollection) -> None:
         notices.show_text(f"… and {count_text(more, 'document')} more.")
         if api.me().is_admin:
             text = "Re-index these documents in a run under Ingestion"
-            notices.show_link(text, "ingestion", job="indexing", collection=str(where))
+            notices.show_link(text, "ingestion", job="indexing", collection=str(collection_id))
         else:
             notices.show_text("Ask an admin to re-index these documents in a run.")
     elif st.button("Re-index all", key="stale.go", type="primary"):
-        _index_again(where, documents)
+        _index_again(collection_id, documents)

@@ -266,17 +266,17 @@ CHANGE = "change_person"
 def show_person(person_id: str) -> None:
     notices.offer_way_back("All people", "person")
     person = require_found(partial(person_of, person_id), "This person does not exist in your organization.")
-    who = Principal(PERSON, person.email, person.name, person.email)
+    principal = Principal(PERSON, person.email, person.name, person.email)
     facts = ["admin"] * person.is_admin + ["not active"] * (not person.active)
     notices.show_heading(person.name, person.email, *facts)
     _offer_changes(person)
     _show_account(person)
-    _show_groups(who)
+    _show_groups(principal)
     st.subheader("What they can read", anchor=False)
-    counts = show_errors(partial(counts_of, readable_by=who)).counts
+    counts = show_errors(partial(counts_of, readable_by=principal)).counts
     notices.show_text(f"{counts_text(counts) or 'Nothing'}, through groups, grants, ownership and access for everyone.")
-    notices.show_link("What can they read?", "what_can_they_read", who=who.key)
-    owned = show_errors(partial(counts_of, owned_by=who)).counts
+    notices.show_link("What can they read?", "what_can_they_read", who=principal.key)
+    owned = show_errors(partial(counts_of, owned_by=principal)).counts
     st.subheader("What they own", anchor=False)
     then = " Offboarding transfers this to another owner." if owned else ""
     notices.show_text(f"{counts_text(owned) or 'Nothing'}.{then}")
@@ -395,11 +395,11 @@ def _show_account(person: ListedUser) -> None:
         )
 
 
-def _show_groups(who: Principal) -> None:
-    groups = show_errors(partial(memberships_of, who))
+def _show_groups(principal: Principal) -> None:
+    groups = show_errors(partial(memberships_of, principal))
     st.subheader("Groups", anchor=False)
-    notices.offer_action("Add to groups", open_dialog, JOIN, who.key, NEW_GROUPS, key="join", icon="group_add")
-    show_joining(who)
+    notices.offer_action("Add to groups", open_dialog, JOIN, principal.key, NEW_GROUPS, key="join", icon="group_add")
+    show_joining(principal)
     if not groups:
         notices.show_empty("Not in any group yet.", "Add them to a group to give them its access.")
         return
@@ -410,7 +410,7 @@ def _show_groups(who: Principal) -> None:
             if group.direct:
                 notices.show_text("a member" + (f", and through {through}" if through else ""))
                 if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
-                    ask_removing(str(group.id), group.name, who)
+                    ask_removing(str(group.id), group.name, principal)
             else:
                 notices.show_text(f"through {through}")
 

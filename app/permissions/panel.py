@@ -184,7 +184,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
         f"{EVERYBODY} can {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
     after = before.with_changes(added=added or (), role=role, changed=changed, everybody=everybody)
-    if added and before.own and not _are_known(resource, after):
+    if added and before.own and not _check_known(resource, after):
         added, after = None, before
     said = changes_in_words(resource, before, after)
     show_changes(said, [resource])
@@ -259,8 +259,8 @@ def name_principals() -> list[Principal] | None:
     return None if wrong else [*people, *(Principal(GROUP, item, groups[item]) for item in chosen)]
 
 
-def _are_known(resource: Resource, after: Grants) -> bool:
-    """Show the service's refusal of unknown people, before anything is promised to them. Saving shows other errors."""
+def _check_known(resource: Resource, after: Grants) -> bool:
+    """Return whether the service knows the new people, and show its refusal if not. Saving shows other errors."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     try:
         person_client().permissions.set_shares(resource.reference, wanted, validate_only=True)
@@ -303,7 +303,7 @@ def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[
             said.append(f"The role of {called[key]} changes from {GRANTED[had].lower()} to {GRANTED[has].lower()}.")
         elif had is not None:
             is_many = named[key].kind == GROUP and counts[key] != 1
-            way = _other_way(resource, named[key], before, after)
+            way = _find_other_access(resource, named[key], before, after)
             said.append(f"{re.sub('^the ', 'The ', called[key])} {'lose' if is_many else 'loses'} access{way}.")
     return said
 
@@ -329,7 +329,7 @@ def name_of(principal: Principal, count: int | None, *, among: Iterable[Principa
     return f"the members of {name}" if count is None else f"{count_text(count, 'member')} of {name}"
 
 
-def _other_way(resource: Resource, principal: Principal, before: Grants, after: Grants) -> str:
+def _find_other_access(resource: Resource, principal: Principal, before: Grants, after: Grants) -> str:
     """Return which way, if any, keeps the access of a principal without a grant of its own."""
     if before.own or principal.kind == GROUP:
         return ", unless they have access in another way"
@@ -407,9 +407,9 @@ def offer_access(resource: Resource, who: Principal) -> None:
         change(resource, grants, given=[who])
 
 
-def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
+def groups_in_words(groups: Sequence[Principal], principal: Principal) -> str:
     """Name the groups with a grant on a resource that a principal outside may not read."""
-    name = one_line(who.name)
+    name = one_line(principal.name)
     if not groups:
         return "No group has access."
     if len(groups) == 1:
@@ -419,14 +419,14 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
     return f"Groups with access: {named}{more}. {name} is in none of them."
 
 
-def _ask_joining(group: Principal, who: Principal) -> None:
-    more = show_errors(partial(gains_in_words, group, who))
-    said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more."
-    confirm("Add to the group?", said, action=partial(join, group, who))
+def _ask_joining(group: Principal, principal: Principal) -> None:
+    more = show_errors(partial(gains_in_words, group, principal))
+    said = f"{one_line(principal.name)} joins {one_line(group.name)}, and can read {more} more."
+    confirm("Add to the group?", said, action=partial(join, group, principal))
 
 
-def join(group: Principal, who: Principal) -> None:
-    with naming(group, who):
-        api.client().admin.groups.add_members(group.id, [who.reference])
+def join(group: Principal, principal: Principal) -> None:
+    with naming(group, principal):
+        api.client().admin.groups.add_members(group.id, [principal.reference])
     clear_caches()
     forget(READERS)

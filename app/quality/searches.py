@@ -163,10 +163,10 @@ def show_replay(search_id: str) -> None:
     find = partial(by_id, api.client().admin.search_log.query, search_id)
     search = require_found(find, "This search is not in the log.", "The URL is wrong.")
     names = places()
-    where = _where(search)
+    target = _where(search)
     notices.show_heading(
         _ERASED if search.query is None else search.query,
-        names.get(where, UNSEEN),
+        names.get(target, UNSEEN),
         f"by {MODES[search.mode].lower()}",
         count_text(search.result_count, "result"),
         search.actor.name,
@@ -174,7 +174,7 @@ def show_replay(search_id: str) -> None:
     )
     with st.container(horizontal=True, gap="medium"):
         if search.query is not None:
-            place = {} if where == CATALOG else {"in": where}
+            place = {} if target == CATALOG else {"in": target}
             notices.show_link("Judge its results", "quality", part="judge", q=search.query, **place)
         notices.show_link("Add a missing document", "documents")
         notices.show_link("Who can read a document?", "who_can_read")
@@ -182,13 +182,13 @@ def show_replay(search_id: str) -> None:
     st.subheader("Current results", anchor=False)
     if search.query is None:
         notices.show_text("The query of this search was erased, so you cannot repeat the search.")
-    elif where not in names:
+    elif target not in names:
         notices.show_empty("This collection is not available.", "It was deleted, or you cannot search it.")
     else:
-        _search_again(search.query, where)
+        _search_again(search.query, target)
 
 
-def _search_again(query: str, where: str) -> None:
+def _search_again(query: str, target: str) -> None:
     notices.show_text(
         "Results for you, which may differ from the results of the person who searched. The log lists these "
         "searches as yours, and Over time counts them."
@@ -196,9 +196,9 @@ def _search_again(query: str, where: str) -> None:
     for column, mode in zip(st.columns(len(MODES)), MODES, strict=True):
         with column:
             st.html(f'<p class="carrel-text"><strong>{escape(MODES[mode])}</strong></p>')
-            _show_found(query, where, mode)
+            _show_found(query, target, mode)
     if len(query) <= LONGEST:
-        notices.show_link("Open in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
+        notices.show_link("Open in Search", "search", q=query, **({} if target == CATALOG else {"in": target}))
 
 
 def _show_comments(search_id: UUID) -> None:
@@ -221,9 +221,9 @@ def _show_comments(search_id: UUID) -> None:
     notices.show_table(rows, heads=("Person", "Thumbs", "About", "Comments", "When"))
 
 
-def _show_found(query: str, where: str, mode: SearchMode) -> None:
+def _show_found(query: str, target: str, mode: SearchMode) -> None:
     try:
-        found = search_again(query, where=where, mode=mode)
+        found = search_again(query, where=target, mode=mode)
     except carrel.CarrelError as error:
         problem_of(error).show()
         return

@@ -77,13 +77,13 @@ def list_sets(agent_id: UUID | None = None) -> None:
     )
 
 
-def offer_new_set(where: str = CATALOG) -> None:
+def offer_new_set(target: str = CATALOG) -> None:
     offer_action("New set", open_dialog, _NEW, key="sets.new.open", icon="add")
-    _show_new(where)
+    _show_new(target)
 
 
 @dialog("New evaluation set", _NEW)
-def _show_new(where: str) -> None:
+def _show_new(target: str) -> None:
     agents = show_errors(api.agent_names)
     targets = places() | {f"{_AGENT}{key}": f"Agent {one_line(name)}" for key, name in agents.items()}
     st.text_input("Name", key="sets.name", max_chars=200, placeholder="Help desk questions")
@@ -91,7 +91,7 @@ def _show_new(where: str) -> None:
     st.selectbox(
         "Target",
         keys,
-        index=keys.index(where) if where in targets else 0,
+        index=keys.index(target) if target in targets else 0,
         key="sets.target",
         format_func=lambda key: targets[key],
         help="Scores of a search use the rank of relevant documents. Scores of an agent use its citations.",
@@ -316,15 +316,15 @@ def show_judging() -> None:
 
 def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
     """Show the choice of a set. The default is the newest set with the target in the address."""
-    where = st.query_params.get("in", CATALOG)
+    target = st.query_params.get("in", CATALOG)
     by_id = {str(evaluation_set.evaluation_set_id): evaluation_set for evaluation_set in reversed(sets)}
-    default = next((key for key, one in by_id.items() if _target_of(one) == where), next(iter(by_id)))
+    default = next((key for key, one in by_id.items() if _target_of(one) == target), next(iter(by_id)))
     names = {key: f"{one_line(one.name)} · {describe_target(one)}" for key, one in by_id.items()}
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with left:
         chosen = choice_filter("Evaluation set", "set", names, default=default)
     with right:
-        offer_new_set(where)
+        offer_new_set(target)
     return by_id[chosen]
 
 
@@ -348,8 +348,8 @@ def show_case(evaluation_set: EvaluationSet, question: str) -> None:
     show_kept_problem(_PROBLEM)
     case = show_errors(partial(find_case, evaluation_set.evaluation_set_id, question))
     grades = case.grades if case is not None else {}
-    where = CATALOG if evaluation_set.agent_id is not None else _target_of(evaluation_set)
-    hits = _pool(question, where)
+    target = CATALOG if evaluation_set.agent_id is not None else _target_of(evaluation_set)
+    hits = _pool(question, target)
     show_note(
         f"Results of all three search modes for you, without documents that you cannot read. {len(grades)} of "
         "the documents for this question are judged."
@@ -371,9 +371,9 @@ def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
     return next((case for case in listed if case.question == question.strip()), None)
 
 
-def _pool(question: str, where: str) -> list[Hit]:
+def _pool(question: str, target: str) -> list[Hit]:
     """Return the first results of all search modes, interleaved, without duplicates."""
-    found = [show_errors(partial(search_again, question, where=where, mode=mode)) for mode in MODES]
+    found = [show_errors(partial(search_again, question, where=target, mode=mode)) for mode in MODES]
     turns = (hit for hits in zip_longest(*found) for hit in hits if hit is not None)
     return list({hit.document_id: hit for hit in turns}.values())
 

@@ -50,44 +50,44 @@ def _read_passages(found: Answer, result: Result, question: SearchQuery) -> str:
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session", max_entries=200)
-def _read_again(search_id: UUID, where: PassageLocation) -> Mapping[int, str]:
+def _read_again(search_id: UUID, location: PassageLocation) -> Mapping[int, str]:
     """Read chunks again only for another `search_id`."""
     del search_id
-    return read_around(api.client(), where)
+    return read_around(api.client(), location)
 
 
-def read_around(client: carrel.Carrel, where: PassageLocation) -> Mapping[int, str]:
+def read_around(client: carrel.Carrel, location: PassageLocation) -> Mapping[int, str]:
     """Return a passage's chunk and its neighbours by number; empty after a new version."""
     chunks = client.document_collections.get_document_chunks(
-        where.document_id,
-        document_collection_id=where.collection_id,
-        first_chunk_index=max((where.chunk_index or 0) - 1, 0),
+        location.document_id,
+        document_collection_id=location.collection_id,
+        first_chunk_index=max((location.chunk_index or 0) - 1, 0),
         page_size=3,
     )
     page = next(chunks.pages())
-    is_same = where.version in {None, page.document_version}
+    is_same = location.version in {None, page.document_version}
     return {chunk.chunk_index: chunk.text for chunk in page.chunks} if is_same else {}
 
 
 def passage_html(
-    text: str, spans: Sequence[TextSpan], where: PassageLocation, texts: Mapping[int, str], hits: Container[int]
+    text: str, spans: Sequence[TextSpan], location: PassageLocation, texts: Mapping[int, str], hits: Container[int]
 ) -> str:
     """Return a passage with the rest of the chunk, and neighbouring chunks unless they are passages too."""
-    if (number := where.chunk_index) is None:  # an older service sends no index
-        return f"{place_html(where.place)}{highlight(text, spans)}"
+    if (number := location.chunk_index) is None:  # an older service sends no index
+        return f"{place_html(location.place)}{highlight(text, spans)}"
     found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` added the ellipsis
     if (at := chunk.find(found)) < 0:
         note = f'<p class="carrel-facts" role="status">{_NO_PASSAGE}</p>'
-        return f"{place_html(where.place)}{note}{highlight(text, spans)}"
+        return f"{place_html(location.place)}{note}{highlight(text, spans)}"
     begin, end = max(at - _AROUND, 0), at + len(found) + _AROUND
     before, after = ("" if each in hits else texts.get(each, "") for each in (number - 1, number + 1))
     moved = [TextSpan(start=span.start + at - begin, end=span.end + at - begin) for span in spans]
     words = [text[span.start : span.end] for span in spans] or None
-    rows = rows_html(chunk, where.place, marked=words, marks_all=False)
+    rows = rows_html(chunk, location.place, marked=words, marks_all=False)
     body = rows or highlight(chunk[begin:end], moved)
     before = f"… {before[-_AROUND:]}" if len(before) > _AROUND else before
     around = [
         f'<div class="carrel-around">{paragraph(escape(item))}</div>' if item else ""
         for item in (before, shorten(after, _AROUND))
     ]
-    return f"{place_html(where.place)}{around[0]}{body}{around[1]}"
+    return f"{place_html(location.place)}{around[0]}{body}{around[1]}"

@@ -76,7 +76,7 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
     shown = [_beneath(result.document_name, text, spans) for text, spans in passages_of(found, result)]
     where, *others = locations_of(result, question)
     passages = [
-        f"{before}{highlight(*_in_the_middle(text, spans))}{after}"
+        f"{before}{highlight(*_mark_omission(text, spans))}{after}"
         for (before, after), (text, spans) in zip(
             [("", ""), *((place_html(other.place), open_html(other)) for other in others)], shown, strict=True
         )
@@ -121,7 +121,7 @@ def _beneath(name: str, text: str, spans: Sequence[search.TextSpan]) -> tuple[st
     return rest, [search.TextSpan(start=span.start - cut, end=span.end - cut) for span in spans if span.start >= cut]
 
 
-def _in_the_middle(text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
+def _mark_omission(text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
     if not text[:1].islower():
         return text, spans
     left_out = "… "
@@ -133,13 +133,13 @@ def _fold(summary: str, bodies: Sequence[str]) -> str:
     return f"<details><summary>{summary}</summary>{''.join(bodies)}</details>" if bodies else ""
 
 
-def _heading(result: Result, where: PassageLocation, *, document: Document | None) -> str:
+def _heading(result: Result, location: PassageLocation, *, document: Document | None) -> str:
     icon, kind = _icon_of(document)
     spans = result.name_matches if isinstance(result, search.CatalogSearchResult) else None
     if spans is None:  # an underscore also separates words in the index
         spans = words_like(result.document_name.replace("_", " "), matched_in(result).words)
-    name = f'<a href="{escape(where.address)}" target="_self">{mark_spans(result.document_name, spans)}</a>'
-    place = place_html(where.place)
+    name = f'<a href="{escape(location.address)}" target="_self">{mark_spans(result.document_name, spans)}</a>'
+    place = place_html(location.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{escape(kind)}">{icon}</span>'
     return f"<header><h2>{drawn}{name}{place}</h2>{_PREVIEW}{_relevance(relevance_of(result))}</header>"
 

@@ -161,12 +161,12 @@ def _message_of(error: carrel.APIError) -> tuple[str, ...]:
     """Return the service's message, or the messages about parts of the request if more detailed."""
     if isinstance(error, EditConflictError):
         return ("Someone else changed this, so nothing was saved. Review the values, and make your change again.",)
-    parts = tuple(_of_part(detail) for detail in error.details)
+    parts = tuple(_describe_detail(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)
     return parts if repeats else (error.message, *parts)
 
 
-def _of_part(detail: ErrorDetail) -> str:
+def _describe_detail(detail: ErrorDetail) -> str:
     part, _, field = detail.field.partition(".")
     return f"{field}: {detail.message}" if part == "customMetadata" and field else detail.message
 

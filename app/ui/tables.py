@@ -19,9 +19,8 @@ from app.ui.notices import HelpLink, offer_action, show_count, show_table
 from carrel import Pager
 from carrel.wire.common import PagedResponse, ResponseModel
 
-# Modules in `assets` for parts of pages that Streamlit lacks. Streamlit serves component files that installed packages
-# declare; the workbench runs from its folder, so it declares its own when drawing them. The Content-Security-Policy
-# refuses inline scripts.
+# Modules in `assets` for parts of pages that Streamlit lacks. Streamlit serves component files of installed packages;
+# the workbench runs from its folder, so it declares its own. The Content-Security-Policy refuses inline scripts.
 _NAMES = ("rows", "preview", "palette", "source")
 _PARTS = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in _NAMES])
 

@@ -169,19 +169,19 @@ def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> con
             notices.show_link("Go to Agents", "agents")
         return None
     agent = _choose_agent(agents, place)
-    here = conversations.ChatLocation(str(agent.agent_id))
-    offer_examples(agent, here)
-    _show_unsent(here)
-    return here
+    location = conversations.ChatLocation(str(agent.agent_id))
+    offer_examples(agent, location)
+    _show_unsent(location)
+    return location
 
 
-def offer_examples(agent: Agent, here: conversations.ChatLocation) -> None:
+def offer_examples(agent: Agent, location: conversations.ChatLocation) -> None:
     if not agent.starter_questions:
         return
     notices.show_note("Ask in your own words, or start with one of these questions:")
     with st.container(key="chat-examples"):
         for number, question in enumerate(agent.starter_questions):
-            notices.offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
+            notices.offer_action(label(question), send_once, location, question, key=f"chat.example-{number}")
 
 
 def show_conversation(
@@ -197,19 +197,19 @@ def show_conversation(
         )
         return None
     agent_id = str(transcript.conversation.agent_id)
-    here = conversations.ChatLocation(agent_id, place.conversation)
+    location = conversations.ChatLocation(agent_id, place.conversation)
     notices.show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
     if (sharer := transcript.conversation.shared_by) is not None:
         notices.show_warning(f"Shared by {one_line(sharer)}. Replies whose sources you cannot read are hidden.")
-        _show_transcript(transcript, here, can_continue=False)
+        _show_transcript(transcript, location, can_continue=False)
         return None
     _offer_changes(transcript.conversation)
-    _show_transcript(transcript, here, can_continue=agent_id in agents)
-    _show_unsent(here)
+    _show_transcript(transcript, location, can_continue=agent_id in agents)
+    _show_unsent(location)
     if agent_id not in agents:
         notices.show_warning("You can no longer use this agent. You can read this conversation, and ask another agent.")
         return None
-    return here
+    return location
 
 
 def _offer_changes(conversation: Conversation) -> None:

@@ -59,14 +59,14 @@ def _show_group(group_id: str) -> None:
     _offer_changes(group)
     st.subheader("Members", anchor=False)
     _show_members(group)
-    who = principal_from(group)
-    if around := show_errors(partial(directory.memberships_of, who)):
+    principal = principal_from(group)
+    if around := show_errors(partial(directory.memberships_of, principal)):
         notices.show_text(f"Parent groups: {', '.join(one_line(membership.name) for membership in around)}.")
     st.subheader("What members can read", anchor=False)
-    counts = show_errors(partial(directory.counts_of, readable_by=who)).counts
+    counts = show_errors(partial(directory.counts_of, readable_by=principal)).counts
     with_others = ", including the access of parent groups" if around else ""
     notices.show_text(f"{counts_text(counts) or 'It opens nothing'}{with_others}.")
-    notices.show_link("What can they read?", "what_can_they_read", who=who.key)
+    notices.show_link("What can they read?", "what_can_they_read", who=principal.key)
     st.subheader("Effect of deleting the group", anchor=False)
     directory.show_losses(losses)
 

@@ -9,7 +9,7 @@ import streamlit as st
 from app.alerts import show_alerts
 from app.documentation import HELP
 from app.formatting import browser_zone
-from app.health import Finding, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
+from app.health import Finding, ask_service, check_credentials, check_flows, check_work, findings_of, troubles
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import link_to_help, show_title
 from flows.operations.formatting import count_text
@@ -25,10 +25,10 @@ def watch() -> None:
     if isinstance(status, Finding):
         found = [status]
     else:
-        found = [*findings_of(status), *filter(None, (of_credentials(),)), *of_work()]
+        found = [*findings_of(status), *filter(None, (check_credentials(),)), *check_work()]
         counts = (status.document_count, status.collection_count, status.chunk_count)
         numbers = dict(zip(("Documents", "Collections", "Passages"), counts, strict=True))
-    found.append(of_flows())
+    found.append(check_flows())
     st.html(_summary(found))
     for column, (label, number) in zip(st.columns(3), numbers.items(), strict=False):
         column.metric(label, f"{number:,}")

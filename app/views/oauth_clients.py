@@ -78,7 +78,7 @@ def _show_client(client_id: str) -> None:
 
 
 def show_configuration(client: OAuthClient) -> None:
-    """Show the service's addresses for a client; for a public client of agents, the values that people enter."""
+    """Show the addresses that a client needs; for a public client at /mcp, also configurations to copy."""
     issuer = settings().auth_url or settings().base_url
     address = f"{issuer}{MCP_PATH}"
     st.header("Connect", anchor=False)

@@ -64,8 +64,8 @@ def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
     return name, TYPES[found.resource_type], browsing.through_in_words(found.through or ()), found.resource_id
 
 
-def counts(who: Principal, without: Principal | None = None, query: str = "") -> browsing.Counts:
-    return counts_of(readable_by=who, not_readable_by=without, query=query or None)
+def counts(principal: Principal, without: Principal | None = None, query: str = "") -> browsing.Counts:
+    return counts_of(readable_by=principal, not_readable_by=without, query=query or None)
 
 
 def _show_counts(found: browsing.Counts) -> None:
@@ -107,14 +107,14 @@ def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
     return told[first.key][0], told[second.key][0]
 
 
-def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
-    found = show_errors(lambda: counts(who, without))
+def _ask_filters(principal: Principal, without: Principal | None) -> ReachQuery:
+    found = show_errors(lambda: counts(principal, without))
     counted = {item.resource_type: item.count for item in found.counts if item.count}
     kinds = {"": "Everything"} | {kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in counted.items()}
     with filter_line("type"):
         query = text_filter("Name", "q", placeholder="Part of the name").replace("\0", "")
         kind = choice_filter("Type", "type", kinds)
-    return ReachQuery(who, without, query, (ResourceType(kind),) if kind else ())
+    return ReachQuery(principal, without, query, (ResourceType(kind),) if kind else ())
 
 
 def _say_nothing(question: ReachQuery) -> None:
@@ -129,11 +129,11 @@ def _say_nothing(question: ReachQuery) -> None:
         )
 
 
-def _show_reach(who: Principal) -> None:
+def _show_reach(principal: Principal) -> None:
     if "with" not in st.query_params:
-        _show_counts(show_errors(lambda: counts(who)))
+        _show_counts(show_errors(lambda: counts(principal)))
     second = pick_principal("with", label="Compare with another")
-    whose, without = show_comparison(who, second) if second is not None else (who, None)
+    whose, without = show_comparison(principal, second) if second is not None else (principal, None)
     question = _ask_filters(whose, without)
     found = show_errors(lambda: counts(question.who, question.without, question.query))
     of_types = (count.count for count in found.counts if count.resource_type in question.types)
@@ -172,13 +172,13 @@ def page() -> None:
     notices.show_title(
         "What can they read?", "Find a person, group or service account, and see what they can read and why."
     )
-    if (who := pick_principal("who", label="Person, group or service account")) is None:
+    if (principal := pick_principal("who", label="Person, group or service account")) is None:
         browsing.show_principals()
         return
     if "resource" in st.query_params:
-        _show_one(who, str(st.query_params["resource"]))
+        _show_one(principal, str(st.query_params["resource"]))
     else:
-        _show_reach(who)
+        _show_reach(principal)
 
 
 page()
