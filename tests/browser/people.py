@@ -23,6 +23,10 @@ SETTLED = f"""() => document.querySelector("{DRAWN}")
 # The ring around the element that has the focus, or around its row, label or field, if it is not seen itself.
 _FIELD = "label, tr, .react-aria-ComboBox [role=group]:has(input:focus)"
 RING = f"(at => parseInt(getComputedStyle(at.closest('{_FIELD}') ?? at).outlineWidth) > 1)(document.activeElement)"
+# Whether it is drawn, also around the box of a field, which would clip the field's own.
+_BOX = f"{_FIELD}, [data-testid=stTextInputRootElement], [data-testid=stNumberInputContainer]"
+SEEN = f"""(at => at.outlineStyle !== "none" && parseInt(at.outlineWidth) > 1)(getComputedStyle(
+    document.activeElement.matches("input") && document.activeElement.closest("{_BOX}") || document.activeElement))"""
 
 
 @contextmanager

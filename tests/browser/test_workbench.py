@@ -446,7 +446,7 @@ def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(stack, page
     page.locator(people.DRAWN).wait_for()
     while not page.evaluate("document.activeElement.matches('.carrel-row')"):
         page.keyboard.press("Tab")
-        assert page.evaluate(people.RING), page.evaluate("document.activeElement.outerHTML.slice(0, 300)")
+        assert page.evaluate(people.SEEN), page.evaluate("document.activeElement.outerHTML.slice(0, 300)")
     page.keyboard.press(key)
     expect(page.locator("[class*=st-key-back-]").get_by_role("button")).to_be_visible()
 
