@@ -85,7 +85,7 @@ _MONTHS = {
 _SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
 _TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
-_APART = re.compile(rf"\b(?=(\w{{1,9}}+[{_BLANKS}](?:(?<=\d.)(?=[^\W\d_])|(?<=[^\W\d_].)(?=\d))\w{{1,9}}+)\b)")
+_APART = re.compile(rf"\b(?=((\w{{1,9}}+[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])|(?<=[^\W\d].)(?=\d))\w{{1,9}}+)(?:/\w)?)\b)")
 
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
 _CAPITALS = re.compile("[A-Z](?<![\\w'\u2019&][A-Z])[A-Z]+(?![\\w'\u2019&])")
@@ -333,7 +333,7 @@ def _find_capitals(text: str) -> Iterator[Form]:
 def find_apart(text: str) -> Iterator[Form]:
     """Yield codes and amounts that a text has in two pieces ("5 GB"), for marking: the index has only the pieces."""
     for match in _APART.finditer(text) if _DIGIT.search(text) else ():
-        yield Form(*match.span(1), "".join(match[1].split()), JOINED)
+        yield from {Form(*match.span(at), re.sub(r"\W", "", match[at]), JOINED) for at in (1, 2)}  # also "100 km/h"
 
 
 def _respell(query: str) -> Iterator[Form]:
