@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -33,7 +32,7 @@ from service.platform.logs import logger
 from service.text.chunking import Chunk, caller_chunks, chunk_blocks, restore_chunks
 from service.text.embedding import Embedder, Embedders
 from service.text.languages import is_loaded, tell_language
-from service.text.reading import unpack_blocks
+from service.text.reading import are_short, unpack_blocks
 
 Place = tuple[UUID, Space]
 
@@ -275,9 +274,10 @@ class Work:
         if work.blocks is None and work.caller_chunks is None and work.texts is None:
             raise _OvertakenError
         with traces.span("chunk") as span:
-            read = partial(_read_text, work, embedder)
-            is_short = len(work.texts) <= SLICE if work.texts else is_loaded() and work.packed_bytes <= FEW_BYTES
-            chunks, language = read() if is_short else await asyncio.to_thread(read)
+            given = work, embedder
+            few = work.caller_chunks is None and work.packed_bytes <= FEW_BYTES and are_short(work.blocks or b"")
+            is_short = len(work.texts) <= SLICE if work.texts else few and is_loaded()
+            chunks, language = _read_text(*given) if is_short else await asyncio.to_thread(_read_text, *given)
             span.set_attribute("carrel.chunks", len(chunks))
         self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
         made = Made(version, chunks, language, replace(work, blocks=None, texts=None, lacks_words=False))
