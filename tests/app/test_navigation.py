@@ -24,17 +24,7 @@ from tests.service.conversations import a_desk
 
 MEMBER = "jonas@example.test"
 FOR_ADMINS_ALONE = "these pages use an API key of the workbench"
-ASKS_FOR_RUNS = """
-import streamlit as st
-from app.loading.runs import server
-from flows.runs import RunsError
-
-try:
-    server()
-    st.text("Here they are.")
-except RunsError as error:
-    st.text(str(error))
-"""
+ASKS_FOR_RUNS = script("navigation_asks_for_runs.txt")
 ACTS = script("navigation_acts.txt")
 
 

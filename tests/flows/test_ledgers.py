@@ -19,6 +19,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Action, Digest, Entry, Sent, State
 from flows.operations.sources.documents import Access, Problem, SourceDocument
 from flows.operations.summary import summarize
+from tests.harness.cases import script
 
 Open = Callable[..., Ledger]
 
@@ -156,16 +157,7 @@ def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
         assert summarize(second).created == 0
 
 
-_HOLD = """
-import sys, pathlib
-from pydantic import SecretStr
-from flows.operations.ledger.ledger import Ledger
-url = SecretStr(sys.argv[2]) if sys.argv[2] else None
-ledger = Ledger.at(pathlib.Path(sys.argv[1]), target="t", source="s", database_url=url)
-ledger.begin()
-print("held", flush=True)
-sys.stdin.read()
-"""
+_HOLD = script("ledgers_hold.txt")
 
 
 def test_lock_ends_with_its_process(open_ledger: Open, tmp_path: Path, request: pytest.FixtureRequest) -> None:

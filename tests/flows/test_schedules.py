@@ -258,18 +258,7 @@ async def _one_batch(kept: Path) -> None:
         pass
 
 
-_TAKES_SLOT = """
-import asyncio, sys
-from pathlib import Path
-from flows.running import one_of_the_batches
-
-async def work():
-    async with one_of_the_batches(Path(sys.argv[1])):
-        print("taken", flush=True)
-        await asyncio.sleep(600)
-
-asyncio.run(work())
-"""
+_TAKES_SLOT = script("schedules_takes_slot.txt")
 
 
 async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(client, prefect_api, flow_settings) -> None:

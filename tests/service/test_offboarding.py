@@ -6,6 +6,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from service.domains.oversight.owners import transferring
+from tests.harness.cases import cases
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import an_app
@@ -27,16 +28,7 @@ def ids(service: RunningService) -> dict[str, str]:
 
 
 # What gives a person a browser's session, and an application (%(client)s) a consent and a code not used yet.
-HELD: dict[str, LiteralString] = {
-    "browser_sessions": "INSERT INTO browser_sessions (session_id, organization_id, principal_id, secret_hash,"
-    " created_at, expires_at) SELECT gen_random_uuid(), organization_id, principal_id, uuid_send(principal_id), now(),"
-    " now() + interval '1 day'",
-    "oauth_consents": "INSERT INTO oauth_consents (client_id, organization_id, principal_id, scopes, granted_at)"
-    " SELECT %(client)s, organization_id, principal_id, '{api:catalog:read}', now()",
-    "oauth_codes": "INSERT INTO oauth_codes (code_id, client_id, organization_id, principal_id, secret_hash,"
-    " redirect_uri, scopes, code_challenge, expires_at) SELECT gen_random_uuid(), %(client)s, organization_id,"
-    " principal_id, uuid_send(principal_id), 'https://app.example.test', '{}', 'x', now() + interval '1 day'",
-}
+HELD: dict[str, LiteralString] = cases("held_by_a_person")
 
 
 def sign_in(service: RunningService, person_id: str) -> None:

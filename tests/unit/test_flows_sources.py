@@ -17,6 +17,7 @@ from flows.operations.sources import contents
 from flows.operations.sources.documents import Access, Defaults, Problem, Skipped, SourceDocument, SourceItem
 from flows.operations.sources.manifest import ManifestRow
 from flows.operations.sources.reading import read_source, source_identity
+from tests.harness.cases import document
 
 
 def _read(source: Path | str, defaults: Defaults | None = None) -> list[SourceItem]:
@@ -157,20 +158,7 @@ def test_jsonl_manifest_gives_the_same(folder: Path) -> None:
 
 
 def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path) -> None:
-    items = _manifest(
-        folder,
-        b"\xef\xbb\xbfpath,externalId,metadata\n"
-        b"b.md,ok-1,\n"
-        b"missing.txt,x,\n"
-        b"../outside.txt,y,\n"
-        b"b.md,too,many,cells\n"
-        b'b.md,"multi\nline id",{not json\n'
-        b",no-path,\n"
-        b"b.md,bad-\xff-utf8,\n"
-        b"b.md,nul-\x00,\n"
-        b"\n"
-        b"a/one.txt,ok-2,\n",
-    )
+    items = _manifest(folder, document("bad-rows.csv"))
     assert [item.external_id for item in _documents(items)] == ["ok-1", "ok-2"]
     assert [(item.place, item.code) for item in _problems(items)] == [
         ("line 3", "file_missing"),
