@@ -1,10 +1,18 @@
 """Groups and members, as admins maintain, list, delete and restore them, and the resulting losses of access."""
 
+import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
+from uuid import UUID
 
 from service.domains.documents.catalog.trash.service import purge
+from service.permissions.service import Access, register_resource
+from service.platform.identifiers import uuid7
+from tests.harness.documents import uploaded
 from tests.harness.services import MakeService, RunningService
+from tests.oauth.test_races import until_waiting
 from tests.service import directory
 from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, readable, user, walk
 from tests.service.provisioning import Provider
@@ -317,11 +325,49 @@ def test_a_provider_deletes_a_group_and_may_take_its_name(service: RunningServic
     assert provider.send("DELETE", f"Groups/{old['id']}").status_code == 204
     [listed] = trashed(service)
     assert (listed["externalId"], "deletedBy" in listed) == ("crew-7", False)
-    for taken in ({"externalId": "crew-8"}, {"externalId": "crew-7", "displayName": "Team"}):
-        new = provider.group("Crew", **taken)
-        assert code(restore(service, old)) == (409, "group_name_taken")
-        done(delete(service, new, forGood=True))
+    provider.group("Crew", externalId="crew-8")  # namesakes are allowed
+    new = provider.group("Team", externalId="crew-7")
+    assert code(restore(service, old)) == (409, "group_name_taken")
+    done(delete(service, new, forGood=True))
     assert done(restore(service, old))["groupId"] == old["id"]
+
+
+def test_a_group_without_an_external_id_needs_its_name(service: RunningService) -> None:
+    old = a_group(service, "Crew")
+    done(delete(service, old))
+    new = a_group(service, "Crew")
+    assert code(restore(service, old)) == (409, "group_name_taken")
+    done(delete(service, new, forGood=True))
+    a_group(service, "Crew", externalId="crew-7")
+    assert done(restore(service, old))["groupId"] == old["id"]
+
+
+def test_a_role_that_is_given_during_the_deletion_returns(service: RunningService) -> None:
+    a_user(service, ADA)
+    crew, organization_id = a_group(service, "Crew", user(ADA)), directory.organization_id(service)
+    named = {"resource_type": "UPLOADED_DOCUMENT", "resource_id": "memo"}
+
+    async def give_meanwhile() -> Any:
+        async with service.runtime.database.transaction(organization_id) as connection:
+            access = Access(owner_id=None, viewers=frozenset({UUID(crew["id"])}))
+            await register_resource(connection, organization_id, object_id=uuid7(), **named, access=access)
+            deleting = asyncio.create_task(asyncio.to_thread(delete, service, crew))
+            await asyncio.to_thread(until_waiting, watcher, deleting)
+        return await deleting
+
+    with service.owner_connection() as watcher:
+        done(service.run(give_meanwhile()))
+    assert done(restore(service, crew))["resourceCount"] == 1
+    assert readable(service, ADA) == ["memo"]
+
+
+def test_named_readers_end_what_a_group_in_the_trash_could_read(service: RunningService) -> None:
+    a_user(service, ADA)
+    crew, named = a_group(service, "Crew", user(ADA)), {"internalPublic": "false", "allowedUsersEmailAddresses": "[]"}
+    uploaded(service, "memo", allowedGroupIds=json.dumps([crew["id"]]), **named)
+    done(delete(service, crew))
+    uploaded(service, "memo", "New text.", allowedGroupIds="[]", **named)
+    assert (done(restore(service, crew))["resourceCount"], readable(service, ADA)) == (0, [])
 
 
 def test_a_group_in_the_trash_is_erased_at_once_or_after_its_time(service: RunningService) -> None:

@@ -208,4 +208,5 @@ ADMIN_GROUPS_RESTORE = ApiOperation(
 """Restore a deleted group with its id, and the members, parent groups and grants that are left.
 
 Left out are people who left since, members whom a sign-in provider added, and resources that were deleted or
-got other access. Raises ConflictError `group_name_taken` if another group has its name or external id now."""
+got other access. Raises ConflictError `group_name_taken` if another group has its external id, or, without
+an external id, its name."""

@@ -51,10 +51,13 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
         message = "Owners cannot share here: ask an admin, or choose who can read a document when you upload it."
         raise Forbidden(message, code="owner_sharing_disabled")
-    if after != before and not request.validate_only:
+    # A share with a group in the trash is not shown, and must not return with the group.
+    is_left_out = len(resource.shares or {}) > len(before)
+    if (after != before or is_left_out) and not request.validate_only:
         shared = Access.of([*others.grants(), *after.items()])
         await permissions.set_access(connection, organization_id, object_id=resource.object_id, access=shared)
-        await record_all(connection, caller, changes=[permissions.share_change(resource, before, after)])
+        changes = [permissions.share_change(resource, before, after)] if after != before else []
+        await record_all(connection, caller, changes=changes)
         await queries.set_shares(connection, organization_id, replace(resource, shares=roles_by_id(after.items())))
     return await _show(connection, caller, resource, after)
 

@@ -221,8 +221,9 @@ async def deploy_agent(
         shown = await _show(connection, caller, agent.agent_id, before)
         await refuse_stale(connection, caller, request.version, shown, target_id=agent.agent_id)
     after = await _desired_access(connection, caller, before, request=request)
+    # Also without a visible change: then a group in the trash does not get the agent back.
+    await set_access(connection, caller.organization_id, object_id=agent.agent_id, access=after)
     if after != before:
-        await set_access(connection, caller.organization_id, object_id=agent.agent_id, access=after)
         await record(
             connection,
             caller,

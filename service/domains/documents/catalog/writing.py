@@ -134,7 +134,8 @@ def _file(decision: Decision, contents: Contents | None) -> StoredFile:
 
 async def _change_rights(connection: Connection, decision: Decision, before: StoredDocument) -> None:
     document_id, organization_id = decision.document_id, decision.caller.organization_id
-    if decision.access != before.access:
+    # Named access also ends what a group in the trash would get back.
+    if decision.access != before.access or decision.upload.form.names_access:
         await set_access(connection, organization_id, object_id=document_id, access=decision.access)
     resource_type, resource_id = decision.resource
     if decision.resource != (before.resource_type, before.resource_id) and not await queries.set_source_identity(

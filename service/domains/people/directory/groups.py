@@ -181,6 +181,8 @@ async def move_to_trash(
     """Take a group out of its groups, keep it for `days`, and return the changes to record before its row is deleted.
     The caller has locked the organization."""
     which = {"group_id": group.principal_id}
+    # Else a role given meanwhile is deleted, but not kept: its access class would never name the restored group again.
+    await listing.lock_group(connection, organization_id, **which)
     members = await listing.list_member_ids(connection, organization_id, **which)
     details = {
         "name": group.name,
@@ -216,7 +218,9 @@ async def restore_group(
     days = runtime.settings.trash_days
     taken = await listing.has_namesake(connection, organization_id, group_id=group_id, days=days)
     if require(taken, _unknown_group("groupId", group_id)):
-        message = "Another group has this group's name or external id. Rename or delete that group first."
+        message = (
+            "Another group has this group's external id, or its name without an external id. Change that group first."
+        )
         raise Conflict(message, code="group_name_taken", details=[FieldError("groupId", message)])
     added = await listing.restore_group(connection, organization_id, group_id=group_id)
     granted = await listing.count_granted(connection, organization_id, group_id=group_id)

@@ -221,6 +221,12 @@ async def delete_group(connection: Connection, organization_id: UUID, *, group_i
     await delete_rows(connection, principals, organization_id, principal_id=group_id, kind="group")
 
 
+async def lock_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
+    """Wait for transactions that give a group a role, and let later ones find it deleted."""
+    own = matches(principals, organization_id, principal_id=group_id, kind="group")
+    await connection.execute(sa.select(principals.c.principal_id).where(own).with_for_update())
+
+
 async def keep_group(
     connection: Connection, organization_id: UUID, *, group_id: UUID, deleted_by: UUID | None, kept: Mapping[str, Any]
 ) -> None:
@@ -236,9 +242,11 @@ async def restore_group(connection: Connection, organization_id: UUID, *, group_
 
 
 async def has_namesake(connection: Connection, organization_id: UUID, *, group_id: UUID, days: int) -> bool | None:
-    """Lock a group in the trash; return whether another group has its name or external id; None: not in the trash."""
-    kept = trashed_groups.c.kept
-    same = (principals.c.name == kept["name"].astext) | (principals.c.external_id == kept["externalId"].astext)
+    """Lock a group in the trash; return whether another group has its external id, or, if both have no external id,
+    its name; None: not in the trash."""
+    kept, external_id = trashed_groups.c.kept, principals.c.external_id
+    same = external_id.is_not_distinct_from(kept["externalId"].astext)
+    same &= external_id.is_not(None) | (principals.c.name == kept["name"].astext)
     found = sa.exists().where(matches(principals, organization_id, kind="group"), same)
     chosen = *_in_trash(organization_id, days), trashed_groups.c.group_id == group_id
     return (await connection.execute(sa.select(found).where(*chosen).with_for_update())).scalar_one_or_none()
