@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from service.index.ingestion.indexer import MOST_OF_LANE, Indexer
 from service.index.ingestion.queries import IndexingWork, find_work
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
-from service.platform.background import Background, for_each_organization
+from service.platform.background import Background, for_each_organization, log_trouble
 from service.platform.disk import DiskGuard
 
 WATCH_SECONDS = 1.0
@@ -93,13 +93,9 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
             left = room - sum(len(each.space_ids) for each in claimed)
             if left:
                 claimed += await claim_pending(connection, organization_id, limit=left, **how)
-            known: dict[UUID, dict[int, IndexingWork]] = {each.document_id: {} for each in claimed}
-            if claimed and lane is Lane.SMALL:
-                places = {space_id for each in claimed for space_id in each.space_ids}
-                for work in await find_work(connection, organization_id, document_ids=[*known], space_ids=[*places]):
-                    known[work.document_id][work.space_id] = work
+        known = await _read_together(indexer, organization_id, claimed if lane is Lane.SMALL else ())
         for each in claimed:
-            indexer.take_up(organization_id, each, known=known[each.document_id])
+            indexer.take_up(organization_id, each, known=known.get(each.document_id))
         is_empty = sum(len(each.space_ids) for each in claimed) < room
         return len(claimed)
     except Exception:
@@ -108,6 +104,25 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
     finally:
         if not is_empty:
             indexer.backlogged.setdefault(organization_id, set()).add(lane)
+
+
+async def _read_together(
+    indexer: Indexer, organization_id: UUID, claimed: Sequence[PendingWork]
+) -> dict[UUID, dict[int, IndexingWork]]:
+    """Read the work of claimed documents at once; nothing after a failure: then each is read, and fails, alone."""
+    known: dict[UUID, dict[int, IndexingWork]] = {}
+    if not claimed:
+        return known
+    places = {space_id for each in claimed for space_id in each.space_ids}
+    ids = [each.document_id for each in claimed]
+    try:
+        # After the claim's transaction, so that no upload waits for its locks while texts are read.
+        async with indexer.database.transaction(organization_id) as connection:
+            for work in await find_work(connection, organization_id, document_ids=ids, space_ids=[*places]):
+                known.setdefault(work.document_id, {})[work.space_id] = work
+    except Exception as error:  # noqa: BLE001 - each document is read alone then, and its failure noted
+        log_trouble("indexing_not_read_together", error, documents=len(ids))
+    return known
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:

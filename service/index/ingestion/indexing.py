@@ -68,11 +68,11 @@ class Writer:
         place = organization_id, space
         group = self._gathering.get(place)
         if group is not None and group.has_room(document.chunks):
-            self._join(group, document)
+            self._join(place, group, document)
             written = await asyncio.shield(group.written)
         else:
             group = Group([])
-            self._join(group, document)
+            self._join(place, group, document)
             written = await self._write_group(place, group)
         if document.document_id in written:
             return True
@@ -97,16 +97,17 @@ class Writer:
         except Exception as error:
             if len(group.documents) == 1:
                 raise
+            written = set[UUID]()  # also after a failed commit
             log_trouble("indexing_group_failed", error, documents=len(group.documents))
         finally:
             self._close(place, group)
             group.written.set_result(written)
         return written
 
-    def _join(self, group: Group, document: DocumentToIndex) -> None:
+    def _join(self, place: Place, group: Group, document: DocumentToIndex) -> None:
         group.documents.append(document)
         # The others keep the embedder busy.
-        if len(group.documents) >= min(self.turns.held, TURNS // 2):
+        if len(group.documents) >= min(self.turns.count_held(place[0]), TURNS // 2):
             group.is_full.set()
 
     def _close(self, place: Place, group: Group) -> None:

@@ -59,6 +59,10 @@ class Turns:
     def held(self) -> int:
         return len(self._held)
 
+    def count_held(self, organization_id: UUID) -> int:
+        """Count an organization's turns that end soon: a large document takes many."""
+        return sum(each.organization_id == organization_id and each.held_in is not Lane.LARGE for each in self._held)
+
     @property
     def are_exhausted(self) -> bool:
         return bool(self._waiting) or len(self._held) >= self.turns
