@@ -70,7 +70,7 @@ _STORE = must(
     "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)",
 )
 _FILES = must(
-    re.compile(r"file:///.+|(?!file:)[a-z0-9]+://[^/].*").fullmatch,
+    re.compile(r"(?is)\s*(?:file:(?://(?:localhost)?)?/(?!/).*|(?!file:)[a-z0-9]+://[^/].*)").fullmatch,
     "must be an address such as s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///srv/carrel",
 )
 _HOSTS = must(
