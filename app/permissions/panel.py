@@ -15,7 +15,7 @@ from app.labels import AGENT, DOCUMENT, GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, losses_of, person_at
 from app.permissions.explaining import Path, explanation, groups_in, key_of_holder
-from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, naming, offer_submit, open_dialog
 from app.ui.errors import FAILURES, problem_of, show_errors
 from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
@@ -190,14 +190,15 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     show_changes(said, [resource])
     if warn is not None:
         warn(after.who[key] for key in after.roles)
-    # Save the shown change, and refuse it if addresses, roles or removals have changed since.
-    drawn = text_in(f"{ADDED}.typed"), st.session_state.get(CHANGED)
+    # Save the shown change, and refuse it if a field has changed since.
+    fields = (f"{ADDED}.typed", f"{ADDED}.groups", f"{ADDED}.kept", "as", f"everybody.{before.everybody}", CHANGED)
+    drawn = {field: st.session_state.get(field) for field in fields}
     action = partial(_save_drawn, drawn, partial(save, resource, before, after))
     offer_submit(CHANGE, "Save", action=action, disabled=not said or added is None)
 
 
-def _save_drawn(drawn: tuple[str, object], save: Callable[[], None]) -> None:
-    if (text_in(f"{ADDED}.typed"), st.session_state.get(CHANGED)) != drawn:
+def _save_drawn(drawn: Mapping[str, object], save: Callable[[], None]) -> None:
+    if any(st.session_state.get(field) != value for field, value in drawn.items()):
         raise NotYetError("The form has changed. Review the changes, and save again.")
     save()
 

@@ -239,6 +239,8 @@ def test_a_role_is_changed_and_what_still_gives_access_is_said(house) -> None:
     assert "Ada loses access of their own, but keeps it through Sail crew &gt; Sail ship." in page.shown
     page.button(key=f"remove.group:{ship}").click()  # Save is pressed before the page shows this
     assert "The form has changed. Review the changes, and save again." in page.press_key("change.submit").shown
+    page.checkbox(key="everybody.False").check()
+    assert "The form has changed. Review the changes, and save again." in page.press_key("change.submit").shown
     assert len(list(house.client.admin.grants.list(reference(key)))) == 2
 
 
