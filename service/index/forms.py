@@ -333,6 +333,8 @@ def _find_capitals(text: str) -> Iterator[Form]:
 def find_apart(text: str) -> Iterator[Form]:
     """Yield codes and amounts that a text has in two pieces ("5 GB"), for marking: the index has only the pieces."""
     for match in _APART.finditer(text) if _DIGIT.search(text) else ():
+        if not QUERY_STOP_WORDS.isdisjoint(each for each in match[2].split() if len(each) > 1 or each == "a"):
+            continue  # "a 4 course meal" and "at 5" are no codes
         yield from {Form(*match.span(at), re.sub(r"\W", "", match[at]), JOINED) for at in (1, 2)}  # also "100 km/h"
 
 
@@ -341,7 +343,7 @@ def _respell(query: str) -> Iterator[Form]:
     for match in _SPELLED.finditer(query):
         first, sign, last = match["first"], match["sign"], match["last"]
         spellings = [f"{first}\u2044{last}"] if sign == "/" else []
-        if sign in ":.hH" and int(first) < 25 and len(last) == 2:
+        if sign in ":.hH" and int(first) < 25 and len(last) == 2 and last < "60":
             spellings = [f"={first}:{last}", f"={first}.{last}", f"{first}h{last}"]
         yield from (Form(*match.span(), text, JOINED, 1.0) for text in spellings)
     for match in _TELEPHONE.finditer(query):

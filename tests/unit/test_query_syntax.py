@@ -40,6 +40,16 @@ def test_a_sign_that_is_not_understood_is_told(query: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    ["budget OR type:pdf", "type:pdf OR budget", "after:2024 OR type:pdf", "-type:pdf OR type:md", "type:pdf OR -in:x"],
+)
+def test_an_or_that_joins_no_two_fields_is_told(query: str) -> None:
+    parsed = parse_query(query)
+    assert [told for told in parsed.not_understood if told.startswith("OR joins two words")] != []
+    assert not any(each.is_either for each in parsed.fields)
+
+
+@pytest.mark.parametrize(
     ("written", "day"),
     [("2025", date(2025, 1, 1)), ("2025-03", date(2025, 3, 1)), ("4.3.2025", date(2025, 3, 4)), ("2025-02-30", None)]
     + [(written, date(2025, 3, 1)) for written in ("March 2025", "2025/3/1", "1. März 2025", "1 mars 2025")],

@@ -147,7 +147,8 @@ class Found(Generic[Row]):
             words, by_meaning = len(query.reading.by_word), query.mode is not SearchMode.LEXICAL
             words -= sum(len(each.replaced_by) - 1 for each in self.checked.corrections)
             for hit, each in matched.items() if 0 < words <= MOST_WORDS else ():
-                most = ((len(each.words) / words) ** 2 + by_meaning) / (1 + by_meaning)
+                whole = len(query.reading.by_word.keys() & {*each.words})  # a stretch of a word is no word
+                most = ((whole / words) ** 2 + by_meaning) / (1 + by_meaning)
                 relevance[hit] = min(most, relevance.get(hit, 0.0))
         return replace(self.ranking, relevance=relevance).relevance_of([*matched])
 

@@ -187,11 +187,12 @@ def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:
 
 def stretches_within(word: str, parts: Sequence[AbstractSet[int]], terms: AbstractSet[int]) -> list[str]:
     """Return the word if all its parts are among the terms; else, of a word without spaces, the stretches that are."""
-    found = {at + step for at, part in enumerate(parts) if not terms.isdisjoint(part) for step in (0, 1)}
-    if len(found) > len(parts):
+    found = {at for at, part in enumerate(parts) if not terms.isdisjoint(part)}
+    if found and len(found) == len(parts):
         return [word]
+    begins, ends = (sorted(found - {at + step for at in found}) for step in (1, -1))
     is_cut = len(word) == len(parts) + 1  # into pairs of characters
-    return "".join(each if at in found else " " for at, each in enumerate(word)).split() if is_cut else []
+    return [word[begin : end + 2] for begin, end in zip(begins, ends, strict=True)] if is_cut else []
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:

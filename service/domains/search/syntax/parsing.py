@@ -88,7 +88,7 @@ _FIELD = re.compile(rf"({'|'.join(FieldName)}):(?: (?=[\"“„«])|(?=[^\s:/\\]
 _TIMES = {FieldName.AFTER, FieldName.BEFORE}
 _FIELDS = [f"{name}:" for name in FieldName]
 _END = re.compile(r"\){0,8}(?:\s|\Z)")
-_MINUS = "-\u2013\u2212"  # some programs replace a hyphen
+_MINUS = "-\u2013\u2212"  # some programs replace a hyphen; two dashes set off words
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
 _LONG_NUMBER = re.compile(r"-(\d{4,}|\d+(?:\.\d+){2,})")  # a year, a document's number or a version; -5 is an amount
 _IS_DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -155,12 +155,8 @@ class _Reader:
             if joins and token.text == "NOT" and at and at + 1 < len(tokens) and _is_operand(tokens[at + 1]):
                 at += 1
                 self._exclude(tokens[at], start=token.start)
-            elif joins and token.text == "OR" and _are_values(tokens[at + 1 : at + 2]):
-                tokens[at + 1].is_either, tokens[at + 1].start = _are_values(tokens[:at][-1:]), token.start
-                if at and _is_operand(tokens[at - 1]):
-                    self.not_understood.append(
-                        f"OR joins words or fields, not both: {tokens[at + 1].field}: is required."
-                    )
+            elif joins and token.text == "OR" and any(each.field for each in tokens[max(0, at - 1) : at + 2]):
+                self._join_fields(tokens[:at][-1:], tokens[at + 1 : at + 2], start=token.start)
             elif _is_operand(token):
                 while joins and at + 2 < len(tokens) and tokens[at + 1].text == "OR" and _is_operand(tokens[at + 2]):
                     at += 2
@@ -170,12 +166,20 @@ class _Reader:
                 self._follow(token)
             at += 1
 
+    def _join_fields(self, before: Sequence[_Token], after: Sequence[_Token], *, start: int) -> None:
+        """Let the field after an OR fit instead of the field before it; say so if the OR joins anything else."""
+        if _are_values(after):
+            after[0].is_either, after[0].start = _are_values(before), start
+        if before and after and not (_are_values(before) and _are_values(after)):
+            told = "OR joins two words, or two of title:, type:, owner: and in:. Another OR is left out."
+            self.not_understood += [told] if told not in self.not_understood else []
+
     def _split(self) -> Iterator[_Token]:
         at, query = 0, self.query
         while (at := _skip_blanks(query, at)) < len(query):
             token = _Token(at, at, "")
             begin = at
-            if query[at] in _MINUS and at + 1 < len(query) and _may_exclude(query, at + 1):
+            if query[at] in _MINUS and _may_exclude(query, at + 1):
                 token.excludes, begin = True, at + 1
             if named := _FIELD.match(query, begin):
                 token.field, begin = FieldName(named[1].lower()), named.end()
@@ -270,7 +274,8 @@ def _skip_blanks(query: str, at: int) -> int:
 
 def _may_exclude(query: str, at: int) -> bool:
     """Return whether a hyphen before this character excludes: before a letter or a phrase, but not before a number."""
-    return query[at].isalpha() or query[at] in _QUOTES
+    is_dash = query[at - 1] == "-" or query.count(query[at - 1]) == 1
+    return is_dash and (query[at : at + 1].isalpha() or query[at : at + 1] in {*_QUOTES})
 
 
 def _read_day(text: str) -> date | None:
