@@ -184,7 +184,7 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]], compact: 
 
 
 def _show_chosen(name: str, *, label: str, chosen: Principal | Resource, compact: bool) -> None:
-    key, hint = f"{name}.change", f"{label}: {passages.label(chosen.facts)}"
+    key, hint = f"{name}.change", f"Remove this filter. {label}: {passages.label(chosen.facts)}"
     if compact:
         offer_action(passages.label(chosen.name), drop_parameters, name, key=key, icon="close", hint=hint)
         return

@@ -481,7 +481,7 @@ def test_what_is_near_in_meaning_alone_is_said(house: House, pen: str, where: st
     assert "No document" not in ask_for("lambing").shown  # another form of a word that is there
     assert f"No document that {said} contains zxqv." in (shown := ask_for("zxqv sheep").shown)
     assert "Contains sheep" in shown
-    assert MatchedBy(words=["sheep"], missing=["many"], meaning=False).describe() == "Contains sheep, but not many"
+    assert MatchedBy(words=["sheep"], missing=["many"], meaning=False).describe() == "Contains sheep, but not “many”"
 
 
 def test_documents_without_their_meaning_are_counted(house: House) -> None:

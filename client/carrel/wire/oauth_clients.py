@@ -39,7 +39,7 @@ def is_api_scope(text: str) -> bool:
 
 def _refuse_odd_redirect_uri(text: str) -> str:
     if not text.isascii() or not text.isprintable() or any(char in text for char in ' "<>\\^`{|}*#'):
-        raise ValueError("must be a URL such as https://app.example.com/callback, without spaces, # or *")
+        raise ValueError("must be a URL in ASCII, such as https://app.example.com/callback, without spaces, # or *")
     try:
         parts = urlsplit(text)
         host, _port = parts.hostname or "", parts.port

@@ -240,7 +240,8 @@ class MatchedBy(common.ResponseModel):
     def describe(self) -> str:
         """Return the reason for people; empty if neither words nor meaning matched."""
         found = f"Contains {', '.join(self.words)}" if self.words else "Close in meaning" if self.meaning else ""
-        return f"{found}, but not {', '.join(self.missing)}" if self.words and self.missing else found
+        missing = ", ".join(f"“{word}”" for word in self.missing or ())
+        return f"{found}, but not {missing}" if self.words and missing else found
 
 
 class CatalogSearchResult(common.NamedDocument):

@@ -192,7 +192,7 @@ def _refuse_unfit(steps: Sequence[_Step]) -> None:
         if not step.change.empty_unfit and ValueEffect.UNFIT in {*step.counts, *step.unread}
     ]
     if errors:
-        message = f"Nothing was changed: {errors[0].message} Correct the values, or empty them with emptyUnfit."
+        message = f"Nothing was changed: {errors[0].message} Correct the values, or empty them (emptyUnfit)."
         raise Conflict(message, code="unfit_values", details=errors)
 
 
