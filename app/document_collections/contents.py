@@ -321,7 +321,7 @@ def _add(collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: M
         outcomes = add(collection_id, documents, metadata)
         show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
     finally:
-        # Also if something else is pressed meanwhile.
+        # Even if another control is used first.
         done = {outcome.document_id for outcome in kept if not outcome.problem}
         st.session_state[_LEFT] = [str(one) for one, _ in documents if one not in done]
         api.collections.clear()

@@ -112,7 +112,7 @@ class AdminGroupsDeleteRequest(RequestModel):
 
     group_id: UUID
     for_good: bool | None = None
-    """Whether nobody can restore the group; also for a group in the trash."""
+    """Whether to delete the group for good, also from the trash; default: no."""
 
 
 class AdminGroupsDeleteResponse(ResponseModel):
@@ -130,7 +130,7 @@ class AdminGroupsListTrashedRequest(PagedRequest):
 
 
 class TrashedGroup(AdminGroupsDeleteResponse):
-    """A deleted group that can be restored, as it was at its deletion."""
+    """A deleted group that can be restored, with its facts at the deletion."""
 
     name: str
     external_id: str | None = None
@@ -157,7 +157,7 @@ class AdminGroupsRestoreRequest(RequestModel):
 
 
 class AdminGroupsRestoreResponse(AdminGroupsDeleteResponse):
-    """A group that is back, with the members and grants that it has now."""
+    """The restored group, with its present numbers of members and grants."""
 
 
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)

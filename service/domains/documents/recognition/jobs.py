@@ -32,7 +32,7 @@ from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"
 PAGES_AT_ONCE = 20
-# A page fails after this many interrupted attempts; meanwhile the document's other pages are read.
+# A page fails after this many interrupted attempts; the document's other pages continue.
 MOST_TRIES = 4
 SWEEP_SECONDS = 600
 SWEPT_AT_ONCE = 100

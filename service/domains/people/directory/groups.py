@@ -181,7 +181,7 @@ async def move_to_trash(
     """Take a group out of its groups, keep it for `days`, and return the changes to record before its row is deleted.
     The caller has locked the organization."""
     which = {"group_id": group.principal_id}
-    # Else a role given meanwhile is deleted, but not kept: its access class would never name the restored group again.
+    # Unlocked, a concurrent grant would be deleted but not kept: its class would never name the restored group.
     await listing.lock_group(connection, organization_id, **which)
     members = await listing.list_member_ids(connection, organization_id, **which)
     details = {

@@ -222,7 +222,7 @@ async def delete_group(connection: Connection, organization_id: UUID, *, group_i
 
 
 async def lock_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
-    """Wait for transactions that give a group a role, and let later ones find it deleted."""
+    """Lock a group: open grants end first, and later grants find the group deleted."""
     own = matches(principals, organization_id, principal_id=group_id, kind="group")
     await connection.execute(sa.select(principals.c.principal_id).where(own).with_for_update())
 
