@@ -189,11 +189,10 @@ def test_what_a_person_wrote_is_erased(service: RunningService, command: Command
 
 def test_a_path_that_leads_nowhere_is_said_in_words(module_service, command, tmp_path) -> None:
     nowhere = tmp_path / "nowhere" / "x.tar.gz"
-    for name in ("backup", "restore"):
+    for name, said in (("backup", f"There is no folder {nowhere.parent}."), ("restore", f"{nowhere}: No such")):
         status, out, err = command(module_service.settings, name, str(nowhere))
         assert (status, out) == (1, "")
-        assert err.startswith(str(nowhere))
-        assert err.endswith(": No such file or directory.\n")
+        assert err.startswith(said)
 
 
 @pytest.mark.parametrize(("count", "said", "size"), cases("counts_and_sizes_read_as_words"))
