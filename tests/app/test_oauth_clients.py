@@ -51,7 +51,7 @@ def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
     page.text_area(key="client.addresses").set_value("http://intranet.example/callback\nhttps://a.example/*").run()
     page.press_key("new_client.submit")
     assert "http://intranet.example/callback must be https" in page.shown
-    assert "https://a.example/* must be a URL such as https://app.example.com/callback" in page.shown
+    assert "https://a.example/* must be a URL in ASCII, such as https://app.example.com/callback" in page.shown
     page.text_area(key="client.addresses").set_value(f"{CALLBACK}\n{CALLBACK}\n").run()
     page.press_key("new_client.submit")
     assert "Choose at least one scope." in page.shown
