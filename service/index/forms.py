@@ -85,7 +85,8 @@ _MONTHS = {
 _SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
 _TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
-_APART = re.compile(rf"\b(?=((\w{{1,9}}+[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])|(?<=[^\W\d].)(?=\d))\w{{1,9}}+)(?:/\w)?)\b)")
+_APART = re.compile(rf"[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])|(?<=[^\W\d].)(?=\d))")
+_BEFORE, _AFTER = re.compile(r"\b\w{1,9}+\Z"), re.compile(r"(\w{1,9}+\b)(?:/\w\b)?")
 
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
 _CAPITALS = re.compile("[A-Z](?<![\\w'\u2019&][A-Z])[A-Z]+(?![\\w'\u2019&])")
@@ -333,9 +334,12 @@ def _find_capitals(text: str) -> Iterator[Form]:
 def find_apart(text: str) -> Iterator[Form]:
     """Yield codes and amounts that a text has in two pieces ("5 GB"), for marking: the index has only the pieces."""
     for match in _APART.finditer(text) if _DIGIT.search(text) else ():
-        if not QUERY_STOP_WORDS.isdisjoint(each for each in match[2].split() if len(each) > 1 or each == "a"):
-            continue  # "a 4 course meal" and "at 5" are no codes
-        yield from {Form(*match.span(at), re.sub(r"\W", "", match[at]), JOINED) for at in (1, 2)}  # also "100 km/h"
+        before = _BEFORE.search(text, max(0, match.start() - 9), match.start())
+        after = _AFTER.match(text, match.end())
+        words = [each for each in (before and before[0], after and after[1]) if each and (len(each) > 1 or each == "a")]
+        if before and after and QUERY_STOP_WORDS.isdisjoint(words):  # "a 4 course meal" and "at 5" are no codes
+            for end in {after.end(1), after.end()}:  # also "100 km/h"
+                yield Form(before.start(), end, re.sub(r"\W", "", text[before.start() : end]), JOINED)
 
 
 def _respell(query: str) -> Iterator[Form]:
