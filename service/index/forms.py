@@ -85,7 +85,8 @@ _MONTHS = {
 _SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
 _TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
-_APART = re.compile(rf"[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])|(?<=[^\W\d].)(?=\d))")
+_ALL_DIGITS, _ALL_LETTERS = ("|".join(rf"(?<=\b{of}{{{n}}}.)" for n in range(1, 10)) for of in (r"\d", r"[^\W\d]"))
+_APART = re.compile(rf"[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])(?:{_ALL_DIGITS})|(?=\d)(?:{_ALL_LETTERS}))")
 _BEFORE, _AFTER = re.compile(r"\b\w{1,9}+\Z"), re.compile(r"(\w{1,9}+\b)(?:/\w\b)?")
 
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
