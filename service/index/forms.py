@@ -43,7 +43,7 @@ _QUARTER = re.compile(r"(?<=[a-z])[A-Z]\d+(?![a-z])")
 _INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
 _SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013\uff0d{_INVISIBLE}"
 _IN_WORD = re.compile(WORD.pattern.partition("\\w")[2].removesuffix("*"))
-_BROKEN = r"-(?<=[^\W\d_].)\n(?=[^\W\d_])"  # a word that goes on in the next line
+_BROKEN = r"-(?<=[^\W\d_].)\n(?=[^\W\d_])"  # a word that continues in the next line
 _JOINT = re.compile(rf"[{_SIGNS},\u066c\u066b](?<=\w.)(?=\w)|{_BROKEN}")
 _RUN = re.compile(rf"{WORD.pattern}(?:(?:[{_SIGNS}]|{_BROKEN}|(?<=\d)[,\u066c\u066b](?=\d)){WORD.pattern})+")
 _USUAL_SIGNS = str.maketrans("\u2010\u2011\u2013\uff0d\u2019", "----'")
@@ -87,6 +87,7 @@ _TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
 _ALL_DIGITS, _ALL_LETTERS = ("|".join(rf"(?<=\b{of}{{{n}}}.)" for n in range(1, 10)) for of in (r"\d", r"[^\W\d]"))
 _APART = re.compile(rf"[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])(?:{_ALL_DIGITS})|(?=\d)(?:{_ALL_LETTERS}))")
+_NOT_IN_CODES = {each for each in QUERY_STOP_WORDS if len(each) > 1 or each == "a"}  # "a 4 course meal", "at 5"
 _BEFORE, _AFTER = re.compile(r"\b\w{1,9}+\Z"), re.compile(r"(\w{1,9}+\b)(?:/\w\b)?")
 
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
@@ -337,8 +338,7 @@ def find_apart(text: str) -> Iterator[Form]:
     for match in _APART.finditer(text) if _DIGIT.search(text) else ():
         before = _BEFORE.search(text, max(0, match.start() - 9), match.start())
         after = _AFTER.match(text, match.end())
-        words = [each for each in (before and before[0], after and after[1]) if each and (len(each) > 1 or each == "a")]
-        if before and after and QUERY_STOP_WORDS.isdisjoint(words):  # "a 4 course meal" and "at 5" are no codes
+        if before and after and _NOT_IN_CODES.isdisjoint((before[0], after[1])):
             for end in {after.end(1), after.end()}:  # also "100 km/h"
                 yield Form(before.start(), end, re.sub(r"\W", "", text[before.start() : end]), JOINED)
 

@@ -191,7 +191,7 @@ def parts_of(address: str) -> SplitResult | None:
     except ValueError:
         return None
     odd = not address.isascii() or not address.isprintable() or any(char in address for char in ' "<>\\^`{|}#')
-    # Python takes the text in brackets for the host, even with other text beside it; browsers don't.
+    # Python takes the text in brackets for the host, even with other text next to it; browsers don't.
     odd = odd or "@" in parts.netloc or ("[" in parts.netloc and not IN_BRACKETS.fullmatch(parts.netloc))
     return parts if parts.scheme in {"http", "https"} and host and not odd else None
 

@@ -130,7 +130,7 @@ class AdminGroupsListTrashedRequest(PagedRequest):
 
 
 class TrashedGroup(AdminGroupsDeleteResponse):
-    """A deleted group that can be restored, with its facts at the deletion."""
+    """A deleted group that can be restored, with the facts at the deletion."""
 
     name: str
     external_id: str | None = None

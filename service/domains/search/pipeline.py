@@ -53,7 +53,7 @@ from service.runtime.standbys.service import Source
 
 FIRST, LOOKED_THROUGH = 3, 20  # first results whose texts are checked for the query's words before the index is asked
 LONGEST_NAME = 6  # the most words of a name
-_HAS_NUMBER = re.compile(r"\d\D*\d\D*\d|\d[^\W\d]|[^\W\d]\d")  # three digits, or a digit beside a letter
+_HAS_NUMBER = re.compile(r"\d\D*\d\D*\d|\d[^\W\d]|[^\W\d]\d")  # three digits, or a digit next to a letter
 MOST_WITHOUT_MEANING = 1000
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]

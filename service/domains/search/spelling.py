@@ -29,7 +29,7 @@ COMMON = 5_000
 """A word in more chunks isn't looked up in the index: the reader's documents are scanned up to the first match."""
 
 MOST_CORRECTED, ALIKE_TWICE, LIKE_SEEN = 2, 0.7, 0.8
-ALIKE = 0.75  # "wayes" has the stem of "way", which nobody means by "waves"
+ALIKE = 0.75  # "wayes" has the stem of "way", but "waves" is a likelier word
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
 _TWICE = range(7, 14)

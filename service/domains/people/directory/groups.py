@@ -193,7 +193,7 @@ async def move_to_trash(
     if days:
         await listing.keep_group(connection, organization_id, **which, deleted_by=deleted_by, kept=details)
     around = await queries.leave_groups(connection, organization_id, member_id=group.principal_id)
-    left = _member_changes(added=[], removed=[(one, group.principal_id) for one in sorted(around)])
+    left = _member_changes(added=[], removed=[(parent, group.principal_id) for parent in sorted(around)])
     return [*left, Change("group.delete", "group", group.principal_id, details)]
 
 

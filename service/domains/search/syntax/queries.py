@@ -36,7 +36,7 @@ _ENDINGS = {
 
 _LETTER = re.compile(r"[^\W\d_]|[0-9]")
 _HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019`\u00b4"
-_BETWEEN = rf"[{_HYPHENS}\s,/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that nobody speaks
+_BETWEEN = rf"[{_HYPHENS}\s,/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that are not spoken
 _MARKED = defaultdict[str, str](str)
 for _each in map(chr, (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))):
     _MARKED[fold_marks(_each.lower())] += _each
