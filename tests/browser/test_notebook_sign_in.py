@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from playwright.sync_api import Page, expect
 from carrel.oauth import LOOPBACK_REDIRECT_URIS
 from scripts.run_notebooks import run
 from tests.browser.people import give_password
+from tests.harness.jobs import until
 from tests.oauth.flow import PASSWORD, a_person, an_app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -58,10 +58,7 @@ def text_of(notebook: NotebookNode, cell: int) -> str:
 
 
 def address_in(path: Path) -> str:
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < deadline, "the notebook opened no browser"
-        time.sleep(0.1)
+    until(path.exists, 120, told=lambda: "the notebook opened no browser")
     return path.read_text()
 
 

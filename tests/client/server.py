@@ -6,7 +6,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesParser
@@ -15,6 +15,9 @@ from typing import Any
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from tests.harness import http_servers
+from tests.harness.cutting import RESET
 
 Answer = Callable[[Request], Awaitable[Response] | Response]
 
@@ -124,26 +127,14 @@ def serving() -> Iterator[Server]:
             thread.join(10)
 
 
-@contextmanager
-def resetting() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.1)
-        stop = threading.Event()
+class _Resetting(http_servers.Handler):
+    """Resets each connection after the first bytes of a request."""
 
-        def run() -> None:
-            while not stop.is_set():
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    continue
-                connection.recv(10)
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                connection.close()
+    def handle(self) -> None:
+        self.connection.recv(10)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.connection.close()
 
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            stop.set()
-            thread.join(5)
+
+def resetting() -> AbstractContextManager[str]:
+    return http_servers.serving(_Resetting)

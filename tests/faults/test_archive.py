@@ -147,10 +147,7 @@ def log_end(process: ServiceProcess) -> int:
 
 
 def wait_for(process: ServiceProcess, has_come: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + CAUGHT_UP_SECONDS
-    while not has_come():
-        assert time.monotonic() < deadline, process.log.read_text()[-3000:]
-        time.sleep(0.05)
+    until(has_come, CAUGHT_UP_SECONDS, told=lambda: process.log.read_text()[-3000:], pause=0.05)
 
 
 def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:

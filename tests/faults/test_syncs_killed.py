@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from tests.faults.loading import cheap_service
 from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_database, kill_service, share_points
 from tests.harness.cases import statement
 from tests.harness.databases import connect
+from tests.harness.jobs import until
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
@@ -87,20 +89,15 @@ class Site:
         most = self.documents - self.lost  # later, what is removed hides what was brought
         number = most if self.dice.random() < 0.25 else self.dice.randrange(0, most)
         self.said = f"edition {self.edition}, killed after {number} documents"
-        deadline = time.monotonic() + SECONDS
-        while self.versions() < before + number:
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.005)
+        until(lambda: self.versions() >= before + number, SECONDS, told=lambda: self.said, pause=0.005)
         time.sleep(self.dice.uniform(0, 0.3))
 
     def _external_id(self, thing: dict) -> str:
         return f"{self.sync_id}:{SourceId(thing['_id']).key}"
 
     def _wait_until_searchable(self) -> None:
-        deadline = time.monotonic() + SECONDS
-        while not all(row[3] and row[4] for row in self._rows(_CATALOG, self.collection_id)):
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.1)
+        rows = partial(self._rows, _CATALOG, self.collection_id)
+        until(lambda: all(row[3] and row[4] for row in rows()), SECONDS, told=lambda: self.said, pause=0.1)
 
     def versions(self) -> int:
         return self._rows("SELECT count(*) FROM document_versions")[0][0]

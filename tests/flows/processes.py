@@ -7,16 +7,14 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
-
 from tests.harness.first_start import folder_of_run
-from tests.harness.stack import ROOT, free_port
+from tests.harness.processes import environment_without_settings, free_port, wait_until_answering
+from tests.harness.stack import ROOT
 
 PATIENCE_SECONDS = 240.0
 
@@ -59,7 +57,7 @@ def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
     """Run Prefect's server as `make up` does, by default with its state in the folder; yield the address. The first
     server creates tables, which takes seconds; later servers copy the database."""
     url = f"http://127.0.0.1:{free_port()}/api"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+    kept = environment_without_settings("PREFECT_")
     settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(folder), "PREFECT_SERVER_UI_ENABLED": "false"}
     with (folder / "output").open("wb") as output, ExitStack() as made_meanwhile:
         if "PREFECT_API_DATABASE_CONNECTION_URL" not in environment:
@@ -67,11 +65,7 @@ def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
         command = [sys.executable, "-m", "flows.server"]
         process = subprocess.Popen(command, cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output)
         try:
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while not _healthy(url):
-                assert process.poll() is None, (folder / "output").read_text()
-                assert time.monotonic() < deadline, (folder / "output").read_text()
-                time.sleep(0.25)
+            wait_until_answering(f"{url}/health", process, output=folder / "output")
             made_meanwhile.close()
             yield url
         finally:
@@ -95,10 +89,3 @@ def _tables_made_once(database: Path) -> Iterator[None]:
     database.parent.mkdir()
     shutil.copy(made, database)
     yield
-
-
-def _healthy(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health").is_success
-    except httpx.TransportError:
-        return False

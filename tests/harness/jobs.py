@@ -88,11 +88,14 @@ def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | 
     return things
 
 
-def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
+def until(
+    claim: Callable[[], object], seconds: float = SECONDS, *, told: Callable[[], object] | None = None, pause=0.01
+) -> None:
+    """Wait until a claim is true; `told` says after the time why it is not."""
     deadline = time.monotonic() + seconds
     while not claim():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.01)
+        assert time.monotonic() < deadline, told() if told else "it never came to be"
+        time.sleep(pause)
 
 
 def queued(service: RunningService) -> Sequence[tuple]:

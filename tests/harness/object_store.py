@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,10 +13,9 @@ import httpx
 import obstore
 from obstore.store import from_url
 
-from tests.harness.processes import free_port
+from tests.harness.processes import free_port, wait_until_answering
 
 SECRET = "a secret nobody may see"
-READY_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -61,19 +59,8 @@ def object_store(log: str) -> Iterator[Bucket]:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
         process = subprocess.Popen(command, env=os.environ | environment, stdout=file, stderr=file)
     try:
-        deadline = time.monotonic() + READY_SECONDS
-        while not _answers(endpoint):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until_answering(endpoint, process, output=Path(log))
         yield Bucket(endpoint, environment | {"LOG": log})
     finally:
         process.kill()
         process.wait(30)
-
-
-def _answers(endpoint: str) -> bool:
-    try:
-        return httpx.get(endpoint, timeout=2).status_code < 500
-    except httpx.TransportError:
-        return False

@@ -24,6 +24,7 @@ from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from tests.harness.cases import script
 from tests.harness.first_start import CLUSTER, bring_database, bring_model, folder_of_run
 from tests.harness.forking import ForkedProgram, ForkServer
+from tests.harness.jobs import until
 from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY, AUTHORITIES
 
@@ -222,8 +223,21 @@ def fork_server() -> ForkServer:
     return server
 
 
-def environment_without_settings() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+def environment_without_settings(*others: str) -> dict[str, str]:
+    """Return the environment without variables that begin with CARREL_ or one of the `others`."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", *others))}
+
+
+def wait_until_answering(url: str, process: "subprocess.Popen[bytes]", *, output: Path) -> None:
+    """Wait until a started server answers; a process that ends instead fails the test with its output."""
+
+    def is_answering() -> bool:
+        assert process.poll() is None, read_log(output)
+        with suppress(httpx.TransportError):
+            return httpx.get(url, timeout=2).is_success
+        return False
+
+    until(is_answering, READY_SECONDS, told=lambda: read_log(output), pause=0.1)
 
 
 def run_command(

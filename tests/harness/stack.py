@@ -1,20 +1,18 @@
 """The whole product as started by `make up`: the Procfile, on free ports and in a separate folder."""
 
-import os
 import secrets
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 from tests.harness.first_start import bring_database, bring_model
+from tests.harness.jobs import until
 from tests.harness.logs import logs_of_processes, shorten_log
-from tests.harness.processes import free_port
+from tests.harness.processes import environment_without_settings, free_port
 
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
@@ -54,9 +52,6 @@ class Stack:
             data.mkdir(mode=0o711)
             bring_database(data)
             bring_model(data)
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))
-        }
         settings = self.folder / "env"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
         logs_of_processes[f"everything at {self.workbench}"] = self.folder / "output"
@@ -64,12 +59,16 @@ class Stack:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "scripts.up", "--app-root", str(ROOT), "--env", str(settings), "start"],
                 cwd=ROOT,
-                env=environment,
+                env=environment_without_settings("PREFECT_"),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        wait_for(lambda: READY in self.output or self.process_ended(), seconds=STARTING_SECONDS)
+        until(
+            lambda: READY in self.output or self.process_ended(),
+            STARTING_SECONDS,
+            told=lambda: shorten_log(self.output),
+        )
         assert READY in self.output, shorten_log(self.output)
 
     def interrupt(self) -> list[psutil.Process]:
@@ -110,9 +109,3 @@ class Stack:
             "PREFECT_SERVER_UI_ENABLED": "false",
             "PREFECT_RUNNER_POLL_FREQUENCY": "1",
         }
-
-
-def wait_for(condition: Callable[[], bool], *, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.25)

@@ -3,14 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import httpx
-
 from tests.harness.logs import logs_of_processes
+from tests.harness.processes import environment_without_settings, free_port, wait_until_answering
 from tests.harness.services import RunningService
-from tests.harness.stack import ROOT, free_port
+from tests.harness.stack import ROOT
 from tests.oauth.flow import EVERY_SCOPE, an_app
 
 
@@ -38,17 +36,13 @@ class Workbench:
             "CARREL_APP_DIR": str(self.folder / "workbench"),
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         }
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+        kept = environment_without_settings("PREFECT_")
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "app"], cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output
             )
         logs_of_processes[f"workbench at {self.url}"] = self.folder / "output"
-        deadline = time.monotonic() + 120.0
-        while not self._answers():
-            assert self._process.poll() is None, self.output
-            assert time.monotonic() < deadline, self.output
-            time.sleep(0.2)
+        wait_until_answering(f"{self.url}/_stcore/health", self._process, output=self.folder / "output")
         return self
 
     def stop(self) -> None:
@@ -60,9 +54,3 @@ class Workbench:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-
-    def _answers(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/_stcore/health", timeout=2).is_success
-        except httpx.TransportError:
-            return False
