@@ -17,7 +17,7 @@ from sqlalchemy.pool import StaticPool
 
 from flows.errors import LedgerError
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.tables import FORMAT, UPGRADES, formats, metadata
+from flows.operations.ledger.tables import FORMAT, formats, metadata
 
 _PERMISSION_DENIED = "42501"
 
@@ -96,14 +96,12 @@ class Store(AbstractContextManager["Store"]):
             found = self._read_format(connection)
             if found > FORMAT:
                 raise LedgerError(f"The ledger is from a newer Carrel (format {found}, here {FORMAT}). Use that.")
-            if 0 < found < min(UPGRADES) - 1:
-                which = f"format {found}, from before 0.1.0 (here {FORMAT})"
-                raise LedgerError(f"The ledger is of {which}. Move it away, and run again.")
+            if 0 < found < FORMAT:
+                which = f"format {found}, from before 0.2.0 (here {FORMAT})"
+                raise LedgerError(f"The ledger is of {which}. Run version 0.4.0 on it once, or move it away.")
             if not found:
                 metadata.create_all(connection)
-            for number in range(found + 1, FORMAT + 1) if found else ():
-                connection.exec_driver_sql(UPGRADES[number])
-            self._write_format(connection)
+                self._write_format(connection)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 FORMAT = 5
-"""Increased when the tables change; `UPGRADES` converts older tables. 1 was in no version."""
+"""Increased when the tables change. All versions since 0.2.0 write this format."""
 
 
 class Bytes(sa.LargeBinary):
@@ -127,10 +127,3 @@ quarantine = sa.Table(
     sa.Column("ignored", sa.Boolean, nullable=False),
     sa.Column("since", sa.Double, nullable=False),
 )
-
-UPGRADES = {
-    3: "ALTER TABLE ledger_documents ADD COLUMN parts_not_read INTEGER DEFAULT '0' NOT NULL",
-    4: "ALTER TABLE ledger_documents ADD COLUMN pages_waiting INTEGER DEFAULT '0' NOT NULL",
-    5: "ALTER TABLE ledger_documents ADD COLUMN contained TEXT DEFAULT '' NOT NULL",
-}
-"""For each format, the statement that upgrades from the previous format, valid in both kinds of database."""

@@ -1,4 +1,4 @@
-PRAGMA user_version = 2;
+PRAGMA user_version = 5;
 BEGIN TRANSACTION;
 CREATE TABLE ledger_documents (
 	run_id INTEGER NOT NULL, 
@@ -13,11 +13,14 @@ CREATE TABLE ledger_documents (
 	action TEXT, 
 	document_id TEXT, 
 	sent_bytes BIGINT DEFAULT '0' NOT NULL, 
+	parts_not_read INTEGER DEFAULT '0' NOT NULL, 
+	pages_waiting INTEGER DEFAULT '0' NOT NULL, 
+	contained TEXT DEFAULT '' NOT NULL, 
 	PRIMARY KEY (run_id, "key")
 );
-INSERT INTO "ledger_documents" VALUES(1,X'88321B59B7850AFC262B4A00FA394B7C','sent',2,'{"path":"/library/sent","name":"sent","file_name":"sent","access":[["ada@x.org"],["crew"],false],"metadata":{"k":"v"},"collection":null,"external_url":null,"place":"sent","stored":null}',10,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F','f1','uploaded','create','id-sent',10);
-INSERT INTO "ledger_documents" VALUES(1,X'A380AB9CE727779970DA15120E3DD1D0','planned',2,'{"path":"/library/planned","name":"planned","file_name":"planned","access":[["ada@x.org"],["crew"],false],"metadata":{"k":"v"},"collection":null,"external_url":null,"place":"planned","stored":null}',10,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F','f1','planned','create',NULL,0);
-INSERT INTO "ledger_documents" VALUES(1,X'475E865A03286EFA770EAB95D8AA5CDA','empty',2,'{"path":"/library/empty","name":"empty","file_name":"empty","access":[["ada@x.org"],["crew"],false],"metadata":{"k":"v"},"collection":null,"external_url":null,"place":"empty","stored":null}',10,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F','f1','failed',NULL,NULL,0);
+INSERT INTO "ledger_documents" VALUES(1,X'88321B59B7850AFC262B4A00FA394B7C','sent',2,'{"path":"/library/sent","name":"sent","file_name":"sent","access":[["ada@x.org"],["crew"],false],"metadata":{"k":"v"},"collection":null,"external_url":null,"place":"sent","stored":null}',10,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F','f1','uploaded','create','id-sent',10,0,0,'');
+INSERT INTO "ledger_documents" VALUES(1,X'A380AB9CE727779970DA15120E3DD1D0','planned',2,'{"path":"/library/planned","name":"planned","file_name":"planned","access":[["ada@x.org"],["crew"],false],"metadata":{"k":"v"},"collection":null,"external_url":null,"place":"planned","stored":null}',10,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F','f1','planned','create',NULL,0,0,0,'');
+INSERT INTO "ledger_documents" VALUES(1,X'475E865A03286EFA770EAB95D8AA5CDA','empty',2,'{"path":"/library/empty","name":"empty","file_name":"empty","access":[["ada@x.org"],["crew"],false],"metadata":{"k":"v"},"collection":null,"external_url":null,"place":"empty","stored":null}',10,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F','f1','failed',NULL,NULL,0,0,0,'');
 CREATE TABLE ledger_files (
 	source_id INTEGER NOT NULL, 
 	"key" BLOB NOT NULL, 
