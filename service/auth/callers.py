@@ -249,10 +249,8 @@ def _require_acting(caller: Caller, field: str) -> None:
         message = f"A service-account token acts as its service account, never as a person. Leave out {field}."
         raise BadRequest(message, code="service_account_acts_as_itself", details=[FieldError(field, message)])
     if not caller.may_act_for_users:
-        raise Forbidden(
-            "This API key may not act for users. Leave out the user's address, or use a key that may.",
-            code="key_may_not_act_for_users",
-        )
+        message = "This API key may not act for users. Leave out the user's address, or use a key that may."
+        raise Forbidden(message, code="key_may_not_act_for_users")
 
 
 def unknown_user(field: str, *, active: bool = True) -> BadRequest:

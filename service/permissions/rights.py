@@ -50,10 +50,8 @@ def external_id_taken() -> Forbidden:
 def require_sharing(access: Access, caller: Caller) -> None:
     """Raise 403 `owner_required` unless the caller owns the document or is an admin, and so may change its readers."""
     if role_in(access, caller) is not Role.OWNER and not caller.is_admin:
-        raise Forbidden(
-            "Only the document's owner or an admin may change its readers. Leave out the access parts.",
-            code="owner_required",
-        )
+        message = "Only the document's owner or an admin may change its readers. Leave out the access parts."
+        raise Forbidden(message, code="owner_required")
 
 
 def unknown_document() -> NotFound:

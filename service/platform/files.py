@@ -94,10 +94,8 @@ class FileStore:
         try:
             found = await obstore.get_async(self._store, _key(sha256))
         except (BaseError, OSError) as error:
-            raise Unavailable(
-                "The file can't be read at the moment. Try again. If it fails again, report the request id.",
-                code="file_unavailable",
-            ) from error
+            message = "The file can't be read at the moment. Try again. If it fails again, report the request id."
+            raise Unavailable(message, code="file_unavailable") from error
         return _pieces(found.stream(min_chunk_size=_READ))
 
     def read(self, sha256: bytes) -> Iterator[bytes]:

@@ -132,11 +132,8 @@ def _sign_ins_of(address: str | None) -> str:
 
 def _refuse(wait: int | None) -> None:
     if wait is not None:
-        raise TooMany(
-            f"Too many requests from this address came without a valid credential. Try again in {wait} s.",
-            code="too_many_failures",
-            retry_after=wait,
-        )
+        message = f"Too many requests from this address came without a valid credential. Try again in {wait} s."
+        raise TooMany(message, code="too_many_failures", retry_after=wait)
 
 
 @asynccontextmanager

@@ -170,10 +170,8 @@ def _resource(value: Any) -> Any:
         return value
     members = cast("Json", value)
     if members.get("type") == "url":
-        raise BadRequest(
-            "A resource can't be identified by its address. Send its externalResourceId and resourceType.",
-            code="resource_address_unsupported",
-        )
+        message = "A resource can't be identified by its address. Send its externalResourceId and resourceType."
+        raise BadRequest(message, code="resource_address_unsupported")
     kind = {"type"} if members.get("type") == "external-resource-id" else set[str]()
     return _rename({name: one for name, one in members.items() if name not in kind}, IDENTIFIER)
 

@@ -159,10 +159,8 @@ def _require_code(given: Mapping[str, str], issuer: str) -> None:
     if "code" not in given:
         said = given.get("error", "")
         named = f" ({said})" if ERROR_NAME.fullmatch(said) else ""
-        raise BadRequest(
-            f"The provider could not sign you in{named}. Try again, or ask an admin of your organization.",
-            code="upstream_refused",
-        )
+        message = f"The provider could not sign you in{named}. Try again, or ask an admin of your organization."
+        raise BadRequest(message, code="upstream_refused")
 
 
 def _not_signed_in(request: Request, error: ServiceError, link: Link) -> Response:

@@ -85,10 +85,8 @@ class Position:
             return cls()
         match = EVENT_ID.fullmatch(value)
         if match is None:
-            raise BadRequest(
-                f"{LAST_EVENT_ID} is the id of an event of this stream. Leave it out to begin with the first.",
-                code="invalid_last_event_id",
-            )
+            message = f"{LAST_EVENT_ID} is the id of an event of this stream. Leave it out to begin with the first."
+            raise BadRequest(message, code="invalid_last_event_id")
         return cls(int(match[1]), int(match[2]))
 
     @property

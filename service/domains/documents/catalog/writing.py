@@ -141,10 +141,8 @@ async def _change_rights(connection: Connection, decision: Decision, before: Sto
     if decision.resource != (before.resource_type, before.resource_id) and not await queries.set_source_identity(
         connection, organization_id, document_id=document_id, resource_type=resource_type, resource_id=resource_id
     ):
-        raise Conflict(
-            "Another resource has this resourceType and resourceId. Update that resource, or use other values.",
-            code="resource_taken",
-        )
+        message = "Another resource has this resourceType and resourceId. Update that resource, or use other values."
+        raise Conflict(message, code="resource_taken")
 
 
 async def _write(runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None) -> Indexing:

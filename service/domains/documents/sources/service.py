@@ -58,10 +58,8 @@ async def add_items(
     report = await _report_going_on(connection, caller, source, request.report_no)
     sent_count = report.sent_count + len(request.items)
     if sent_count > MOST_ITEMS:
-        raise Conflict(
-            f"A report has at most {MOST_ITEMS:,} items. End this report without more items.",
-            code="too_many_source_items",
-        )
+        message = f"A report has at most {MOST_ITEMS:,} items. End this report without more items."
+        raise Conflict(message, code="too_many_source_items")
     # PostgreSQL refuses an upsert with the same id twice.
     rows = {row["item_id"]: row for row in (_to_row(source.source_id, item) for item in request.items)}
     key = _key(caller, source, request.report_no)
@@ -166,10 +164,8 @@ async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> 
     if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
         await queries.delete_unreported(connection, caller.organization_id)
     if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
-        raise Conflict(
-            f"The organization has {MOST_SOURCES:,} sources, which is the limit. Remove unused sources.",
-            code="too_many_sources",
-        )
+        message = f"The organization has {MOST_SOURCES:,} sources, which is the limit. Remove unused sources."
+        raise Conflict(message, code="too_many_sources")
     await queries.insert_source(connection, caller, source_id=uuid7(), ledger=ledger)
     source = await queries.lock_source_of(connection, caller, ledger=ledger)
     assert source is not None  # noqa: S101 - it is there since that statement, or since another one's

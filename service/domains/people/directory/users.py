@@ -105,10 +105,8 @@ async def _put_users(
 async def require_active_admin(connection: Connection, organization_id: UUID) -> None:
     """Refuse (409 `last_admin`) changes without any active admin left."""
     if not await queries.has_active_admin(connection, organization_id):
-        raise Conflict(
-            "This would leave the organization without an active admin. Make another user an admin first.",
-            code="last_admin",
-        )
+        message = "This would leave the organization without an active admin. Make another user an admin first."
+        raise Conflict(message, code="last_admin")
 
 
 async def _end_invitations(

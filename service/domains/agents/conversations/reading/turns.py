@@ -170,10 +170,8 @@ async def see_job(runtime: Runtime, connection: Connection, caller: Caller, *, j
     turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
     now = await runtime.clock.now(connection)
     if turn is None or turn.row.created_at <= now - KEPT:
-        raise NotFound(
-            "You have no such job. Send the jobId that sendMessage gave you; it is valid for 24 hours.",
-            code="job_not_found",
-        )
+        message = "You have no such job. Send the jobId that sendMessage gave you; it is valid for 24 hours."
+        raise NotFound(message, code="job_not_found")
     return turn
 
 
