@@ -52,7 +52,7 @@ def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatc
     assert words(recent(service, ben)) == ["secret of Ben"]
     assert recent(service) == recent(service, other) == []
     assert code(service.call("search/listRecentSearches", {"maxSearches": 51}))[0] == 400
-    monkeypatch.setattr(queries, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(queries, "MOST_READ", 3)
     assert words(recent(service, ada)) == ["type:pdf", "dogs"]
     erase(service, ADA)
     assert recent(service, ada) == []

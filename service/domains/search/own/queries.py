@@ -1,4 +1,4 @@
-"""SQL of a caller's own searches; every statement concerns a single principal."""
+"""SQL of a caller's recent and saved searches. Each statement reads or changes the rows of a single principal."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -14,34 +14,34 @@ from service.platform import sql
 from service.schema.identity import principals
 from service.schema.search import free_texts, saved_searches, searches
 
-# The newest searches that are read to find a person's recent searches among those of programs.
-MOST_LOOKED_AT = 2000
+# The number of newest searches read to find a person's own searches among the searches by programs.
+MOST_READ = 2000
 
 
 async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> list[RecentSearch]:
-    """List the caller's newest searches by own client or keys, each once, if the words are still stored."""
+    """List distinct newest searches whose text is still stored: a person's own, or made with the caller's keys."""
     newest = (
         select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
         .where(sql.matches(searches, caller.organization_id, principal_id=caller.principal_id))
         .order_by(searches.c.at.desc(), searches.c.search_id.desc())
-        .limit(MOST_LOOKED_AT)
+        .limit(MOST_READ)
         .subquery("newest")
     )
     by_keys = or_(newest.c.origin.is_(None), newest.c.origin == caller.origin)
     is_listed = is_by_hand(newest.c.origin, caller.organization_id) if caller.client_id else by_keys
-    what = (free_texts.c.text, newest.c.collection_id, newest.c.mode)
-    at = func.max(newest.c.at).label("at")
+    search = (free_texts.c.text, newest.c.collection_id, newest.c.mode)
+    last_at = func.max(newest.c.at).label("at")
     statement = (
         select(
             free_texts.c.text.label("search_query"),
             newest.c.collection_id.label("document_collection_id"),
             sql.as_member(newest.c.mode, SearchMode),
-            at,
+            last_at,
         )
         .join_from(newest, free_texts, free_texts.c.subject_id == newest.c.search_id)
         .where(free_texts.c.organization_id == caller.organization_id, is_listed)
-        .group_by(*what)
-        .order_by(at.desc(), *what)
+        .group_by(*search)
+        .order_by(last_at.desc(), *search)
         .limit(limit)
     )
     return await sql.find_rows(connection, statement, RecentSearch)
@@ -55,7 +55,7 @@ async def lock_saved(connection: Connection, organization_id: UUID, *, principal
     )
 
 
-async def count_saved_beside(
+async def count_other_saved(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
 ) -> int:
     own = sql.matches(saved_searches, organization_id, principal_id=principal_id)

@@ -1,4 +1,4 @@
-"""Rules of a caller's own searches. No caller, not even an admin, can list or change another person's searches here."""
+"""A caller's recent and saved searches. Nobody, not even an admin, can list or change another person's searches."""
 
 import json
 from uuid import uuid5
@@ -15,22 +15,22 @@ from service.platform.errors import Conflict, NotFound
 async def list_recent(
     connection: Connection, caller: Caller, *, request: wire.ListRecentSearchesRequest
 ) -> wire.ListRecentSearchesResponse:
-    """List the caller's recent searches, each once. A person's list excludes searches by programs."""
+    """List the caller's recent searches without repetitions. A person's list excludes searches by programs."""
     return wire.ListRecentSearchesResponse(
         searches=await queries.list_recent(connection, caller, limit=request.max_searches)
     )
 
 
 async def save(connection: Connection, caller: Caller, *, request: wire.SaveSearchRequest) -> wire.SaveSearchResponse:
-    """Save a search for the caller alone. Raises Conflict `too_many_saved_searches`."""
+    """Save a search that only the caller can list. Raises Conflict `too_many_saved_searches`."""
     organization_id, principal_id = caller.organization_id, caller.principal_id
     saved_search_id = uuid5(principal_id, json.dumps(request.model_dump(mode="json"), sort_keys=True))
     await queries.lock_saved(connection, organization_id, principal_id=principal_id)
-    others = await queries.count_saved_beside(
+    count = await queries.count_other_saved(
         connection, organization_id, principal_id=principal_id, saved_search_id=saved_search_id
     )
-    if others >= MOST_SAVED:
-        message = f"You have saved {MOST_SAVED} searches, and can't have more. Delete one that you don't need."
+    if count >= MOST_SAVED:
+        message = f"You have {MOST_SAVED} saved searches, which is the limit. Delete unused saved searches."
         raise Conflict(message, code="too_many_saved_searches")
     row = {
         "principal_id": principal_id,
@@ -58,6 +58,6 @@ async def delete_saved(
     if not await queries.delete_saved(
         connection, caller.organization_id, principal_id=caller.principal_id, saved_search_id=request.saved_search_id
     ):
-        message = "You have no such saved search. search/listSavedSearches has those that you have."
+        message = "You have no saved search with this id. To list your saved searches, call search/listSavedSearches."
         raise NotFound(message, code="saved_search_not_found")
     return wire.DeleteSavedSearchResponse()
