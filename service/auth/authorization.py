@@ -63,15 +63,13 @@ def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
     if wanted is not None and wanted not in scopes and not some_agent:
         raise _missing(wanted)
     if requirement.admin and not caller.is_admin:
-        raise Forbidden("Only an admin may do this, and you are not an admin.", code="admin_only")
+        raise Forbidden("Only an admin may do this. Ask an admin to do it.", code="admin_only")
 
 
 def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
     if scope is None:
-        raise Forbidden(
-            "A service-account token can't do this, whatever its scopes. Use an API key.",
-            code="service_account_not_allowed",
-        )
+        message = "A service-account token can't do this, whatever its scopes. Use an API key."
+        raise Forbidden(message, code="service_account_not_allowed")
     if scope not in scopes:
         raise _missing(scope)
 

@@ -28,7 +28,8 @@ async def form_of(request: Request) -> Parameters:
     if kind != FORM:
         raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")
     content = await read_at_most(request.stream(), most_bytes=MOST_FORM_BYTES)
-    return _parse(require(content, TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")))
+    too_large = TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes. Send fewer or shorter parameters.")
+    return _parse(require(content, too_large))
 
 
 def first_of(parameters: Parameters) -> dict[str, str]:
@@ -52,4 +53,4 @@ def _parse(content: bytes) -> Parameters:
     try:
         return parse_qsl(content.decode("latin-1"), max_num_fields=MOST_PARAMETERS)
     except ValueError as exc:
-        raise BadRequest("The request has too many parameters.") from exc
+        raise BadRequest(f"The request has more than {MOST_PARAMETERS} parameters. Send fewer parameters.") from exc

@@ -100,9 +100,8 @@ def collections_of(caller: Reader) -> frozenset[UUID] | None:
 
 def _refuse_narrowed(caller: Reader) -> None:
     if collections_of(caller) is not None:
-        raise Forbidden(
-            "You let this client read only some collections. This is outside them.", code="narrowed_to_collections"
-        )
+        message = "You allowed this client only some collections. To allow more, authorize the client again."
+        raise Forbidden(message, code="narrowed_to_collections")
 
 
 def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:

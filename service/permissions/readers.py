@@ -23,7 +23,7 @@ async def find_referenced_principal(
         kind = "group" if isinstance(reference, GroupReference) else "serviceAccount"
         found = await queries.find_principal(connection, organization_id, principal_id=reference.id, kind=kind)
     if found is None:
-        message = f"There is no {describe(reference)} in this organization. It was deleted or mistyped."
+        message = f"There is no {describe(reference)} in this organization. Check the address or the id."
         raise BadRequest(message, code="unknown_principal", details=[FieldError(field, message)])
     return found
 

@@ -164,9 +164,11 @@ class Exchange:
     def _refusal(self) -> ServiceError | None:
         headers = self._headers.raw
         if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > MOST_HEADER_BYTES:
-            return ServiceError("The request's headers are too large.", code="headers_too_large", status=431)
+            message = f"The request has over {MOST_HEADERS} headers, or {MOST_HEADER_BYTES} bytes of them. Send fewer."
+            return ServiceError(message, code="headers_too_large", status=431)
         if len(self._scope["raw_path"]) + len(self._scope["query_string"]) > MOST_URL_BYTES:
-            return ServiceError("The request's address is too long.", code="address_too_long", status=414)
+            message = f"The request's address is longer than {MOST_URL_BYTES} bytes. Send a shorter address."
+            return ServiceError(message, code="address_too_long", status=414)
         if len(self._headers.getlist("authorization")) > 1:
             # A proxy may check one header, and the service the other.
             return BadRequest("There are several Authorization headers. Send only one.", code="authorization_repeated")

@@ -156,13 +156,13 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
         is_near = place in known or get_close_matches(place, [known], 1, 0.75)
         named = f"endpoint {request.method} {sent}" if nearest and is_near else "such endpoint"
         hint = f"The nearest is {nearest}." if nearest else "Operations are POST /api/v0/… and /api/v1/…."
-        return NotFound(f"There is no {named}. {hint} /docs has all.")
+        return NotFound(f"There is no {named}. {hint} /docs lists all operations.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         how = " with a JSON body" if allowed == "POST" and sent.startswith("/api/v") and "upload" not in sent else ""
         message = f"{sent} takes {allowed}{how}, not {request.method}."
         return ServiceError(message, code="method_not_allowed", status=405)
-    return BadRequest("The request can't be taken as it is.")
+    return BadRequest("The request is not valid. Compare it with /docs.")
 
 
 @cache

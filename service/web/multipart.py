@@ -264,7 +264,9 @@ class _Parts:
             )
         if self._name in self.fields or (self._name == self._file_part and self._file_name is not None):
             raise BadRequest(
-                "The form has a part twice.", code="part_duplicate", details=[FieldError(shown, "send it once")]
+                "The form has a part twice. Send each part once.",
+                code="part_duplicate",
+                details=[FieldError(shown, "send it once")],
             )
 
     def _data(self, data: bytes, start: int, end: int) -> None:
@@ -278,7 +280,7 @@ class _Parts:
             self._field.extend(data[start:end])
             if len(self._field) > _FIELD_BYTES:
                 raise BadRequest(
-                    f"A field is longer than {_FIELD_BYTES:,} bytes.",
+                    f"A field is longer than {_FIELD_BYTES:,} bytes. Send a shorter value.",
                     code="field_too_large",
                     details=[FieldError(self._name, "too long")],
                 )
@@ -304,7 +306,7 @@ def _boundary(request: Request) -> bytes:
 
 def _file_name(value: bytes | None, part: str) -> str:
     if not value:
-        raise BadRequest(f"The part `{part}` has no file name. Send it as a file.", code="file_name_missing")
+        raise BadRequest(f"The part `{part}` has no file name. Send the part as a file.", code="file_name_missing")
     # Browsers' escapes for characters that would end the header's value (WHATWG HTML, form data encoding).
     name = _decode(value, "file name", code="file_name_invalid")
     return clean_file_name(name.replace("%22", '"').replace("%0D", "").replace("%0A", ""))
@@ -315,11 +317,11 @@ def _decode(value: bytes, name: str, *, code: str = "field_invalid") -> str:
         text = value.decode()
     except UnicodeDecodeError as error:
         raise BadRequest(
-            "The form has a value that isn't UTF-8.", code=code, details=[FieldError(name, "must be UTF-8")]
+            "A value isn't UTF-8. Encode it as UTF-8.", code=code, details=[FieldError(name, "must be UTF-8")]
         ) from error
     if "\x00" in text:
         raise BadRequest(
-            "The form has a value with a NUL character.", code=code, details=[FieldError(name, "must have no NUL")]
+            "A value has a NUL character. Remove it.", code=code, details=[FieldError(name, "must have no NUL")]
         )
     return text
 

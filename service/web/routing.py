@@ -283,7 +283,7 @@ def decode(content: bytes) -> Any:
     except json.JSONDecodeError as exc:
         raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.{_slip(exc)}") from exc
     except (ValueError, RecursionError) as exc:
-        raise BadRequest("The body is JSON with a number that is too long, or nested too deeply.") from exc
+        raise BadRequest("The JSON has a number that is too long, or is nested too deeply. Send simpler JSON.") from exc
     return decoded
 
 
@@ -325,7 +325,7 @@ def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(_name: str) -> None:
-    raise BadRequest("NaN and Infinity are not JSON.")
+    raise BadRequest("NaN and Infinity are not JSON. Send a number, or leave out the member.")
 
 
 def _refuse_unstorable(decoded: Any) -> None:

@@ -148,7 +148,7 @@ def test_values_for_the_former_fields_are_refused_with_the_fields_name(service: 
     error = refused(
         service.call(PLAN, body(collection_id, town | {"field": "town"}, {"field": "town"})), 400, "invalid_fields"
     )
-    assert "changes.1.field: Two changes are for the field “town”." in error["message"]
+    assert "changes.1.field: Two changes are for the field “town”. Send one change for each field." in error["message"]
     taken = {"name": "town", "type": "INT"}, {"name": "x", "type": "INT", "value": "many"}, {"name": "y"}
     details = refused(service.call(PLAN, body(collection_id, *taken)), 400, "invalid_fields")["details"]
     assert [one["field"] for one in details] == ["changes.1.value", "changes.2", "changes"]

@@ -101,7 +101,7 @@ def test_what_a_person_may_not_change_is_named_and_what_they_may_not_read_is_not
     ended = finished(service, START, by=ANN, change="DELETE", expectedCount=4)
     assert counts(ended) == ("DONE", 3, 1)
     assert ended["failures"] == [
-        {"documentId": read, "message": "Only the document's owner or an admin may delete it."}
+        {"documentId": read, "message": "Only the document's owner or an admin may delete it. Ask one of them."}
     ]
     assert listed(service) == ["hidden", "read"]
     promote(is_admin=False)
@@ -193,7 +193,7 @@ def test_admins_give_and_take_access_and_ownership(service: RunningService, monk
     named = {"documentChangeId": ok(service.call(ACCESS, {**body, "role": "OWNER"}, api_key=admin))["documentChangeId"]}
     until(lambda: ok(service.call(GET, named, api_key=admin))["status"] == "STOPPED")
     state = ok(service.call(GET, named, api_key=admin))
-    assert (state["doneCount"], state["error"]) == (2, "Only an admin may do this, and you are not an admin.")
+    assert (state["doneCount"], state["error"]) == (2, "Only an admin may do this. Ask an admin to do it.")
 
 
 def test_a_killed_batch_is_repeated_whole_and_an_error_ends_it(service: RunningService, monkeypatch) -> None:

@@ -86,12 +86,13 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
     except (TimeoutError, httpcore.TimeoutException):
         return Attempt(error=f"The receiver did not answer within {SECONDS:.0f} seconds.")
     except socket.gaierror:
-        return Attempt(error="The host's name is unknown.")
+        return Attempt(error="The host's name is unknown. Correct the address of the rule.")
     except (httpcore.ConnectError, ssl.SSLError) as error:
         is_tls = isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError)
-        return Attempt(error="Its certificate is not trusted, or it has no TLS." if is_tls else "Nothing answers.")
+        no_tls = "The receiver's certificate is not trusted, or it has no TLS. Correct its certificate."
+        return Attempt(error=no_tls if is_tls else "Nothing answers at the address. Check the receiver.")
     except (httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, httpx.InvalidURL, OSError):
-        return Attempt(error="The connection broke, or the answer was not HTTP.")
+        return Attempt(error="The connection broke, or the answer was not HTTP. Check the receiver.")
 
 
 async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> Attempt:
@@ -121,7 +122,7 @@ def _to_attempt(status: int) -> Attempt:
     if 200 <= status < 300:
         return Attempt(status)
     if status == _GONE:
-        return Attempt(status, "The receiver answered with status 410: it wants no more messages.", is_last=True)
+        return Attempt(status, "The receiver refuses all messages (410). Correct or delete the rule.", is_last=True)
     hint = " Redirects are not followed. Enter the address that it redirects to." if 300 <= status < 400 else ""
     return Attempt(status, f"The receiver answers {status}.{hint}")
 

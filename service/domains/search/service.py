@@ -30,6 +30,7 @@ from service.domains.search.syntax.parsing import ParsedQuery, parse_query
 from service.domains.search.understanding.drawing import find_unused
 from service.domains.search.understanding.service import Filtering, Understood, ask_whether_model, understand
 from service.index.spaces.queries import Space, ask_catalog
+from service.permissions.rights import unknown_document
 from service.platform.batches import Batch
 from service.platform.errors import BadRequest, FieldError, NotFound
 from service.runtime import Runtime
@@ -101,7 +102,7 @@ async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None,
         await runtime.database.read(caller.organization_id, batch)
         rows = answer.rows
     if not rows:
-        raise NotFound("There is no such document, or you may not read it.", code="document_not_found")
+        raise unknown_document()
     return "\n".join(row.text for row in rows)[:MOST_CHARACTERS]
 
 
@@ -123,7 +124,8 @@ async def submit_feedback(
         about=str(request.document_id or ""),
     )
     if judged is None:
-        raise NotFound("You made no such search. Send the searchId of a search response.", code="search_not_found")
+        message = "You made no search with this id. Send the searchId of a search response."
+        raise NotFound(message, code="search_not_found")
     details = {"feedback": feedback}
     if request.document_id is not None:
         # The results of searches from older releases are unknown, so accept any document.
@@ -195,8 +197,8 @@ def _to_name(row: queries.FoundDocument) -> NamedDocument:
 
 
 _UNUSED = (
-    "No filter was made of {}: that needs one field of the collection that clearly takes it, words that plainly say it "
-    "of the documents, and no alternatives in the query."
+    "{} did not become a filter. A filter needs a single matching field of the collection, and a query that states the "
+    "value clearly, without alternatives. You can set the filter yourself."
 )
 
 

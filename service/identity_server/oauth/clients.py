@@ -40,10 +40,8 @@ async def request_client(
             connection, caller.organization_id, requested_by=caller.principal_id
         )
         if waiting >= MOST_PENDING:
-            raise Conflict(
-                f"{waiting} clients that you requested wait for an admin. Have them approved or deleted first.",
-                code="too_many_pending",
-            )
+            message = f"{waiting} clients that you requested wait for an admin. Have them approved or deleted first."
+            raise Conflict(message, code="too_many_pending")
     client = await _register(connection, caller, request, status=wire.OAuthClientStatus.PENDING)
     return wire.AdminOAuthClientsRequestResponse(**dict(client))
 
@@ -138,7 +136,7 @@ async def rotate_secret(
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.is_public:
-        raise Conflict("A public client has no secret.", code="public_client")
+        raise Conflict("A public client has no secret to replace. Use its client id alone.", code="public_client")
     secret = secrets.mint(secrets.CLIENT_SECRET)
     values = {"secret_hash": hash_client_secret(secret.value.get_secret_value(), client.audience), "hint": secret.hint}
     await _change(connection, caller, client_id, values=values)
@@ -195,4 +193,5 @@ def _conflict_with_document(client: wire.OAuthClient, what: str) -> Conflict:
 
 
 def _not_found() -> NotFound:
-    return NotFound("There is no such OAuth client in this organization.", code="oauth_client_not_found")
+    message = "There is no such OAuth client in this organization. List the clients with admin/oauthClients/list."
+    return NotFound(message, code="oauth_client_not_found")

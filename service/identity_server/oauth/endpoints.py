@@ -56,7 +56,7 @@ async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
     """Return the metadata (RFC 8414), also at OpenID Connect's address, tried first by some libraries; no ID tokens."""
     issuer = runtime.settings.issuer
     if path and f"/{path}" != urlsplit(issuer).path:
-        raise ServiceError("There is no such issuer here.", code="not_found", status=404)
+        raise ServiceError(f"The only issuer here is {issuer}. Check its address.", code="not_found", status=404)
     return JSONResponse(description(issuer), headers={"Cache-Control": "public, max-age=300"})
 
 
@@ -67,7 +67,7 @@ async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
     issuer = runtime.settings.issuer
     own = urlsplit(resource_of(OAuthAudience.MCP, issuer)).path
     if path and f"/{path}".removesuffix("/") != own:
-        raise ServiceError("There is no such resource here.", code="not_found", status=404)
+        raise ServiceError(f"The only resource here is {own}. Check its path.", code="not_found", status=404)
     return JSONResponse(describe_mcp(issuer), headers={"Cache-Control": "public, max-age=300"})
 
 

@@ -139,10 +139,10 @@ class Revocation(RevocationEndpoint):
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
         """Return the token to revoke, None when unknown; raise for a token of another client."""
         if "token" not in request.form:
-            raise errors.InvalidRequestError("Send the token to revoke.")
+            raise errors.InvalidRequestError("The token is missing. Send the token to revoke.")
         token = self.server.store.any_token(request.form["token"], client)
         if token is not None and not token.check_client(client):
-            raise errors.InvalidGrantError("This token belongs to another client.")
+            raise errors.InvalidGrantError("This token belongs to another client. Revoke it with that client.")
         return token
 
     def revoke_token(self, token: Token, request: Request) -> None:
@@ -160,9 +160,9 @@ def judge_parameters(grant: CodeGrant) -> None:
         if "response_type" not in form:
             raise errors.InvalidRequestError("Send response_type=code.")
         if form["response_type"] != "code":
-            raise errors.UnsupportedResponseTypeError("", "The only response_type is code.")
+            raise errors.UnsupportedResponseTypeError("", "Send response_type=code, the only type.")
         if form.get("response_mode", "query") != "query":
-            raise errors.InvalidRequestError("The only response_mode is query.")
+            raise errors.InvalidRequestError("Send response_mode=query, the only mode, or leave it out.")
         grant.server.require_resource(grant.request, grant.request.client)
 
     grant.register_hook("before_validate_authorization_request_payload", judge)

@@ -127,14 +127,14 @@ class Store:
         organization_id = client.organization_id
         self.ask(queries.insert_family, organization_id, row=row)
         if not self.ask(queries.use_code, organization_id, code_id=code.row.code_id, family_id=family_id, now=self.now):
-            raise InvalidGrantError("The code was used already.")
+            raise InvalidGrantError("The code was already used. Authorize again.")
         return family_id
 
     def continue_family(self, token: Token, client: Client) -> UUID:
         """Mark a refresh token as used, and return the family. Raises InvalidGrantError for a used token."""
         organization_id = client.organization_id
         if not self.ask(queries.use_refresh_token, organization_id, token_id=token.row.token_id, now=self.now):
-            raise InvalidGrantError("The refresh token was used already.")
+            raise InvalidGrantError("The refresh token was already used. Use the newest one, or authorize again.")
         return token.row.family_id
 
     def keep_tokens(self, token: Mapping[str, str], *, client: Client, family_id: UUID, principal_id: UUID) -> None:
@@ -174,7 +174,7 @@ class Store:
         name = "code" if what == "code" else "refresh token"
         if self.now - used_at <= lifetimes.RACE:
             return InvalidGrantError(
-                f"This {name} was used a few seconds ago. Use the tokens of that answer; they still work."
+                f"This {name} was used a few seconds ago. Use the tokens of that response; they still work."
             )
         family_ids = [] if row.family_id is None else [row.family_id]
         organization_id = client.organization_id

@@ -126,7 +126,8 @@ async def read_filter(
     readers: list[Reader] = [] if caller.is_admin and caller.collection_ids is None else [caller]
     if request.readable_by is not None:
         if not caller.is_admin:
-            raise Forbidden("Only an admin may list the documents of another reader.", code="admin_only")
+            message = "Only an admin may list the documents of another reader. Leave out readableBy, or ask an admin."
+            raise Forbidden(message, code="admin_only")
         readers.append(await find_grantee(connection, caller.organization_id, request.readable_by, field="readableBy"))
     if request.document_external_ids is not None:
         names = {form for name in request.document_external_ids for form in forms_of(name)}
@@ -143,7 +144,7 @@ async def find_download(
     if version is None or version == document.version:
         return document.file
     file = await stored.read_file(connection, caller.organization_id, document_id=document_id, version=version)
-    error = NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
+    error = NotFound("The document has no such version. getDocument lists its versions.", code="version_not_found")
     return require(file, error)
 
 
@@ -257,10 +258,8 @@ async def rename(
 async def _lock_editable(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> StoredDocument:
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
-        raise Forbidden(
-            "You may read this document but not change it. Ask its owner for the EDITOR role, or ask an admin.",
-            code="document_editor_required",
-        )
+        message = "You may read this document but not change it. Ask its owner for the EDITOR role, or ask an admin."
+        raise Forbidden(message, code="document_editor_required")
     runtime.indexer.refuse_backlog(caller.organization_id)
     return document
 
@@ -274,7 +273,8 @@ async def delete_document(
     document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:
-        raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
+        message = "Only the document's owner or an admin may delete it. Ask one of them."
+        raise Forbidden(message, code="owner_required")
     trashed_document_id = await keep(connection, caller, document, days=runtime.settings.trash_days)
     await delete_locked(connection, caller, documents={document_id: {"version": document.version}})
     return wire.DeleteDocumentResponse(document_id=document_id, trashed_document_id=trashed_document_id)

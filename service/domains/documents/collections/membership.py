@@ -19,7 +19,6 @@ from service.index.ingestion.indexing import pack_chunks
 from service.index.ingestion.queries import keep_caller_chunks, request_indexing_in_space
 from service.index.ingestion.turns import Lane
 from service.permissions.queries import lock_contained, lock_objects
-from service.platform.errors import NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 
@@ -87,7 +86,7 @@ async def reindex_document(
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller, document, placement = await _lock(connection, caller, request)
         if placement.membership is None:
-            raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
+            raise service.not_in_collection()
         service.refuse_caller_chunks(placement)
         runtime.indexer.refuse_backlog(caller.organization_id)
         if request.custom_metadata is None:

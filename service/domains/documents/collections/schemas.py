@@ -122,7 +122,8 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
             message = f"The collection has no field “{each.field}”. Its fields: {', '.join(known) or 'none'}."
             errors.append(FieldError(f"changes.{number}.field", message))
         elif before is not None and any(step.before is before for step in steps):
-            errors.append(FieldError(f"changes.{number}.field", f"Two changes are for the field “{each.field}”."))
+            message = f"Two changes are for the field “{each.field}”. Send one change for each field."
+            errors.append(FieldError(f"changes.{number}.field", message))
         elif name is None or kind is None:
             errors.append(FieldError(f"changes.{number}", "A new field needs a name and a type."))
         else:
@@ -136,7 +137,7 @@ def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) 
     names = [field.name for field in fields]
     errors += find_unfit_choices(fields, "changes")
     if twice := sorted({item for item in names if names.count(item) > 1}):
-        errors.append(FieldError("changes", f"Two fields would have the same name: {', '.join(twice)}."))
+        errors.append(FieldError("changes", f"Choose other names. Two fields would have the name {', '.join(twice)}."))
     if len(names) > MOST_FIELDS:
         errors.append(FieldError("changes", f"A collection has at most {MOST_FIELDS} fields."))
     if errors:
@@ -160,7 +161,7 @@ async def _work_through(
     while members := await queries.list_values(connection, caller, space_id=space_id, after=after, limit=_AT_ONCE):
         read, after = read + len(members), members[-1].document_id
         if read > MOST_CHANGED:
-            message = f"The collection has more than {MOST_CHANGED:,} documents. Only optional fields can be added."
+            message = f"The collection has more than {MOST_CHANGED:,} documents. Add only optional fields."
             raise BadRequest(message, code="too_many_to_change")
         changed = {one.document_id: values for one in members if (values := _apply(steps, one)) != one.custom_metadata}
         if saves and changed:

@@ -56,6 +56,11 @@ def unknown_collection() -> NotFound:
     )
 
 
+def not_in_collection() -> NotFound:
+    message = "The document is not in this collection. To add it, call addDocumentToCollection."
+    return NotFound(message, code="document_not_in_collection")
+
+
 async def create_collection(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.CreateDocumentCollectionRequest
 ) -> wire.CreateDocumentCollectionResponse:
@@ -96,10 +101,8 @@ async def require_collection(
         await queries.read_collection(connection, caller, collection_id=collection_id, lock=lock)
     )
     if at_least is not Role.VIEWER and collection.role is Role.VIEWER:
-        raise Forbidden(
-            "You may search this collection, not change it. Ask its owner for the EDITOR role.",
-            code="collection_editor_required",
-        )
+        message = "You may search this collection, not change it. Ask its owner for the EDITOR role."
+        raise Forbidden(message, code="collection_editor_required")
     return collection
 
 
@@ -166,7 +169,7 @@ async def remove_document(
         connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None, adds=False
     )
     if placement.membership is None:
-        raise NotFound("The document is not in this collection.", code="document_not_in_collection")
+        raise not_in_collection()
     organization_id, space_id = caller.organization_id, placement.collection.space_id
     inside = await lock_contained(connection, organization_id, container_ids=[document_id])
     document_ids = [document_id, *inside]
@@ -231,7 +234,8 @@ async def require_owned(connection: Connection, caller: Caller, *, collection_id
     if collection is None or (collection.role is None and not caller.is_admin):
         raise unknown_collection()
     if collection.role is not Role.OWNER and not caller.is_admin:
-        raise Forbidden("Only the collection's owner or an admin may do this.", code="collection_owner_required")
+        message = "Only the collection's owner or an admin may do this. Ask one of them."
+        raise Forbidden(message, code="collection_owner_required")
     return collection
 
 
@@ -296,7 +300,7 @@ async def get_chunks(
     there = await queries.read_membership(
         connection, caller.organization_id, document_id=document.document_id, space_id=space_id
     )
-    there = require(there, NotFound("The document is not in this collection.", code="document_not_in_collection"))
+    there = require(there, not_in_collection())
     version = max(there.words_version or 0, there.indexed_version or 0) or there.version
     cursor = Cursor.of(
         caller,

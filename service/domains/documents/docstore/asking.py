@@ -203,7 +203,7 @@ class SourceClient:
             )
         if isinstance(error, OperationFailure):
             return self._refusal(error)
-        return SourceError("source_failed", "The answer of the document database can't be read.")
+        return SourceError("source_failed", "The document database's answer can't be read. Check its address.")
 
     async def _is_host_unknown(self) -> bool:
         try:

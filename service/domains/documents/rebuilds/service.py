@@ -84,10 +84,8 @@ async def cancel_rebuild(
     space = await _lock(connection, caller, collection_id)
     rebuild = await _newest(connection, caller, collection_id)
     if rebuild.status != wire.IndexRebuildStatus.RUNNING:
-        raise Conflict(
-            f"No rebuild of this index is running. The newest is {rebuild.status}; getIndexRebuild shows it.",
-            code="rebuild_over",
-        )
+        message = f"No rebuild of this index is running. The newest is {rebuild.status}; getIndexRebuild shows it."
+        raise Conflict(message, code="rebuild_over")
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
     await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
     await _record(connection, caller, "index.rebuild_cancel", rebuild)
@@ -107,7 +105,7 @@ async def _start(
     if space.model == model.name:
         if newest is not None and (newest.status, newest.model) == (wire.IndexRebuildStatus.COMPLETED, model.name):
             return newest
-        raise Conflict("The index already uses this model.", code="model_in_use")
+        raise Conflict("The index already uses this model. Choose another model.", code="model_in_use")
     await queries.insert_rebuild(
         connection,
         caller,
@@ -126,10 +124,8 @@ async def _retry(
     connection: Connection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
 ) -> Rebuild:
     if running.model != model.name:
-        raise Conflict(
-            f"This index is being rebuilt with {running.model}. Wait for that rebuild, or cancel it first.",
-            code="rebuild_running",
-        )
+        message = f"This index is being rebuilt with {running.model}. Wait for that rebuild, or cancel it first."
+        raise Conflict(message, code="rebuild_running")
     if force and not running.forced:
         await queries.force_completion(connection, caller.organization_id, rebuild_id=running.rebuild_id)
         await _record(connection, caller, "index.rebuild_force", running)
@@ -141,10 +137,8 @@ async def _retry(
 async def _check(connection: Connection, caller: Caller, collection_id: UUID | None) -> None:
     if collection_id is None:
         if not caller.is_admin:
-            raise Forbidden(
-                "Only an admin may rebuild the catalog's index. Name a collection, or use an admin's key.",
-                code="admin_only",
-            )
+            message = "Only an admin may rebuild the catalog's index. Name a collection, or use an admin's key."
+            raise Forbidden(message, code="admin_only")
     elif not caller.is_admin:
         await require_collection(connection, caller, collection_id=collection_id, at_least=Role.EDITOR)
     elif await read_collection(connection, caller, collection_id=collection_id) is None:

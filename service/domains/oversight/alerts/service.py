@@ -132,7 +132,8 @@ async def send_again(
 ) -> wire.AdminAlertRulesSendAgainResponse:
     """Send a message again, delivered or not."""
     organization_id, delivery_id = caller.organization_id, request.delivery_id
-    unknown = NotFound("There is no such delivery in this organization.", code="alert_delivery_not_found")
+    message = "There is no such delivery. List the deliveries with admin/alertRules/listDeliveries."
+    unknown = NotFound(message, code="alert_delivery_not_found")
     rule_id = require(await queries.send_again(connection, organization_id, delivery_id=delivery_id), unknown)
     await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=[delivery_id])
     await _record(connection, caller, "send_again", await _require_rule(connection, caller, rule_id))
@@ -192,7 +193,8 @@ async def _change_alert(
     organization_id = caller.organization_id
     changed = values and await alert_queries.update_alert(connection, organization_id, alert_id=alert_id, values=values)
     found = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)
-    alert = require(found, NotFound("There is no such alert in this organization.", code="alert_not_found"))
+    message = "There is no such alert. List the alerts with admin/alerts/list."
+    alert = require(found, NotFound(message, code="alert_not_found"))
     if changed:
         details = {"kind": alert.kind, "code": alert.code}
         if action == "update":
@@ -210,7 +212,8 @@ def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
 
 async def _require_rule(connection: Connection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
     rule = await queries.find_rule(connection, caller.organization_id, rule_id=rule_id, lock=lock)
-    return require(rule, NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found"))
+    message = "There is no such alert rule. List the rules with admin/alertRules/list."
+    return require(rule, NotFound(message, code="alert_rule_not_found"))
 
 
 async def _recipient_ids(

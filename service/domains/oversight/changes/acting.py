@@ -54,7 +54,7 @@ def _collection_of(request: StartDocumentChangeRequest) -> UUID:
 
 async def _find_principal(connection: Connection, caller: Caller, request: StartAccessChangeRequest) -> UUID:
     if not caller.is_admin:
-        raise Forbidden("Only an admin may do this, and you are not an admin.", code="admin_only")
+        raise Forbidden("Only an admin may do this. Ask an admin to do it.", code="admin_only")
     if request.role is Role.OWNER:
         return (await find_new_owner(connection, caller, request.principal, owner_id=None)).principal_id
     references = [("principal", request.principal)]
@@ -86,9 +86,10 @@ async def change_document(
             changes = wire.ChangeValuesRequest(**where, changes=[change])
             [result] = (await change_values(connection, caller, request=changes)).results
             if result.status is wire.ValueChangeStatus.NOT_FOUND:
-                raise NotFound("It is not in the collection, or you cannot read it.", code="document_not_in_collection")
+                message = "The document is not in the collection, or you may not read it. Add it, or ask its owner."
+                raise NotFound(message, code="document_not_in_collection")
             if result.status is wire.ValueChangeStatus.IN_CONTAINER:
-                message = "It has the values of its archive or mail. Change them there."
+                message = "The document has the values of its archive or mail. Change the values there."
                 raise Conflict(message, code="document_in_container")
 
 

@@ -52,7 +52,8 @@ async def _start(runtime: Runtime, connection: Connection, caller: Caller, reque
     if request.expected_count is None:
         return wire.DocumentChange(status=DocumentChangeStatus.PLANNED, document_count=count)
     if count > request.expected_count:
-        raise Conflict(f"{count:,} documents match now. Check the documents, and start again.", code="count_changed")
+        message = f"{count:,} documents match now. Check the documents, then send this number as expectedCount."
+        raise Conflict(message, code="count_changed")
     change_id, organization_id, by = uuid7(), caller.organization_id, caller.acting_through
     state = wire.DocumentChange(document_change_id=change_id, status=DocumentChangeStatus.RUNNING, document_count=count)
     sent = request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"user_email"})
@@ -77,7 +78,8 @@ async def get_change(
     """Show a change that the caller started, and the documents that could not be changed; 404 for others."""
     change = await queries.read_change(connection, caller.organization_id, request.document_change_id)
     if change is None or change.principal_id != caller.principal_id:
-        raise NotFound("You started no such change in the last 30 days.", code="document_change_not_found")
+        message = "You started no change with this id in the last 30 days. Check documentChangeId."
+        raise NotFound(message, code="document_change_not_found")
     return wire.DocumentChange.model_validate(change.state)
 
 

@@ -70,4 +70,5 @@ async def _owner(connection: Connection, caller: Caller, email: str | None) -> U
 
 async def _get(connection: Connection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
-    return require(row, NotFound("There is no such API key in this organization.", code="api_key_not_found"))
+    message = "There is no such API key in this organization. List the keys with admin/apiKeys/list."
+    return require(row, NotFound(message, code="api_key_not_found"))

@@ -254,7 +254,7 @@ def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -
 def _only(named: Sequence[Principal], *, field: str) -> Principal | None:
     if len(named) > 1:
         detail = FieldError(field, "several groups have this name")
-        raise Conflict("Send the id of the group.", code="name_ambiguous", details=[detail])
+        raise Conflict("Several groups have this name. Send the group's id.", code="name_ambiguous", details=[detail])
     return next(iter(named), None)
 
 
@@ -272,7 +272,7 @@ def _refuse_duplicates(rows: Sequence[Principal], *, groups: Sequence[wire.Group
         twice = targets[str(row.principal_id)] > 1 or (by_name and names[group.name] > 1)
         if twice or (row.external_id is not None and external_ids[row.external_id] > 1):
             detail = FieldError(f"groups.{place}", "given more than once")
-            raise BadRequest("A group is given twice. Send each group once.", code="duplicate_group", details=[detail])
+            raise BadRequest("A group is listed twice. Send each group once.", code="duplicate_group", details=[detail])
 
 
 def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) -> None:

@@ -106,7 +106,7 @@ class Storage(ScimStorage):
         user_id = to_uuid(resource_id)
         found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
         if found is None:
-            raise scim.NotFoundException(detail="There is no such User here.")
+            raise scim.NotFoundException(detail="There is no User with this id. Find the User with a filter.")
         _require_version(user_version(found), expected_version)
         return found
 
@@ -114,7 +114,7 @@ class Storage(ScimStorage):
         group_id = to_uuid(resource_id)
         found = None if group_id is None else self._ask(queries.find_group, group_id=group_id)
         if found is None:
-            raise scim.NotFoundException(detail="There is no such Group here.")
+            raise scim.NotFoundException(detail="There is no Group with this id. Find the Group with a filter.")
         _require_version(group_version(found), expected_version)
         return found
 

@@ -134,4 +134,5 @@ async def record_refusal(
 
 async def _get(connection: Connection, caller: Caller, token_id: UUID) -> wire.ScimToken:
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
-    return require(token, NotFound("There is no such token in this organization.", code="token_not_found"))
+    message = "There is no such token. List the tokens with admin/scimTokens/list."
+    return require(token, NotFound(message, code="token_not_found"))

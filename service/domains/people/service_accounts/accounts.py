@@ -86,7 +86,7 @@ async def delete_account(
 
 
 def unknown_account() -> NotFound:
-    message = "There is no such service account in this organization."
+    message = "There is no such service account. List the accounts with admin/serviceAccounts/list."
     return NotFound(message, code="service_account_not_found", details=[FieldError("serviceAccountId", message)])
 
 
@@ -166,4 +166,5 @@ async def revoke_token(
 async def get_token(connection: Connection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
     """Return a token's current state; for admins. NotFound when unknown, or another organization's."""
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
-    return require(token, NotFound("There is no such token in this organization.", code="token_not_found"))
+    message = "There is no such token. List the tokens with admin/serviceAccountTokens/list."
+    return require(token, NotFound(message, code="token_not_found"))

@@ -30,8 +30,8 @@ LONGEST_READ = 2000  # characters of a query for the language model; from a long
 
 _TOO_LONG = f"Read by rules: the query has more than {LONGEST_READ:,} characters."
 _LEFT_OUT = (
-    "The language model read conditions that were left out: they are on fields, have values, or rest on words that "
-    "are not there, the query's words say otherwise or aren't plainly on documents, or the query names alternatives."
+    "Some conditions from the language model were left out. Their field or value does not exist, or the query "
+    "does not clearly ask for them. Set these filters yourself."
 )
 
 

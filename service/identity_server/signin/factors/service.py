@@ -150,7 +150,7 @@ async def add_passkey(
         "synced": made.synced,
     }
     if not await queries.insert_passkey(connection, organization_id, factor=factor, passkey=passkey):
-        return Rejected("This passkey is registered already.")
+        return Rejected("This passkey is already registered. Use another passkey.")
     await _record(connection, organization_id, principal_id, action="secondFactor.add", kind="passkey")
     return [] if had.factors else await make_recovery_codes(connection, organization_id, principal_id=principal_id)
 

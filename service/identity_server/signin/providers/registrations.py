@@ -76,7 +76,8 @@ async def require_provider(
 
 
 def unknown_provider() -> NotFound:
-    return NotFound("There is no such sign-in provider in this organization.", code="sign_in_provider_not_found")
+    message = "There is no such sign-in provider. List the providers with admin/signInProviders/list."
+    return NotFound(message, code="sign_in_provider_not_found")
 
 
 def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registration:
