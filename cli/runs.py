@@ -38,7 +38,7 @@ from flows.operations.scan import Scanned
 from flows.operations.summary import CREATED, FAILED, GONE, SHOWN, TO_DELETE, UPDATED, Summary, summarize
 from flows.operations.syncing import SyncOutcome, is_running, sync
 from flows.runs import SKIPPED
-from flows.settings import FlowSettings, prefect_environment, prepare_http
+from flows.settings import FlowSettings, prepare_prefect
 
 T = TypeVar("T")
 Names = Iterable[Mapping[str, str]]
@@ -180,10 +180,8 @@ async def _collection_id(name: str, *, settings: FlowSettings) -> str:
 
 def _prepare_prefect(settings: FlowSettings) -> None:
     """Configure Prefect: the log stays with the run on Prefect's server, because the command reports errors itself."""
-    prepare_http(settings.base_url)
     quiet = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
-    for name, value in {**prefect_environment(settings), **quiet}.items():
-        os.environ.setdefault(name, value)
+    prepare_prefect(settings, **quiet)
     # Without Prefect's server, this logger reports unsent events; it has no namespace.
     logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
 

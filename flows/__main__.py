@@ -3,14 +3,13 @@ and its key come from CARREL_BASE_URL and CARREL_API_KEY. Single runs are starte
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from flows.errors import FlowError
-from flows.settings import FlowSettings, prefect_environment, prepare_http
+from flows.settings import FlowSettings, prepare_prefect
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,9 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         settings = FlowSettings()
-        prepare_http(settings.base_url)
-        for name, value in prefect_environment(settings).items():
-            os.environ.setdefault(name, value)
+        prepare_prefect(settings)
         from flows.processes import start_runs_by_forking  # noqa: PLC0415 - Prefect reads its settings when imported
         from flows.serving import serve_flows  # noqa: PLC0415 - as above
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from flows.settings import FlowSettings, prefect_environment, prepare_http
+from flows.settings import FlowSettings, prepare_prefect
 
 LOOKING = timedelta(seconds=5)
 USAGE = (
@@ -25,9 +25,7 @@ def main() -> None:
         (sys.stdout if asked else sys.stderr).write(USAGE)
         sys.exit(0 if asked else 2)
     settings = FlowSettings()
-    prepare_http(settings.base_url)
-    for name, value in prefect_environment(settings).items():
-        os.environ.setdefault(name, value)
+    prepare_prefect(settings)
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     address = urlsplit(os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api"))
     listen = ["--host", address.hostname or "127.0.0.1", "--port", str(address.port or 4200)]

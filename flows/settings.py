@@ -70,9 +70,10 @@ class FlowSettings(BaseSettings):
         return (self.flows_dir or self.data_dir / "flows") / "snapshots"
 
 
-def prefect_environment(settings: FlowSettings) -> dict[str, str]:
-    """Return the environment for programs that import Prefect; already set variables should stay."""
-    return {
+def prepare_prefect(settings: FlowSettings, **further: str) -> None:
+    """Set the environment of this process, before it imports Prefect, and `further` variables; set variables stay."""
+    prepare_http(settings.base_url)
+    environment = {
         "PREFECT_HOME": str(settings.data_dir / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
@@ -88,6 +89,8 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         # Without PREFECT_API_URL, a run starts its own server, which may take more than 20 s on a busy machine.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     }
+    for name, value in {**environment, **further}.items():
+        os.environ.setdefault(name, value)
 
 
 def prepare_http(base_url: str) -> None:
