@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request, Response
 
 from carrel.wire import scim_tokens as wire
 from service.domains.people.scim import tokens
-from service.domains.people.scim.tokens import PATH, ScimCaller
+from service.domains.people.scim.queries import ScimCaller
+from service.domains.people.scim.tokens import PATH
 from service.platform import errors
 from service.platform.bodies import read_at_most
 from service.platform.logs import logger

@@ -12,8 +12,8 @@ from service.domains.people.directory import queries as removal
 from service.domains.people.directory.groups import move_to_trash
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import Group, refuse_long
-from service.domains.people.scim.queries import StoredGroup
-from service.domains.people.scim.tokens import ScimCaller, change_of, record_changes
+from service.domains.people.scim.queries import ScimCaller, StoredGroup
+from service.domains.people.scim.tokens import change_of, record_changes
 from service.identity import queries as identity
 from service.identity.queries import Membership, Principal
 from service.platform.errors import BadRequest, FieldError

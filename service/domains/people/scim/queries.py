@@ -245,8 +245,9 @@ def _is_member_kind() -> ColumnElement[bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundToken:
-    """A token by its hash; `status` is active, expired or revoked."""
+class ScimCaller:
+    """An identity provider, known by a token: neither a principal of the organization nor an admin. `status` of the
+    token is active, expired or revoked."""
 
     organization_id: UUID
     token_id: UUID
@@ -259,7 +260,7 @@ class FoundToken:
 _TOKEN_OF_HASH = select(
     *sql.columns_of(
         scim_tokens,
-        FoundToken,
+        ScimCaller,
         credential_status(scim_tokens),
         unused_for_a_minute(scim_tokens).label("unused_for_a_minute"),
     ),
@@ -268,9 +269,9 @@ _TOKEN_OF_HASH = select(
 _TOKEN = sql.columns_of(scim_tokens, ScimToken, credential_status(scim_tokens))
 
 
-async def enter_by_token(connection: Connection, *, secret_hash: bytes) -> FoundToken | None:
+async def enter_by_token(connection: Connection, *, secret_hash: bytes) -> ScimCaller | None:
     """Find a token by its hash, and set the transaction to the token's organization."""
-    return await sql.find_row(connection, _TOKEN_OF_HASH, FoundToken, {"param_secret_hash": secret_hash})
+    return await sql.find_row(connection, _TOKEN_OF_HASH, ScimCaller, {"param_secret_hash": secret_hash})
 
 
 async def touch_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> None:

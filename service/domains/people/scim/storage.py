@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.people.scim import groups, queries, users
 from service.domains.people.scim.models import MOST_MEMBERS, MOST_RESULTS, Group, Member, User, to_condition
-from service.domains.people.scim.queries import Search, StoredGroup, StoredMember, StoredUser
-from service.domains.people.scim.tokens import ScimCaller
+from service.domains.people.scim.queries import ScimCaller, Search, StoredGroup, StoredMember, StoredUser
 from service.identity import queries as direct
 from service.identity.queries import lock_organization
 from service.platform.identifiers import to_uuid

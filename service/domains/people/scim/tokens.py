@@ -1,7 +1,7 @@
 """Provisioning tokens, created by an admin for an identity provider, and their callers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from service.audit.service import Change, record, record_by_credential
 from service.audit.versions import change_between
 from service.auth.callers import Caller
 from service.domains.people.scim import queries
-from service.domains.people.scim.queries import StoredGroup, StoredUser
+from service.domains.people.scim.queries import ScimCaller, StoredGroup, StoredUser
 from service.identity.credentials import refuse_past
 from service.identity.queries import Principal
 from service.platform import secrets
@@ -24,15 +24,6 @@ from service.runtime import Runtime
 from service.web.pagination import Cursor
 
 PATH = "/scim/v2"
-
-
-@dataclass(frozen=True, slots=True)
-class ScimCaller:
-    """An identity provider, known by a token: neither a principal of the organization nor an admin."""
-
-    organization_id: UUID
-    token_id: UUID
-    name: str
 
 
 def base_url(settings: Settings) -> str:
@@ -94,7 +85,7 @@ async def authenticate(connection: Connection, authorization: str | None) -> Sci
         raise Unauthenticated(f"This provisioning token is {found.status}. Ask an admin for a new token.")
     if found.unused_for_a_minute:
         await queries.touch_token(connection, found.organization_id, token_id=found.token_id)
-    return ScimCaller(found.organization_id, found.token_id, found.name)
+    return found
 
 
 async def record_changes(connection: Connection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:

@@ -13,8 +13,8 @@ from service.audit.service import Change
 from service.domains.people.directory.users import require_active_admin
 from service.domains.people.scim import queries
 from service.domains.people.scim.models import User, refuse_long
-from service.domains.people.scim.queries import GUEST_MARK, StoredUser
-from service.domains.people.scim.tokens import ScimCaller, change_of, record_changes
+from service.domains.people.scim.queries import GUEST_MARK, ScimCaller, StoredUser
+from service.domains.people.scim.tokens import change_of, record_changes
 from service.identity import queries as identity
 from service.identity.queries import Principal, leave_groups
 from service.identity_server.interface import end_access, end_sign_ins
