@@ -15,6 +15,8 @@ from bson.binary import Binary, UuidRepresentation
 from bson.codec_options import DatetimeConversion
 from bson.json_util import JSONMode, JSONOptions
 
+from carrel.wire.fields import format_instant
+
 _CANONICAL: Final = JSONOptions(
     json_mode=JSONMode.CANONICAL,
     uuid_representation=UuidRepresentation.STANDARD,
@@ -105,15 +107,11 @@ def plain_value(value: Any) -> Any:
     return next((write for kind, write in _WRITERS if isinstance(value, kind)), to_extended)(value)
 
 
-def _plain_time(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
 # Binary is a subclass of bytes.
 _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (float, lambda value: value if math.isfinite(value) else str(value)),
-    (datetime, _plain_time),
-    (Timestamp, lambda value: _plain_time(value.as_datetime())),
+    (datetime, format_instant),
+    (Timestamp, lambda value: format_instant(value.as_datetime())),
     (bytes, lambda value: base64.b64encode(value).decode()),
     (ObjectId, str),
     (Decimal128, str),
