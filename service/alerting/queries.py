@@ -66,9 +66,9 @@ def _to_alert(*, subject: str, **columns: Any) -> Alert:
 async def begin_alert(
     connection: Connection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
 ) -> tuple[Alert, bool] | None:
-    """Begin or update the alert about a subject. Return it if people must be notified, and whether it began now, else
-    None. Notifications are due of a new state, which clears the acknowledgement, or a day after the last message if
-    unacknowledged; never if snoozed."""
+    """Begin or update the alert about a subject. Return the alert, and whether it is new, if people must be notified;
+    otherwise None. People are notified of a new state, and a day after the last message unless the alert is
+    acknowledged; never while it is snoozed. A new state clears the acknowledgement."""
     row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
     statement = insert(alerts).values(row)
     new = statement.excluded

@@ -49,7 +49,7 @@ async def record(
     details: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> UUID:
-    """Add an audit entry in the caller's transaction, so that entry and change exist together; return its id."""
+    """Add an audit entry in the caller's transaction, so the change and its entry commit together; return the id."""
     entry = _entry(Change(action, target_type, target_id, details or {}, text or ""), caller)
     await _add(connection, caller.organization_id, entries=[entry])
     return entry["audit_log_id"]

@@ -48,7 +48,7 @@ def change_between(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Describe a change, with values in the entry's text, which can be erased: `details` name only the members."""
+    """Build an audit entry for a change. `details` name the changed members; people's words go to the erasable text."""
     changes = differences(before, after)
     words = {
         to_camel(name)

@@ -89,7 +89,7 @@ def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
 
 
 def is_demanded(policy: str, *, is_admin: bool) -> bool:
-    """Return whether an organization's policy demands a second factor of an admin, or else of everyone else."""
+    """Return whether an organization's policy requires a second factor of admins (`is_admin`) or of other people."""
     return policy == SecondFactorPolicy.EVERYBODY or (is_admin and policy == SecondFactorPolicy.ADMINS)
 
 

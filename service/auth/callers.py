@@ -202,8 +202,8 @@ async def note_use(connection: Connection, caller: Caller) -> None:
 async def acting_for(
     connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
-    """Return the user for whom the caller's key acts, or the caller if `field` names no user. Raises Forbidden if the
-    key may not act, BadRequest for service accounts, access tokens, and without an active user of the address."""
+    """Return the user for whom the caller's key acts, or the caller if `user_email` is None. Raises Forbidden if the
+    key may not act for users, BadRequest for service accounts, access tokens, and addresses of no active user."""
     return require(await find_acting(connection, caller, user_email, field=field), unknown_user(field))
 
 
@@ -287,8 +287,8 @@ async def reload_caller(
     keys: Keys,
     may_be_admin: bool = False,
 ) -> Caller | None:
-    """Reload an earlier request's caller without operations, None if no longer allowed; as an admin only where that
-    request was an admin's and its principal still is."""
+    """Load the caller of an earlier request again, without scopes; None if the principal may no longer sign in. The
+    caller is an admin only with `may_be_admin`, and if the principal is still an admin."""
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
     enabled = (await get_organization(connection, organization_id)).service_accounts_enabled
     if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):

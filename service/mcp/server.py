@@ -42,7 +42,7 @@ HINTS: dict[Any, CacheHint] = {
 
 @cache
 def server() -> Server[Any]:
-    """Return the server, which keeps no state between calls."""
+    """Build the MCP server. It keeps no state between calls."""
     made = Server(
         "carrel",
         title="Carrel",

@@ -45,7 +45,7 @@ def allow_service() -> None:
 
 
 def protect_jobs() -> None:
-    """Show a transaction its organization's jobs only, and all jobs to a worker, which enters no organization."""
+    """Limit each transaction to its organization's jobs. Workers set no organization, and see all jobs."""
     op.execute(f"ALTER TABLE {JOBS} ENABLE ROW LEVEL SECURITY")
     op.execute(f"ALTER TABLE {JOBS} FORCE ROW LEVEL SECURITY")
     condition = f"args ->> 'organization_id' = {CURRENT_ORGANIZATION}::text"

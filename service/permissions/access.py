@@ -36,7 +36,7 @@ class Access:
 
     @property
     def version(self) -> str:
-        """The version of the grants, without the owner, who is changed separately."""
+        """A hash of the grants, to detect changes; without the owner, whom another operation changes."""
         return replace(self, owner_id=None).digest().hex()[:32]
 
     def owned_by(self, owner_id: UUID) -> "Access":
@@ -45,7 +45,7 @@ class Access:
         return replace(self, owner_id=owner_id, viewers=self.viewers - other, editors=self.editors - other)
 
     def without(self, given: Iterable[tuple[UUID, str]]) -> "Access":
-        """Return the access without these roles."""
+        """Return a copy of the access, without the given (principal, role) pairs."""
         gone = Access.of(given)
         return replace(self, viewers=self.viewers - gone.viewers, editors=self.editors - gone.editors)
 

@@ -36,7 +36,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of grants: its object, identity at its source, class or its container's, and roles its owner gave."""
+    """A resource with grants. A file in a container has its container's class; `shares` are roles the owner gave."""
 
     object_id: UUID
     resource_type: str
@@ -46,7 +46,7 @@ class Resource:
     shares: Mapping[str, str] | None
 
     def shared_in(self, access: Access) -> dict[UUID, str]:
-        """Return the roles that the owner gave, of the access's: release 0.3.0 revokes roles and leaves `shares`."""
+        """Return the roles in `access` that the owner gave. `shares` can be stale: release 0.3.0 leaves them as is."""
         given = {UUID(principal_id): role for principal_id, role in (self.shares or {}).items()}
         return dict(given.items() & set(access.grants())) if given else {}
 
@@ -56,8 +56,8 @@ _readers = class_readers.c
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
-    """Select the access classes in which the caller has a role. THE condition of visibility, before the LIMIT of every
-    query of resources or contents. Raises Forbidden for callers limited to collections (`is_readable` serves them)."""
+    """Select the access classes in which the caller has a role. This is THE condition of visibility: every query of
+    resources or contents includes it before LIMIT. Raises Forbidden for callers limited to collections."""
     _refuse_narrowed(caller)
     return classes_of(caller, at_least=at_least)
 
@@ -94,7 +94,7 @@ async def is_within(connection: Connection, caller: Caller, *, object_id: UUID) 
 
 
 def collections_of(caller: Reader) -> frozenset[UUID] | None:
-    """Return the collections to which a caller is limited; None without a limit."""
+    """Return the only collections that a caller may read; None if the caller is not limited to collections."""
     return caller.collection_ids if isinstance(caller, Caller) else None
 
 
@@ -194,7 +194,7 @@ async def lock_resources(
 async def lock_owned_resources(
     connection: Connection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None, limit: int
 ) -> list[Resource]:
-    """Lock the first resources of these types owned by a principal, in the usual order, without files in containers."""
+    """Lock a principal's first `limit` resources, optionally of some types, by object id; skip files in containers."""
     statement = (
         sa.select(*_RESOURCE)
         .where(
@@ -411,7 +411,7 @@ async def list_grants(
     after: tuple[UUID, str] | None = None,
     limit: int | None = None,
 ) -> list[Grant]:
-    """List a class's granted roles `after` a (principal, role), without the owner, everyone and deleted accounts."""
+    """List an access class's grants after a (principal, role); skip the owner, everyone and deleted accounts."""
     held = class_readers.c
     statement = (
         sa.select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)

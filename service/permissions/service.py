@@ -1,4 +1,4 @@
-"""Rules of access: default deny, a single access class for equal access, and an owner who stays until replaced."""
+"""Rules of access: deny by default; resources with equal access share a class; only a new owner ends ownership."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -131,7 +131,7 @@ async def access_of(connection: Connection, organization_id: UUID, object_id: UU
 async def change_owner(
     connection: Connection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
 ) -> dict[int, Access]:
-    """Give locked resources an owner at commit, and end what other owners shared; return each class's access before."""
+    """Set the owner of locked resources, revoke roles given by earlier owners, and return each class's old access."""
 
     def hand_over(access: Access, shared: Iterable[tuple[UUID, str]]) -> Access:
         return access.owned_by(owner_id) if access.owner_id == owner_id else access.without(shared).owned_by(owner_id)
@@ -140,7 +140,7 @@ async def change_owner(
 
 
 def share_change(resource: queries.Resource, before: Mapping[UUID, str], after: Mapping[UUID, str]) -> Change:
-    """Describe a change of what an owner gives on a resource, for the audit log."""
+    """Build the audit log's entry for a change of the roles that an owner gives on a resource."""
     details = {"before": roles_by_id(before.items()), "after": roles_by_id(after.items())}
     return Change("grants.share", resource.resource_type, resource.object_id, details)
 
@@ -162,7 +162,7 @@ async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids
 
 
 def ended_shares(resources: Iterable[queries.Resource], before: Mapping[int, Access]) -> list[Change]:
-    """Describe the end of what owners gave, by each class's access before."""
+    """Build the audit log's entries for roles that owners gave and that end; `before` is each class's old access."""
     given = [(resource, resource.shared_in(before[resource.access_class])) for resource in resources]
     return [share_change(one, shared, {}) for one, shared in given if shared]
 
@@ -221,7 +221,7 @@ def identity_of(reference: ResourceReference) -> tuple[str, str]:
 
 
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
-    """Raise Conflict `document_in_container`, with fields, for a file whose access is its container's."""
+    """Raise Conflict `document_in_container` if a resource is a file in a container; the details name the fields."""
     details = [
         FieldError(field, f"is a file in the document with the documentId {one.container_id}")
         for field, one in named

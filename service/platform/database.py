@@ -195,9 +195,8 @@ class Database:
                 await (connection.commit() if read_only else self._commit(connection, held))
 
     async def _commit(self, connection: Connection, held: AsyncExitStack) -> None:
-        """Commit, and wait no longer than a statement's timeout. A commit waiting for a standby has no limit, and
-        cancelling would show a change that may be lost: the commit keeps the connection, and a retry waits behind the
-        commit."""
+        """Commit, and raise Unavailable after a statement's timeout. The commit itself is not cancelled: while it waits
+        for a standby, readers must not see the change. It keeps the connection, so a retry waits for it."""
         committing = asyncio.ensure_future(connection.commit())
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)

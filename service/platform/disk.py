@@ -145,7 +145,7 @@ class FileSystem:
 
     @property
     def full(self) -> int:
-        """The number of free bytes below which PostgreSQL is in danger: at least a slice of its reserve."""
+        """The free bytes that PostgreSQL needs: a quarter of `low`, or a slice of the reserve if larger."""
         return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
 
     def look(self) -> None:

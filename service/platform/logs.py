@@ -62,7 +62,7 @@ def redact(text: str) -> str:
 
 
 def redact_credentials(text: str) -> str:
-    """Replace only credentials, in text for a caller who may have put a credential in the wrong place."""
+    """Replace credentials in a text that is returned to a caller; the caller may have put one in the wrong place."""
     return CREDENTIALS.sub(REDACTED, text)
 
 

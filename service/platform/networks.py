@@ -43,7 +43,7 @@ class AllowedHosts:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Self:
-        """Parse the setting's entries: an address, a network such as 10.0.0.0/8, or a host name."""
+        """Parse a setting's entries: addresses, networks such as 10.0.0.0/8, and host names."""
         bare = [entry.strip("[]") for entry in entries]
         networks = tuple(ipaddress.ip_network(each, strict=False) for each in bare if is_network(each))
         return cls(networks, frozenset(each.lower().rstrip(".") for each in bare if not is_network(each)))
@@ -68,7 +68,7 @@ class AllowedHosts:
         return self.allows(address)
 
     def resolve(self) -> "AllowedHosts":
-        """Return these hosts with the current addresses of the allowed names; blocks."""
+        """Look up the allowed names in DNS, and return the hosts with these addresses. Blocks the thread."""
         found: set[Network] = set()
         for name in self.names:
             try:
@@ -231,7 +231,7 @@ def is_mail_server(url: str) -> bool:
 
 
 def _server_of(url: str, schemes: set[str]) -> SplitResult | None:
-    """Split the address of a server, which has one of `schemes` and a host, but no query and fragment."""
+    """Split a URL; None unless it has an allowed scheme and a host, and neither query nor fragment."""
     try:
         parts = urlsplit(url)
         fits = parts.scheme in schemes and parts.hostname and parts.port != 0

@@ -1,5 +1,6 @@
-"""Stay with the newest primary, by the timeline of PostgreSQL's log. A server on an older timeline than this process
-has seen is a former primary: it may show revoked rights, and writes to it are lost."""
+"""Refuse database servers that are no longer the primary. Each promotion of a standby begins a new timeline of
+PostgreSQL's log, so a server on an older timeline is a former primary. Such a server may show revoked rights, and
+writes to it are lost."""
 
 import time
 from collections.abc import Mapping

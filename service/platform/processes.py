@@ -189,7 +189,7 @@ class Signals:
 
 
 def go_on_when_parent_dies() -> None:
-    """Resume a stopped (SIGSTOP) process on the parent's death, so that it notices and ends. Linux only."""
+    """On Linux, resume this process if it is stopped (SIGSTOP) when the parent dies, so that this process can end."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 

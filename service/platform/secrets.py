@@ -1,5 +1,6 @@
-"""Secrets: credentials (a prefix, 32 random base-62 characters, 190 bits, and CRC-32 of both, 6; stored as SHA-256),
-keys derived for a single purpose each, and values the service must read again, sealed with AES-256-GCM."""
+"""Secrets: credentials, derived keys and sealed values. A credential is a prefix, 32 random base-62 characters (190
+bits) and 6 characters of CRC-32; only its SHA-256 is stored. Each derived key has a single purpose. Values that the
+service must read again are sealed with AES-256-GCM."""
 
 import hashlib
 import hmac
@@ -138,7 +139,7 @@ class Keys:
         return self._derive(b"page tokens", organization_id.bytes)
 
     def bytes_for(self, use: BrowserUse, *, browser: str, purpose: str) -> bytes:
-        """Return 32 bytes for a browser and a purpose, which only the service can derive."""
+        """Derive 32 bytes for a browser and a purpose from the service's secret key."""
         return self._derive(use.encode(), f"{browser}\n{purpose}".encode())
 
     def unknown_name(self, name: str) -> bytes:

@@ -76,8 +76,9 @@ class _Entry:
 
 
 class Counts:
-    """Counts per key over windows of time; when full, the windows ending first are dropped. A keyed hash gives each key
-    a few places, so callers can't displace others. Two workers beginning a window together may lose a count."""
+    """Counts per key and time window, shared by workers. If a key's places are all in use, the window that ends first
+    is dropped. A secret hash chooses the places, so callers can't displace others. Two workers that begin a window at
+    the same moment may lose a count."""
 
     PLACES = 8
 

@@ -43,7 +43,7 @@ def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
 def matches(
     table: sa.FromClause, organization_id: UUID | sa.ColumnElement[UUID], **values: object
 ) -> sa.ColumnElement[bool]:
-    """Build the condition for a row of the organization with these values, by column name."""
+    """Build the condition that a row belongs to the organization and has the given column values."""
     return sa.and_(
         table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items())
     )
@@ -68,7 +68,7 @@ async def update_rows(
     *conditions: sa.ColumnElement[bool],
     **key: object,
 ) -> int:
-    """Set columns of the organization's rows with this key that meet the conditions; return their number."""
+    """Set columns of the organization's rows with the given key and conditions; return the number of rows."""
     chosen = sa.update(table).where(matches(table, organization_id, **key), *conditions)
     return (await connection.execute(chosen.values(values))).rowcount
 
@@ -83,7 +83,7 @@ async def delete_rows(
 async def insert_new(
     connection: Connection, table: sa.Table, row: Mapping[str, object], *, unique: Sequence[str] | None = None
 ) -> bool:
-    """Insert a row unless its unique columns (all, or only `unique`) exist; return whether it was inserted."""
+    """Insert a row unless a row with equal unique columns exists (all keys, or `unique`); return whether it was new."""
     statement = insert(table).values(row).on_conflict_do_nothing(index_elements=unique)
     return (await connection.execute(statement.returning(table.c.organization_id))).one_or_none() is not None
 
@@ -129,7 +129,7 @@ def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[s
 def columns_of(
     table: sa.FromClause, kind: "type[DataclassInstance | BaseModel]", *others: KeyedColumnElement[Any]
 ) -> tuple[KeyedColumnElement[Any], ...]:
-    """Return the columns named like the fields of a dataclass or model, from `others` or the table."""
+    """Return a column for each field of a dataclass or model, by name: of `others`, or else of the table."""
     named = {column.key: column for column in (*table.columns, *others)}
     names = list(kind.model_fields) if issubclass(kind, BaseModel) else [field.name for field in fields(kind)]
     if issubclass(kind, Versioned):
@@ -232,7 +232,7 @@ def as_arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) ->
 
 
 class Clock:
-    """The database's time, moved by `offset` in tests; SQL that looks up credentials adds `offset` to now() itself."""
+    """The database's time plus `offset`, which only tests set. SQL that looks up credentials adds `offset` to now()."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)

@@ -29,7 +29,7 @@ async def current_runtime(request: Request) -> Runtime:
 
 
 def version_of(request: Request) -> Version:
-    """Return the API version in the request's path, which decides the type of credentials (seed, "Versioning")."""
+    """Return the API version in the request's path. Each version has its own credentials (seed, "Versioning")."""
     path = str(request.scope.get("path"))
     if path == MCP_PATH or path.startswith(f"{MCP_PATH}/"):
         return "mcp"
@@ -129,7 +129,7 @@ async def read_snapshot(
 async def answer_from_snapshot(
     request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Return the result of `answer` in the request's read transaction, which doesn't wait: the body is already read."""
+    """Run `answer` in the request's read transaction. Read the body first, so that the transaction waits for nobody."""
 
     async def read(connection: Connection) -> Response:
         request.scope[SNAPSHOT] = connection

@@ -51,7 +51,7 @@ def install(app: FastAPI) -> None:
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that equals `word` apart from spelling, contains it, or is near; None if none is."""
+    """Return the known word nearest to `word`: equal except case and signs, or containing it, or similar; or None."""
     plain = {_plain(each): each for each in known}
     wanted = _plain(word)[:LONGEST_SHOWN]
     within = [each for each in plain if len(wanted) >= SHORTEST_WITHIN and wanted in each]
@@ -120,7 +120,7 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
 
 
 def _rank_list(path: str) -> tuple[bool, int]:
-    """Return the key by which the nearest name is the least: a list for admins alone is the last resort."""
+    """Return a sort key for list operations: lists for everyone before lists for admins, then short paths first."""
     return path.startswith("admin/"), len(path)
 
 

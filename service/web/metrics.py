@@ -1,5 +1,5 @@
-"""Prometheus metrics at /metrics: counts and times of requests, never an organization's data. Each worker counts in
-separate files of `PROMETHEUS_MULTIPROC_DIR`, which outlive it; without the variable, a process for itself."""
+"""Prometheus metrics at /metrics: counts and times of requests, never an organization's data. With
+`PROMETHEUS_MULTIPROC_DIR`, each worker counts in files of its own there, and the files outlive the worker."""
 
 import os
 from collections.abc import Callable

@@ -54,10 +54,11 @@ class Received:
 async def receive(
     request: Request, *, folder: Path, file_part: str, max_file_bytes: int, allowed: frozenset[str]
 ) -> AsyncGenerator[Received]:
-    """Yield a request's form with its file below `folder`; the file is always removed. Repeated text fields, and fields
-    not in `allowed`, are refused. Raises UnsupportedMedia unless the type is multipart/form-data, TooLarge beyond
-    `max_file_bytes` (declared or received), InsufficientStorage for a full disk, BadRequest for a malformed or cut
-    body, a field or name that isn't text, too many parts or no file."""
+    """Yield a request's form, with its file below `folder`. The file is always removed at the end.
+
+    Raises UnsupportedMedia unless the type is multipart/form-data, TooLarge beyond `max_file_bytes` (declared or
+    received), and InsufficientStorage for a full disk. Raises BadRequest for a malformed or incomplete body, for text
+    that isn't UTF-8, for repeated fields, fields not in `allowed`, too many parts, and a missing file."""
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
     parser = MultipartParser(_boundary(request), parts.callbacks())
     if (declared_length(request) or 0) > max_file_bytes + _FRAMING_BYTES:

@@ -52,7 +52,7 @@ class Cursor:
 
     @classmethod
     def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":
-        """Read a request's cursor; its other fields are the query. Raises BadRequest for a changed or foreign token."""
+        """Read the cursor in a request's page token. Raises BadRequest for an altered token, or another query's."""
         fields = request.model_dump(mode="json", exclude=set(_PAGE_FIELDS))
         page_size: int | None = getattr(request, "page_size", None)
         page_token: str | None = getattr(request, "page_token", None)

@@ -27,7 +27,7 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that cuts off callers that send endlessly, stall, or don't read. `service.web.edge` limits bodies."""
+    """HTTP/1.1 that disconnects callers that send endless headers, stall, or don't read. `web.edge` limits bodies."""
 
     # The time limit for a request's headers.
     header_seconds = PATIENCE_SECONDS

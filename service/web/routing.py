@@ -153,8 +153,8 @@ class Router(APIRouter):
     def serve(
         self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
     ) -> None:
-        """Serve an operation with a rule, which commits before the response. The first paragraph of the rule's
-        docstring is the description. A rule on a connection gets the acting user, unless `acting=False`."""
+        """Serve an operation with a rule. The rule's transaction commits before the response. The first paragraph of
+        the rule's docstring describes the operation. `caller` is the user acted for, unless `acting=False`."""
         self._serve(operation, rule, dependencies.ConnectionDep, acting=acting, name=name)
 
     def read(
@@ -301,7 +301,7 @@ def _slip(error: json.JSONDecodeError) -> str:
 
 
 def _refuse_acting(decoded: Any) -> Any:
-    """Refuse the members with which a v0 request names a user to act for: on v1 every caller acts as themselves."""
+    """Raise BadRequest for members that name a user to act for. Only v0 has them; on v1 callers act as themselves."""
     members = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
     for name in ACTING_MEMBERS:
         if name in members:

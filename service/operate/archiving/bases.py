@@ -76,7 +76,8 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
 
 
 def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
-    """Remove objects unneeded within `keep`. The newest backup before stays, with its files and everything since."""
+    """Remove archived objects that no restore to a moment within `keep` needs; return their numbers. The last backup
+    before that period stays, with its files and all later log."""
     since = datetime.now(UTC) - keep
     bases = archive.bases()
     earlier = [base for base in bases if base.ended_at <= since]

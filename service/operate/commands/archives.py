@@ -113,7 +113,7 @@ def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None
 
 
 def follow(context: typer.Context, source: Followed) -> None:
-    """Create a standby of the archived deployment, and keep it up to date until it is promoted."""
+    """Create a standby of the archived deployment, and keep the standby up to date until its promotion."""
     settings = settings_of(context)
     _refuse_outside_database(settings)
     archive = Archive.find(source)
@@ -314,7 +314,7 @@ def _refuse_filled_folder(settings: Settings) -> None:
 
 
 def _remove_data(settings: Settings) -> None:
-    """Remove the database, its standby, and the files and secret key on this disk."""
+    """Remove the database and the standby, and the files and the secret key if they are in the data folder."""
     service.remove_standby(settings.data_dir)
     remove_cluster(settings.data_dir)
     if settings.files_url is None:

@@ -131,7 +131,7 @@ def check_schema(access: Access) -> None:
 
 
 def refuse_strangers(cluster: Path) -> None:
-    """Raise CommandError unless this user may connect: the user that started PostgreSQL or, if root did, root."""
+    """Raise CommandError unless the cluster belongs to the user for PostgreSQL (`server_account`)."""
     account = server_account()
     if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
         raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the service's user.")

@@ -1,5 +1,6 @@
-"""The secret key of a deployment. After a kill in a rotation the deployment can start: the new key is stored next to
-the old, a transaction changes all data, and then the old key goes. Also the marks of restores and standbys."""
+"""The secret key of a deployment, its rotation, and the marks of restores and standbys. A rotation stores the new key
+next to the old key, changes all data in one transaction, and then removes the old key. So the deployment can start
+after a kill at any point."""
 
 import asyncio
 import hmac

@@ -107,8 +107,8 @@ def cluster_folder(data_dir: Path) -> Path:
 
 
 def warn_of_lost_clusters(data_dir: Path) -> None:
-    """Log clusters outside data folders that no data folder links to, with advice, and leave a note next to this data
-    folder's cluster for later starts. Folders without a note, or with a possible server, are skipped."""
+    """Warn of clusters in /var/lib/carrel that no data folder links to any more, with advice. Also leave a note next to
+    this data folder's cluster, for later starts. Clusters without a note, or with a possible server, are skipped."""
     link = data_dir.resolve() / "postgres"
     if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
         record = link.resolve().parent / OWNER_FILE

@@ -50,9 +50,9 @@ def socket_folder(folder: Path) -> str:
 
 
 def remove_stale_file(folder: Path) -> None:
-    """Remove a dead server's process file if PostgreSQL would mistake it for a living server's: child processes remain,
-    the id was reused, or the file is unreadable. No process may work in the folder, and the socket must have no
-    listener (perhaps of another container). Raises UnknownServerError."""
+    """Remove a dead server's process file, because PostgreSQL refuses to start if the file is unreadable or its process
+    id was reused. Raises UnknownServerError if a process still works in the folder, or listens on the socket (perhaps
+    in another container)."""
     with _certainty(folder):
         path = folder / PID_FILE
         if not path.exists() or _is_free(_recorded_pid(read_pid_file(folder))):

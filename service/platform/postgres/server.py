@@ -266,7 +266,7 @@ class EmbeddedPostgres:
         )
 
     def _launch(self) -> bool:
-        """Start the server unless it runs or may be running; return whether it answers."""
+        """Start the server; return whether it started and answers. Does nothing if a server runs or may run."""
         if self.process() is not None:
             return False
         process.remove_stale_file(self._folder)

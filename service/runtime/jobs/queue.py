@@ -33,7 +33,7 @@ class Counts:
     failed: dict[str, int] = field(default_factory=dict[str, int])
 
     def begin(self, task: str) -> None:
-        """Show a task's counts as 0 before its first failure: metrics that start with a failure show no increase."""
+        """Publish a task's counts as 0, because a metric that first appears as 1 shows no increase."""
         for outcomes in (self.done, self.failed):
             outcomes.setdefault(task, 0)
 
@@ -57,8 +57,8 @@ class Jobs:
         priority: int = 0,
         **ids: UUID,
     ) -> None:
-        """Enqueue `task` with these ids, to run once the transaction commits: after `pause`, highest `priority` first,
-        jobs with an equal `lock` in order. Job ids are visible to anyone with access to the database."""
+        """Enqueue `task` with these ids. The job runs after the transaction commits and `pause` is over, highest
+        `priority` first; jobs with the same `lock` run in order. Anyone with access to the database can see the ids."""
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
         job = self._app.configure_task(

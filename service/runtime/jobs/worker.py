@@ -133,7 +133,7 @@ class WatchedWorker(Worker):
         self._new_job_event.set()
 
     async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
-        """Stop the worker when a task fails: the library stops watching with the first task, which ends at once."""
+        """Stop the worker when a side task fails. The library itself watches only until the first side task ends."""
         needed = set(side_tasks)
         while needed:
             ended, needed = await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)

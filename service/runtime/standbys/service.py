@@ -230,7 +230,7 @@ class Standbys:
     async def read(
         self, primary: Database, position: Answer[Position] | None, find: Callable[[Source], Awaitable[Found]]
     ) -> Found:
-        """Return the result of `find`, which must read only from the source given: a failed `find` is repeated."""
+        """Call `find` with a standby or, if none can answer, the primary; return the result. `find` may be repeated."""
         tried: set[Standby] = set()
         while position is not None and (standby := self._choose(tried)) is not None:
             tried.add(standby)

@@ -74,8 +74,9 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
 
 
 def _sources(address: str) -> tuple[str, ...]:
-    """Return additional sources of `form-action` for a form that ends at an address. Browsers check redirects too,
-    which lead anywhere by https, or to this machine. IPv6 can't be named: all hosts are allowed then, by http too."""
+    """Return sources for `form-action` of a form that redirects to an address, because browsers check redirects too.
+    Allows every https host and, for an http address, this machine. A source can't name an IPv6 host, so an http address
+    with an IPv6 host allows every http host."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return ("https:",)

@@ -100,7 +100,7 @@ def cookieless(request: Request, *, again: str) -> HTMLResponse:
 
 
 def link_to_account(request: Request) -> Link:
-    """Return the link to the sign-in page, which leads signed-in people to the account."""
+    """Return a link to the sign-in page. People who are already signed in get to their account."""
     return address_from(request, "account/sign-in"), "Sign in, or go to your account"
 
 
