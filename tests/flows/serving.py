@@ -1,5 +1,6 @@
 """Deployments on the session's Prefect server, and `python -m flows serve`, which carries out started runs."""
 
+import asyncio
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from prefect.runner import Runner
 
 from flows.bulk_upload import bulk_upload
 from flows.deployments import Entry, register
-from flows.runs import Runs
+from flows.runs import Runs, RunStatus
 from flows.schedules import Schedule, list_schedules
 from tests.flows.processes import SERVE, running, said
 
@@ -48,6 +49,20 @@ def waiting_runs(runs: Runs, schedule: Schedule) -> list[object]:
     states = {"state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}
     chosen = {"created_by": {"id_": [schedule.key]}, **states}
     return list(runs.rows("/flow_runs/filter", {"flow_runs": chosen}))
+
+
+async def state_of(flow: Any, *arguments: Any) -> State[Any]:
+    return await flow(*arguments, return_state=True)
+
+
+async def status_of(prefect_api: str, ended: State[Any]) -> RunStatus:
+    """Return the status of a run that the list of runs shows."""
+    flow_run_id = ended.state_details.flow_run_id
+    assert flow_run_id is not None
+    with Runs(prefect_api) as runs:
+        newest = await asyncio.to_thread(runs.page)
+        assert flow_run_id in {one.flow_run_id for one in newest.runs}
+        return await asyncio.to_thread(runs.run_status, flow_run_id)
 
 
 def artifacts_of(prefect_api: str, ended: State[Any]) -> dict[str, str]:

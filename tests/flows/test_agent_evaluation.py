@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from prefect.client.schemas.objects import State
 from pydantic import ValidationError
 
 from carrel import Carrel, ReplyFailedError, evaluation
@@ -12,7 +11,7 @@ from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
 from flows.runs import COUNTS
 from flows.settings import FlowSettings
-from tests.flows.serving import artifacts_of
+from tests.flows.serving import artifacts_of, state_of
 from tests.harness.services import RunningService
 from tests.service.conversations import a_desk
 
@@ -68,15 +67,11 @@ async def test_a_run_is_kept_and_fails_below_its_floors(service, flow_settings, 
 
 
 async def test_as_a_flow(service: RunningService, flow_settings: FlowSettings, prefect_api: str) -> None:
-
-    async def state_of(*arguments: Any) -> State[Any]:
-        return await agent_evaluation(*arguments, return_state=True)
-
     del flow_settings
     set_id = a_set(service)
-    state = await state_of(set_id)
+    state = await state_of(agent_evaluation, set_id)
     assert state.message == "1 questions asked: answered 1.000, statements_said 0.500, groundedness 1.000."
     assert '"sent": 1' in artifacts_of(prefect_api, state)[COUNTS]
-    failed = await state_of(set_id, EvaluationOptions(at_least={"recall": 0.5}))
+    failed = await state_of(agent_evaluation, set_id, EvaluationOptions(at_least={"recall": 0.5}))
     assert failed.is_failed()
     assert "recall is not measured, at least 0.5" in str(failed.message)

@@ -1,17 +1,15 @@
 """The flow for syncs, run by Prefect."""
 
-import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.client.schemas.objects import State
 
 from flows.docstore_sync import docstore_sync
 from flows.errors import NameUnknownError, StorageFullError, SyncFailedError
-from flows.runs import Runs
+from tests.flows.serving import state_of, status_of
 from tests.harness.services import RunningService
 from tests.service.directory import done
 from tests.service.docstore import DATED, Syncing, a_thing
@@ -50,32 +48,23 @@ def syncing(service: RunningService, mongo) -> Syncing:
     return syncing
 
 
-async def state_of(*arguments: Any) -> State[Any]:
-    return await docstore_sync(*arguments, return_state=True)
-
-
 @pytest.mark.usefixtures("flow_settings")
 async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing) -> None:
     """Counts and failures are artifacts and the result; the state names left-out documents and undone work."""
     things = syncing.mongo.collection
     things.insert_one(a_thing(30))
-    clean = await state_of("things")
+    clean = await state_of(docstore_sync, "things")
     assert (clean.type.value, clean.name) == ("COMPLETED", "Completed")
     things.insert_one(a_thing(31, title=None))
-    quarantined = await state_of(syncing.sync_id)
+    quarantined = await state_of(docstore_sync, syncing.sync_id)
     assert quarantined.name == "CompletedWithQuarantine"
     things.delete_many({"_id": {"$lt": "thing-0010"}})
-    held = await state_of("things")
+    held = await state_of(docstore_sync, "things")
     assert held.name == "CompletedWithProblems"
     assert "were not removed" in str(held.message)
     result = await held.aresult()
     assert (result["deleted"], result["failed"], result["warning"]["code"]) == (0, 1, "deletion_limit")
-    flow_run_id = quarantined.state_details.flow_run_id
-    assert flow_run_id is not None
-    with Runs(prefect_api) as runs:
-        status = await asyncio.to_thread(runs.run_status, flow_run_id)
-        newest = await asyncio.to_thread(runs.page)
-        assert flow_run_id in {one.flow_run_id for one in newest.runs}
+    status = await status_of(prefect_api, quarantined)
     assert (status.phase, status.progress, status.counts.failed) == ("done", 100.0, 1)
     assert [(row["place"], row["code"]) for row in status.failures] == [("thing-0031", "missing_value")]
     assert "changes since the last run" in status.plan
@@ -121,4 +110,4 @@ async def test_a_run_without_room_for_its_files_fails_the_flow(small_disk, servi
     with pytest.raises(StorageFullError, match="storage_full"):
         await docstore_sync("things")
     (small_disk / "filler").unlink()
-    assert ((await state_of("things")).name, len(syncing.documents())) == ("Completed", 3)
+    assert ((await state_of(docstore_sync, "things")).name, len(syncing.documents())) == ("Completed", 3)

@@ -1,15 +1,13 @@
 """The flow for indexing a collection again, run by Prefect: stale documents, all, or with another model."""
 
-from typing import Any
-
 import pytest
-from prefect.client.schemas.objects import State
 
 from flows.errors import NameUnknownError, SourceBusyError, SourceError
 from flows.operations.options import ReindexOptions
 from flows.operations.reindexing import rebuild_index, reindex_documents
 from flows.reindex import reindex
 from flows.runs import Runs
+from tests.flows.serving import state_of
 from tests.harness.documents import chunks, create_collection, ok, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
@@ -26,10 +24,6 @@ def shelf(service, embeddings: EmbeddingsEndpoint) -> Shelf:
 def change(shelf: Shelf, name: str, text: str) -> str:
     answer = ok(upload(shelf.service, name, text, file_name=f"{name}.txt", reindexCollections="false"))
     return str(answer["documentId"])
-
-
-async def state_of(*arguments: Any) -> State[Any]:
-    return await reindex(*arguments, return_state=True)
 
 
 async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings) -> None:
@@ -70,10 +64,10 @@ async def test_what_takes_long_is_waited_for(make_service, flow_settings, embedd
 
 async def test_a_flow_makes_an_index_anew_and_tells_of_it(prefect_api, shelf, flow_settings, embeddings) -> None:
     del flow_settings
-    clean = await state_of("Shelf", ReindexOptions(model=MODEL))
+    clean = await state_of(reindex, "Shelf", ReindexOptions(model=MODEL))
     assert (clean.type.value, clean.name) == ("COMPLETED", "Completed")
     assert shelf.model() == MODEL
-    assert (await state_of("Shelf", ReindexOptions(model=MODEL))).name == "Completed"
+    assert (await state_of(reindex, "Shelf", ReindexOptions(model=MODEL))).name == "Completed"
     ok(shelf.call("start", embeddingsModel=LOCAL))
     while shelf.model() != LOCAL:
         pass
@@ -84,10 +78,10 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(prefect_api, shelf, fl
     for _ in range(5):
         let_time_pass(shelf.service)
         shelf.take_all_steps()
-    held = await state_of("Shelf", ReindexOptions(model=MODEL, wait_for_end=False))
+    held = await state_of(reindex, "Shelf", ReindexOptions(model=MODEL, wait_for_end=False))
     assert (await held.aresult())["indexRebuildId"] == started["indexRebuildId"]
     shelf.take_all_steps()
-    forced = await state_of("Shelf", ReindexOptions(model=MODEL, force=True))
+    forced = await state_of(reindex, "Shelf", ReindexOptions(model=MODEL, force=True))
     assert forced.name == "CompletedWithProblems"
     result = await forced.aresult()
     assert (result["status"], result["leftCount"]) == ("COMPLETED", 1)

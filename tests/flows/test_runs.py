@@ -4,11 +4,9 @@ import asyncio
 import json
 import logging
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 import pytest
-from prefect.client.schemas.objects import State
 
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
@@ -19,25 +17,17 @@ from flows.quarantine import quarantine_retry
 from flows.runs import Runs, RunsError
 from flows.serving import read_due
 from tests.app.prefect_api import PrefectServer
+from tests.flows.serving import state_of, status_of
 from tests.flows.sources import Source, note
 from tests.harness.services import RunningService
-
-
-async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
-    return await flow(*arguments, return_state=True)
 
 
 async def test_flow_tells_its_plan_counts_and_failures(prefect_api, source, monkeypatch) -> None:
     monkeypatch.setenv("CARREL_FLOWS_BATCH_SIZE", "3")
     source.write("empty.md", b"")
-    state = await _flow_state(bulk_upload, str(source))
+    state = await state_of(bulk_upload, str(source))
     assert (state.type.value, state.name) == ("COMPLETED", "CompletedWithQuarantine")
-    flow_run_id = state.state_details.flow_run_id
-    assert flow_run_id is not None
-    with Runs(prefect_api) as runs:
-        status = await asyncio.to_thread(runs.run_status, flow_run_id)
-        newest = await asyncio.to_thread(runs.page)
-        assert flow_run_id in {one.flow_run_id for one in newest.runs}
+    status = await status_of(prefect_api, state)
     assert (status.state, status.finished, status.phase, status.progress) == ("COMPLETED", True, "done", 100.0)
     assert (status.counts.created, status.counts.problems, status.counts.documents) == (12, 1, 12)
     assert status.counts.sent_bytes == sum((source.folder / name).stat().st_size for name in source.files())
@@ -46,7 +36,7 @@ async def test_flow_tells_its_plan_counts_and_failures(prefect_api, source, monk
     assert (status.planned["create"], status.planned["problems"]) == (12, 1)
     assert len(source.documents()) == 12
     source.write("empty.md")
-    retried = await _flow_state(quarantine_retry, str(source))
+    retried = await state_of(quarantine_retry, str(source))
     assert (retried.name, (await retried.aresult())["created"]) == ("Completed", 1)
 
 
@@ -78,13 +68,13 @@ async def test_collection_add_brings_metadata_and_names_what_is_missing(source: 
     source.write("later.md", "not uploaded")
     manifest = source.manifest(*map(json.dumps, rows), name="m.jsonl")
     collection, options = source.create_collection("team"), CollectionOptions(collection="Notes")
-    first = await (await _flow_state(collection_add, str(manifest), options)).aresult()
+    first = await (await state_of(collection_add, str(manifest), options)).aresult()
     assert (first["created"], first["failed"]) == (2, 1)
     with source.client() as client:
         listed = client.document_collections.list_documents_in_collection(collection)
         metadata = {found.document_external_id: found.custom_metadata for found in listed}
     assert metadata == {note(0): {"team": "pier"}, note(1): {"team": "deck"}}
-    second = await (await _flow_state(collection_add, str(manifest), options)).aresult()
+    second = await (await state_of(collection_add, str(manifest), options)).aresult()
     assert (second["created"], second["unchanged"], second["failed"]) == (0, 2, 1)
 
 

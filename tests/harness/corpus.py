@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from sqlalchemy import text
+from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.service import DocumentToIndex, ensure_catalog_space, fold_statistics, write_index
@@ -22,6 +22,7 @@ from service.platform.database import Database, driver_url
 from service.platform.identifiers import document_id_for, uuid7
 from service.schema.indexing import TOTAL_TERM
 from tests.harness.services import RunningService
+from tests.service.directory import organization_id as organization_of
 
 MOVE_INSIDE = (
     """
@@ -73,7 +74,7 @@ class Corpus:
         url = service.settings.database_url
         assert url is not None
         database = Database(driver_url(url.get_secret_value()))
-        organization_id = UUID(service.call("admin/organization/get").json()["organizationId"])
+        organization_id = organization_of(service)
         async with database.transaction(organization_id) as connection:
             owner = text("SELECT principal_id FROM principals WHERE kind = 'user'")
             owner_id = (await connection.execute(owner)).scalar_one()
@@ -170,16 +171,17 @@ class Corpus:
         async with self.transaction() as connection:
             return await self.write(connection, document_id, title, chunks, version=version)
 
-    async def written(self, document_id: UUID) -> tuple[int, int]:
+    async def select(self, statement: str, **values) -> Sequence[RowMapping]:
         async with self.transaction() as connection:
-            counts = [
-                (await connection.execute(text(statement), {"document_id": document_id})).scalar_one()
-                for statement in (
-                    "SELECT count(*) FROM chunks_384 WHERE document_id = :document_id",
-                    "SELECT count(*) FROM code_pages_384 WHERE document_id = :document_id",
-                )
-            ]
-        return counts[0], counts[1]
+            return (await connection.execute(text(statement), values)).mappings().all()
+
+    async def written(self, document_id: UUID) -> tuple[int, int]:
+        [counts] = await self.select(
+            "SELECT (SELECT count(*) FROM chunks_384 WHERE document_id = :document_id) AS chunks,"
+            " (SELECT count(*) FROM code_pages_384 WHERE document_id = :document_id) AS code_pages",
+            document_id=document_id,
+        )
+        return counts["chunks"], counts["code_pages"]
 
     async def fold(self) -> int:
         async with self.transaction() as connection:
@@ -210,36 +212,31 @@ class Corpus:
 
     async def rows(self, document_id: UUID) -> dict[int, Any]:
         """Return the chunk rows of a document in the catalog, by number, each with its place in PostgreSQL."""
-        statement = text(
-            "SELECT chunk_no, chunk_id, text, ctid::text AS place FROM chunks_384 WHERE document_id = :document_id"
-        )
-        async with self.transaction() as connection:
-            found = await connection.execute(statement, {"document_id": document_id})
-            return {row["chunk_no"]: row for row in found.mappings()}
+        columns = "chunk_no, chunk_id, text, ctid::text AS place"
+        found = f"SELECT {columns} FROM chunks_384 WHERE document_id = :document_id"  # noqa: S608 - columns of ours
+        return {row["chunk_no"]: row for row in await self.select(found, document_id=document_id)}
 
     async def codes(self, document_id: UUID) -> list[int]:
-        statement = text(
-            "SELECT num_nonnulls(c1, c2, c3, c4, c5, c6, c7, c8) FROM code_pages_384"
+        statement = (
+            "SELECT num_nonnulls(c1, c2, c3, c4, c5, c6, c7, c8) AS codes FROM code_pages_384"
             " WHERE document_id = :document_id ORDER BY page_no"
         )
-        async with self.transaction() as connection:
-            return list((await connection.execute(statement, {"document_id": document_id})).scalars())
+        return [row["codes"] for row in await self.select(statement, document_id=document_id)]
 
     async def access_classes(self, document_id: UUID) -> dict[str, Any]:
-        statement = text(
+        statement = (
             "SELECT (SELECT access_class FROM resources WHERE object_id = :document_id) AS resource,"
             " ARRAY(SELECT access_class FROM chunks_384 WHERE document_id = :document_id) AS chunks,"
             " ARRAY(SELECT access_class FROM vectors_384 WHERE document_id = :document_id) AS vectors,"
             " ARRAY(SELECT access_class FROM code_pages_384 WHERE document_id = :document_id) AS code_pages"
         )
-        async with self.transaction() as connection:
-            return dict((await connection.execute(statement, {"document_id": document_id})).mappings().one())
+        [found] = await self.select(statement, document_id=document_id)
+        return dict(found)
 
     async def lexical_scores(self, query: str) -> list[float]:
         words = query_words(query, ["english"])
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         counts = await self.frequencies(self.space.space_id, terms)
-        async with self.transaction() as connection:
-            vector = weigh_query(query, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])
-            statement = text("SELECT -(terms <#> cast(:query AS sparsevec)) FROM chunks_384")
-            return list((await connection.execute(statement, {"query": as_sparsevec(vector)})).scalars())
+        vector = weigh_query(query, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])
+        statement = "SELECT -(terms <#> cast(:query AS sparsevec)) AS score FROM chunks_384"
+        return [row["score"] for row in await self.select(statement, query=as_sparsevec(vector))]

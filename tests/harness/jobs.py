@@ -12,6 +12,7 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Queue, Task
 from service.runtime.jobs.worker import keep_working
 from tests.harness.services import RunningService
+from tests.service.directory import organization_id
 
 QUEUE = "tests"
 SECONDS = 60
@@ -73,12 +74,8 @@ def stop(service: RunningService, worker: "asyncio.Task[None]") -> None:
     service.run(cancel())
 
 
-def organization_of(service: RunningService) -> UUID:
-    return UUID(service.call("admin/organization/get").json()["organizationId"])
-
-
 def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | None = None) -> list[UUID]:
-    here, things = organization_of(service), [uuid4() for _ in range(count)]
+    here, things = organization_id(service), [uuid4() for _ in range(count)]
 
     async def put(connection: AsyncConnection) -> None:
         for thing in things:

@@ -20,8 +20,9 @@ from service.runtime import Runtime
 from service.runtime.jobs import queries, running, worker
 from service.runtime.jobs.models import Queue, Task
 from service.runtime.jobs.queue import split_request
-from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
+from tests.harness.jobs import QUEUE, Workshop, enqueue, queued, stop, until, work
 from tests.harness.services import MakeService, RunningService, ServiceHarness
+from tests.service.directory import organization_id as organization_of
 
 pytestmark = pytest.mark.own_service  # workers, queues and counts are all of its organizations'
 

@@ -17,9 +17,10 @@ from service.text.extraction.blocks import Block
 from service.text.reading import PageReader, ReadingInterrupted
 from tests import made_files
 from tests.harness.documents import chunks, create_collection, get_document, ok, refused, search, upload, uploaded
-from tests.harness.jobs import organization_of, until
+from tests.harness.jobs import until
 from tests.harness.services import MakeService, RunningService
 from tests.service.directory import on_rows
+from tests.service.directory import organization_id as organization_of
 
 LANTERN = "The lantern room is painted every spring"
 NONE = {"pictures": 0, "picturesRead": 0, "picturesFailed": 0}

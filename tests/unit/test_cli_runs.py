@@ -23,20 +23,14 @@ def test_json_says_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(line) == {"failures": [NAME, "ä"]}
 
 
-def test_quarantine_is_shown_as_it_is(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_end_and_plan_name_what_is_not_loaded_as_it_is(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
-        ledger.record_problems([Problem(place=NAME, code="c", message="m")])
+        ledger.record_problems([Problem(place=NAME, code="file_missing", message="the file does not exist.")])
         show_end(summarize(ledger), ledger, screen=Screen(as_json=False))
-    assert NAME in capsys.readouterr().out
-
-
-def test_plan_names_what_would_not_be_loaded(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Ledger.at(tmp_path, target="t", source="s") as ledger:
-        ledger.begin()
-        ledger.record_problems([Problem(place="line 7", code="file_missing", message="the file does not exist.")])
+        assert NAME in capsys.readouterr().out
         show_plan(read_plan(ledger), Scanned(problems=1), ledger, [], screen=Screen(as_json=False))
-    assert "! line 7  file_missing: the file does not exist." in capsys.readouterr().out
+    assert f"! {NAME}  file_missing: the file does not exist." in capsys.readouterr().out
 
 
 def test_counts_add_up() -> None:
