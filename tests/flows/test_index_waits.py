@@ -11,11 +11,11 @@ from flows.operations import index_waits
 from flows.operations.index_waits import wait_until_indexed
 from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Action, Entry, Sent, State
-from flows.operations.sources.documents import SourceDocument
+from flows.operations.ledger.rows import Sent, State
 from flows.operations.summary import summarize
 from tests.flows.sources import Source
 from tests.harness.cases import statement
+from tests.unit.test_flows_ledger import planned
 
 
 @pytest.fixture
@@ -52,11 +52,9 @@ def sent(tmp_path, source: Source) -> Iterator[Ledger]:
         ledger.begin()
         for key in ("kept", "gone"):
             uploaded = client.catalog.upload_file(b"Some words.", file_name="a.txt", document_external_id=key)
-            document = SourceDocument(path=str(tmp_path), external_id=key, name=key, file_name=key)
-            ledger.record([Entry(document, size=1, sha256=bytes(32), fingerprint="f")])
-            ledger.apply_plan({key: Action.CREATE})
+            planned(ledger, key)
             document_id = str(uploaded.document_id)
-            ledger.mark_sent(key, Sent(State.UPLOADED, document_id, 1, "f"))
+            ledger.mark_sent(key, Sent(State.UPLOADED, document_id, 1, "f1"))
         client.catalog.delete_document(document_id)
         yield ledger
 

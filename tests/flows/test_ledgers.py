@@ -16,10 +16,11 @@ from pydantic import SecretStr
 
 from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Action, Digest, Entry, Sent, State
-from flows.operations.sources.documents import Access, Problem, SourceDocument
+from flows.operations.ledger.rows import Action, Digest, Sent, State
+from flows.operations.sources.documents import Access, Problem
 from flows.operations.summary import summarize
 from tests.harness.cases import script
+from tests.unit.test_flows_ledger import an_entry, pending_in, planned
 
 Open = Callable[..., Ledger]
 
@@ -35,25 +36,11 @@ def shared(tmp_path: Path, database_url: SecretStr) -> Open:
     return lambda source="s": Ledger.at(tmp_path, target="t", source=source, database_url=database_url)
 
 
-def _entry(key: str, fingerprint: str = "f1") -> Entry:
-    document = SourceDocument(path=f"/library/{key}", external_id=key, name=key, file_name=key, place=key)
-    return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint)
-
-
-def _planned(ledger: Ledger, *keys: str) -> None:
-    ledger.record([_entry(key) for key in keys])
-    ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
-
-
 @contextmanager
 def _run(open_ledger: Open) -> Iterator[Ledger]:
     with open_ledger() as ledger:
         ledger.begin()
         yield ledger
-
-
-def _pending(ledger: Ledger) -> list[str]:
-    return sorted(entry.document.external_id for entry in ledger.pending(partition=0, partitions=1))
 
 
 def _sent(ledger: Ledger, key: str, fingerprint: str = "f1", parts_not_read: int = 0, pages_waiting: int = 0) -> None:
@@ -69,11 +56,11 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
     with open_ledger() as ledger:
         ledger.begin(options='{"source": "s"}')
         ledger.keep_digests({"/library/a": digest})
-        _planned(ledger, "a", "b", "c")
+        planned(ledger, "a", "b", "c")
         ledger.record_problems([Problem("line 2", "row_invalid", "bad \udcff\0", "x\udcff")])
-        assert [entry.document.external_id for entry in ledger.record([_entry("a", "other")])] == ["a"]
+        assert [entry.document.external_id for entry in ledger.record([an_entry("a", "other")])] == ["a"]
         _sent(ledger, "a", parts_not_read=2, pages_waiting=12)
-        ledger.mark_failed(_entry("b"), state=State.FAILED, code="file_empty", message="Empty.", for_good=True)
+        ledger.mark_failed(an_entry("b"), state=State.FAILED, code="file_empty", message="Empty.", for_good=True)
         summary = summarize(ledger)
         assert (summary.created, summary.failed, summary.problems, summary.waiting) == (1, 1, 1, 1)
         assert (summary.partly_read, ledger.partly_read(limit=20)) == (1, ["a"])
@@ -90,15 +77,15 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
 
 def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
     with _run(open_ledger) as first:
-        _planned(first, "a", "b")
+        planned(first, "a", "b")
         _sent(first, "a")
         key = first.run.key
     with _run(open_ledger) as second:
         assert second.run.key == key
-        second.record([_entry("a"), _entry("b")])
+        second.record([an_entry("a"), an_entry("b")])
         second.forget_unseen()
         second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
-        assert _pending(second) == ["b"]
+        assert pending_in(second) == ["b"]
         assert summarize(second).created == 1
         second.finish()
     with _run(open_ledger) as third:
@@ -108,9 +95,9 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
 
 def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
     with _run(open_ledger) as first:
-        _planned(first, "heard", "gone")
+        planned(first, "heard", "gone")
     with _run(open_ledger) as second:
-        second.record([_entry("heard"), _entry("of others")])
+        second.record([an_entry("heard"), an_entry("of others")])
         second.forget_unseen()
         second.apply_plan({"heard": State.UNCHANGED, "of others": State.UNCHANGED})
         second.finish()
@@ -147,7 +134,7 @@ def test_of_many_that_begin_at_once_one_has_the_source(open_ledger: Open) -> Non
 
 def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
     with _run(open_ledger) as first:
-        _planned(first, "a")
+        planned(first, "a")
         stale = Ledger.join(first.address, first.run.claim)
     with stale, _run(open_ledger) as second:
         with pytest.raises(SourceBusyError, match="taken over this source"):
@@ -189,7 +176,7 @@ def _until_begun(ledger: Ledger) -> None:
 def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases, database: str) -> None:
     """When the lock's connection breaks, every later write is refused, even without a competitor."""
     with _run(shared) as ledger:
-        _planned(ledger, "a", "b")
+        planned(ledger, "a", "b")
         _sent(ledger, "a")
         with Ledger.join(ledger.address, ledger.run.claim) as batch:
             with databases.connect(database) as connection:
@@ -203,9 +190,9 @@ def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases, database
                 ledger.finish()
         assert summarize(ledger).created == 1
     with _run(shared) as again:
-        again.record([_entry("a"), _entry("b")])
+        again.record([an_entry("a"), an_entry("b")])
         again.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
-        assert _pending(again) == ["b"]
+        assert pending_in(again) == ["b"]
 
 
 def test_database_that_is_away_is_said_without_its_password(tmp_path: Path) -> None:
@@ -222,8 +209,8 @@ def test_external_ids_longer_than_an_index_takes(open_ledger: Open) -> None:
     letters = "".join(map(chr, random.Random(1).choices(range(0x1F300, 0x1F600), k=1023)))  # noqa: S311 - unpackable
     keys = [letters + end for end in ("a", "b")]
     with _run(open_ledger) as ledger:
-        _planned(ledger, *keys)
-        assert _pending(ledger) == keys
+        planned(ledger, *keys)
+        assert pending_in(ledger) == keys
 
 
 _WRITTEN_BY_0_2_0 = Path(__file__).parents[1] / "data" / "ledger-0.2.0.sql"
@@ -248,11 +235,11 @@ def test_run_that_version_0_2_0_began_is_taken_up(tmp_path: Path) -> None:
         assert (kept.external_id, kept.access) == ("planned", Access(users=("ada@x.org",), groups=("crew",)))
         assert ledger.digests(["/library/sent"]) == {"/library/sent": Digest(10, "1:2:3", bytes(range(32)), 2**62)}
         assert ledger.quarantined_among(["empty", "line 9", "sent"]) == {"empty", "line 9"}
-        ledger.record([_entry(key) for key in ("sent", "planned", "empty")])
+        ledger.record([an_entry(key) for key in ("sent", "planned", "empty")])
         ledger.forget_unseen()
         ledger.apply_plan({"sent": State.UNCHANGED, "planned": Action.CREATE, "empty": Action.CREATE})
         ledger.set_aside()
-        assert _pending(ledger) == ["planned"]
+        assert pending_in(ledger) == ["planned"]
         assert [(one.external_id, one.code) for one in ledger.failures()] == [("empty", "file_empty")]
         assert summarize(ledger).created == 1
         assert _missing(ledger) == ["gone"]
@@ -305,9 +292,9 @@ def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.Monk
     with _run(open_ledger) as ledger:
         ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])
         keys = [f"doc-{number}" for number in range(5)]
-        _planned(ledger, *keys)
+        planned(ledger, *keys)
         for key in reversed(keys):
-            ledger.mark_failed(_entry(key), state=State.FAILED, code="c", message="m", for_good=False)
+            ledger.mark_failed(an_entry(key), state=State.FAILED, code="c", message="m", for_good=False)
         places = [one.place for one in ledger.failures()]
         assert places == [f"line {number}" for number in range(7)] + keys
         assert [one.place for one in ledger.failures(limit=8)] == places[:8]

@@ -19,6 +19,7 @@ from flows.operations.sending import apply_batch
 from flows.operations.sources.contents import ChangingFileError, open_contents
 from flows.operations.sources.documents import SourceDocument, fingerprint_of
 from flows.operations.summary import Summary, summarize
+from tests.unit.test_flows_ledger import an_entry, planned
 
 Script = Callable[[str], Awaitable[None]]
 
@@ -28,8 +29,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     keys = [f"doc-{number:02}" for number in range(20)]
     with Ledger.at(tmp_path, target="t", source="s") as opened:
         opened.begin()
-        opened.record([_entry(key) for key in keys])
-        opened.apply_plan(dict.fromkeys(keys, Action.CREATE))
+        planned(opened, *keys)
         yield opened
 
 
@@ -37,11 +37,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.operations.outages._FIRST_PAUSE", 0.0001)
     monkeypatch.setattr("flows.operations.outages._LONGEST_PAUSE", 0.001)
-
-
-def _entry(key: str) -> Entry:
-    document = SourceDocument(path=f"/library/{key}", external_id=key, name=key, file_name=key, place=key)
-    return Entry(document, size=1, sha256=bytes(32), fingerprint="f")
 
 
 def _refusal(status: int, code: str) -> errors.APIError:
@@ -57,7 +52,7 @@ async def _apply(
         key = entry.document.external_id
         sent.append(key)
         await script(key)
-        return Sent(State.INDEXED, "id", 1, "f")
+        return Sent(State.INDEXED, "id", 1, "f1")
 
     outages = OutagePolicy(seconds=seconds, probe=probe or AsyncMock())
     await apply_batch(ledger, partition=0, partitions=1, send=send, outages=outages, concurrency=4)
@@ -101,7 +96,7 @@ async def test_bad_document_goes_to_quarantine_and_the_others_on(ledger, error, 
     summary, _ = await _apply(ledger, script)
     assert (summary.created, summary.quarantined) == (19, 1)
     assert [(failure.external_id, failure.code) for failure in ledger.failures()] == [("doc-07", code)]
-    ledger.record([_entry("doc-07")])
+    ledger.record([an_entry("doc-07")])
     ledger.apply_plan({"doc-07": Action.CREATE})
     ledger.set_aside()
     assert (not ledger.pending(partition=0, partitions=1)) == for_good

@@ -31,13 +31,18 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
-def _entry(key: str, fingerprint: str = "f1", **members: object) -> Entry:
+def an_entry(key: str, fingerprint: str = "f1") -> Entry:
     document = SourceDocument(path=f"/library/{key}", external_id=key, name=key, file_name=key, place=key)
-    return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint, **members)  # type: ignore[arg-type]
+    return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint)
 
 
-def _pending(ledger: Ledger) -> list[str]:
-    return sorted(item.document.external_id for item in ledger.pending(partition=0, partitions=1))
+def planned(ledger: Ledger, *keys: str) -> None:
+    ledger.record([an_entry(key) for key in keys])
+    ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
+
+
+def pending_in(ledger: Ledger) -> list[str]:
+    return sorted(entry.document.external_id for entry in ledger.pending(partition=0, partitions=1))
 
 
 def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
@@ -59,56 +64,55 @@ def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
 
 
 def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
-    ledger.record([_entry("a")])
-    ledger.apply_plan({"a": Action.CREATE})
+    planned(ledger, "a")
     ledger.mark_sent("a", Sent(State.INDEXED, "1", 10, "f1"))
     ledger.apply_plan({"a": Action.CREATE})
-    assert _pending(ledger) == ["a"]
+    assert pending_in(ledger) == ["a"]
 
 
 def test_changed_document_is_sent_again_by_a_resumed_run(tmp_path: Path) -> None:
     for fingerprint in ("f1", "f2"):
         with begun(tmp_path) as opened:
-            opened.record([_entry("a", fingerprint)])
+            opened.record([an_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.UPDATE})
-            assert _pending(opened) == ["a"]
+            assert pending_in(opened) == ["a"]
             opened.mark_sent("a", Sent(State.INDEXED, "1", 10, fingerprint))
 
 
 def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:
     for keys in (["a", "b"], ["b"]):
         with begun(tmp_path) as opened:
-            opened.record([_entry(key) for key in keys])
+            opened.record([an_entry(key) for key in keys])
             opened.forget_unseen()
             opened.apply_plan(dict.fromkeys(["a", "b"], Action.CREATE))
-            assert _pending(opened) == keys
+            assert pending_in(opened) == keys
 
 
 def test_repeated_external_id_is_given_back(ledger: Ledger) -> None:
-    assert [item.fingerprint for item in ledger.record([_entry("a", "1"), _entry("a", "2")])] == ["2"]
-    assert [item.fingerprint for item in ledger.record([_entry("b"), _entry("a", "3")])] == ["3"]
+    assert [item.fingerprint for item in ledger.record([an_entry("a", "1"), an_entry("a", "2")])] == ["2"]
+    assert [item.fingerprint for item in ledger.record([an_entry("b"), an_entry("a", "3")])] == ["3"]
 
 
 def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> None:
     for fingerprint, expected in (("f1", ["a"]), ("f1", []), ("f2", ["a"])):
         with begun(tmp_path) as opened:
-            opened.record([_entry("a", fingerprint)])
+            opened.record([an_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.CREATE})
             opened.set_aside()
-            assert _pending(opened) == expected
+            assert pending_in(opened) == expected
             if expected:
                 opened.mark_failed(
-                    _entry("a", fingerprint), state=State.FAILED, code="file_empty", message="m", for_good=True
+                    an_entry("a", fingerprint), state=State.FAILED, code="file_empty", message="m", for_good=True
                 )
             assert [row["code"] for row in failure_rows(opened)] == ["file_empty"]
             opened.finish()
 
 
 def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.record([_entry("b"), _entry("a"), _entry("fine")])
+    ledger.record([an_entry("b"), an_entry("a"), an_entry("fine")])
     ledger.record_problems([Problem("line 9", "row_invalid", "bad"), Problem("line 2", "row_invalid", "worse", "x")])
     ledger.apply_plan({"a": State.FORBIDDEN, "b": Action.CREATE, "fine": State.UNCHANGED})
-    ledger.mark_failed(_entry("b"), state=State.FAILED, code="file_corrupt", message="broken", for_good=False)
+    ledger.mark_failed(an_entry("b"), state=State.FAILED, code="file_corrupt", message="broken", for_good=False)
     assert [(row["place"], row["code"]) for row in failure_rows(ledger)] == [
         ("line 9", "row_invalid"),
         ("line 2", "row_invalid"),
@@ -122,8 +126,7 @@ def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, 
 
 def test_partitions_hold_every_document_once(ledger: Ledger) -> None:
     keys = [f"doc-{number}" for number in range(500)]
-    ledger.record([_entry(key) for key in keys])
-    ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
+    planned(ledger, *keys)
     found = [item.document.external_id for n in range(7) for item in ledger.pending(partition=n, partitions=7)]
     assert sorted(found) == sorted(keys)
 
@@ -178,7 +181,7 @@ def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Pa
 
 
 def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
-    ledger.record([_entry("kept")])
+    ledger.record([an_entry("kept")])
     with ledger._store.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 4}")
@@ -187,7 +190,7 @@ def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
     with ledger._store.read() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 100000")
     ledger.apply_plan({"kept": Action.CREATE})
-    assert _pending(ledger) == ["kept"]
+    assert pending_in(ledger) == ["kept"]
 
 
 def test_damaged_ledger_is_said_and_can_be_deleted(tmp_path: Path) -> None:
