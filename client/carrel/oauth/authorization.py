@@ -159,10 +159,8 @@ def _check_issuer(issuer: str | None, server: ServerMetadata) -> None:
     if issuer is None and not server.authorization_response_iss_parameter_supported:
         return
     if issuer != server.issuer:
-        raise CallbackError(
-            f"The callback isn't from {server.issuer}. Check that auth_url is the service's public URL",
-            code="issuer_mismatch",
-        )
+        message = f"The callback isn't from {server.issuer}. Check that auth_url is the service's public URL"
+        raise CallbackError(message, code="issuer_mismatch")
 
 
 def _error(code: str, description: str) -> AuthorizationError:

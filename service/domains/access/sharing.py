@@ -24,7 +24,7 @@ from service.platform.errors import Forbidden, require
 
 
 async def get_shares(connection: Connection, caller: Caller, *, request: wire.GetSharesRequest) -> wire.ResourceShares:
-    """Show the roles that the caller has given on a resource of theirs. Raises as `_require_owned`."""
+    """Return the roles that the caller has given on a resource that the caller owns. Raises like `_require_owned`."""
     found = await queries.find_resource(connection, caller.organization_id, request.resource)
     resource, access = await _require_owned(connection, caller, found)
     return await _show(connection, caller, resource, resource.shared_in(access))
@@ -65,7 +65,7 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
 async def _lock_owned(
     connection: Connection, caller: Caller, reference: ResourceReference
 ) -> tuple[queries.Resource, Access]:
-    """Lock a resource of the caller's, who is active still. Raises as `_require_owned`."""
+    """Lock a resource that the caller owns, if the caller is still active. Raises like `_require_owned`."""
     person = await get_acting_principal(connection, caller.organization_id, principal_id=caller.principal_id)
     locked = await queries.lock_resources(
         connection, caller.organization_id, identities=[permissions.identity_of(reference)]
@@ -77,8 +77,8 @@ async def _lock_owned(
 async def _require_owned(
     connection: Connection, caller: Caller, resource: queries.Resource | None
 ) -> tuple[queries.Resource, Access]:
-    """Return an owned resource of the caller with its access; 404 if unreadable, 403 `owner_required` if not owned, 409
-    `document_in_container` for a file in a container."""
+    """Return a resource that the caller owns, with its access. Raises 404 if the caller may not read the resource, 403
+    `owner_required` if another principal owns it, 409 `document_in_container` for a file in a container."""
     if resource is None:
         raise permissions.unknown_resource("resource")
     access = await permissions.access_of(connection, caller.organization_id, resource.object_id)

@@ -361,7 +361,7 @@ async def note_feedback(
     feedback: str,
     about: str,
 ) -> Findings | None:
-    """Save principals' (None: anyone's) newest feedback on a search; return the results, None if unknown."""
+    """Save feedback on a search of one of these principals (None: anyone); return the results, None if unknown."""
     statement = (
         update(searches)
         .where(

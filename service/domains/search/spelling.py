@@ -53,7 +53,7 @@ ALL_MATCHED, UNCHECKED = Checked(), Checked()
 async def check_words(
     connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, texts: Sequence[str] | None
 ) -> Checked:
-    """Look up words and, unless `texts` are None, similar words for missing words, also in these readable texts."""
+    """Return the words that no text in scope has and, unless `texts` (readable texts) is None, their corrections."""
     batch, known = Batch(), search_query.frequencies
     terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
@@ -172,8 +172,8 @@ def _change(word: str) -> Iterator[str]:
 
 
 def _slip(word: str, first: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield a word with a usual slip from a place on: a letter or vowel left out or too many, doubled, exchanged with
-    its neighbour or another that sounds alike."""
+    """Yield spellings of a word with one usual mistake from index `first` on, with the mistake's index: a missing,
+    doubled or added letter, swapped letters, or a letter that sounds alike."""
     for at in range(first, len(word)):
         left, letter, right = word[:at], word[at], word[at + 1 :]
         yield from ((at, left + other + right) for other in ("", 2 * letter, *_SOUNDS.get(letter, "")))

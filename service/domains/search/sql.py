@@ -127,7 +127,7 @@ def _fitting(shape: Shape) -> sa.CTE:
 
 @lru_cache(SHAPES)
 def whether_small(shape: Shape, few: int) -> AnySelect:
-    """Build the statement of whether `is_small`, from the smallest index of what is in scope."""
+    """Build the statement that returns `is_small`: whether the scope has fewer than `few` chunks."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     last = sa.select(chunks.c.access_class).where(_in_scope(chunks, shape)).offset(few - 1).limit(1)
     return sa.select(last.scalar_subquery().is_(None).label("is_small"))

@@ -192,11 +192,8 @@ class Batcher:
         with self._counting:
             if self._waiting and self._waiting + texts > self._limits.waiting_texts:
                 seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))
-                raise Unavailable(
-                    f"The service is busy embedding other texts. Try again in {seconds} s.",
-                    code="embedding_saturated",
-                    retry_after=seconds,
-                )
+                message = f"The service is busy embedding other texts. Try again in {seconds} s."
+                raise Unavailable(message, code="embedding_saturated", retry_after=seconds)
             self._waiting += texts
         try:
             yield

@@ -212,11 +212,8 @@ class DistantArithmetic:
             except (OSError, TimeoutError):  # the process has ended, doesn't start again, or its line is full
                 lost_at = min(lost_at, loop.time())
                 await asyncio.sleep(AGAIN_SECONDS)
-        raise Unavailable(
-            f"The service's embedding process is restarting. Try again in {RETRY_SECONDS} s.",
-            code="embedding_away",
-            retry_after=RETRY_SECONDS,
-        )
+        message = f"The service's embedding process is restarting. Try again in {RETRY_SECONDS} s."
+        raise Unavailable(message, code="embedding_away", retry_after=RETRY_SECONDS)
 
     async def close(self) -> None:
         self._is_closed = True

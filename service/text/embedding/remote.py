@@ -101,11 +101,8 @@ class RemoteEmbedder:
                     logger.warning("embeddings_endpoint_failed", attempt=attempt, reason=str(error))
                     if attempt == _ATTEMPTS or (error.after or 0) > _LONGEST_PAUSE_SECONDS:
                         seconds = max(1, round(error.after or _LONGEST_PAUSE_SECONDS))
-                        raise Unavailable(
-                            f"The embeddings endpoint doesn't answer. Try again in {seconds} s.",
-                            code="embeddings_unavailable",
-                            retry_after=seconds,
-                        ) from error
+                        message = f"The embeddings endpoint doesn't answer. Try again in {seconds} s."
+                        raise Unavailable(message, code="embeddings_unavailable", retry_after=seconds) from error
                     pause = min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS)
                     await asyncio.sleep(pause * random.uniform(0.5, 1.0) if error.after is None else error.after)  # noqa: S311
         raise AssertionError("the last attempt returns or raises")

@@ -118,7 +118,7 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 async def list_readable_resources(
     connection: Connection, caller: Caller, window: Window, *, resource_type: str | None
 ) -> list[tuple[UUID, ResourceIdentifier]]:
-    """List the resources that the caller may read, each after the id of its object."""
+    """List pairs (object id, resource) of the resources that the caller may read."""
     parameters = params(caller.organization_id, **window._asdict(), resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
     return await find_rows(connection, statement, _to_identifier, parameters | reader_parameters(caller))
@@ -139,7 +139,7 @@ async def find_subject(connection: Connection, organization_id: UUID, *, email: 
 async def list_readable_among(
     connection: Connection, caller: Caller, *, identities: Collection[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return which of the given resources (type, id in the source system) the caller may read."""
+    """Return the given resources (type, id in the source system) that the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
     asked = (
         sa.func.unnest(sa.literal(types, sa.ARRAY(sa.Text)), sa.literal(ids, sa.ARRAY(sa.Text)))
@@ -179,13 +179,14 @@ _WAYS = sa.text(read_sql(__file__, "ways")).bindparams(sa.bindparam("readers", t
 async def list_ways(
     connection: Connection, organization_id: UUID, *, access_class: int, readers: Collection[UUID], most: int
 ) -> list[tuple[UUID, AccessThrough]]:
-    """List the principals through which each reader has a role in a class: the reader first, at most `most` each."""
+    """List pairs (reader, principal with a role in the class that counts for the reader); at most `most` per reader,
+    and the reader's own roles first."""
     parameters = {"organization_id": organization_id, "access_class": access_class, "most": most}
     return await find_rows(connection, _WAYS, to_access_through, parameters | {"readers": list(readers)})
 
 
 def to_access_through(*, of: Key, kind: str, **columns: Any) -> tuple[Key, AccessThrough]:
-    """Make a principal with a role of its own, after the key of the reader or class whose role comes from it."""
+    """Build the pair (key, principal with a role). The key `of` is the reader or class that gets this role."""
     return of, AccessThrough(principal_type=holder_type_of(kind), **columns)
 
 

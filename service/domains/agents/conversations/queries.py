@@ -110,7 +110,7 @@ async def insert_turn(
 
 
 async def find_next_running(connection: Connection, organization_id: UUID, *, conversation_id: UUID) -> UUID | None:
-    """Find the first turn of a conversation that is RUNNING, answered by a worker or still waiting for one."""
+    """Return the first RUNNING turn of a conversation; a worker is answering the turn, or will."""
     statement = (
         sa.select(turns.c.turn_id)
         .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
@@ -196,7 +196,7 @@ async def note_entry(connection: Connection, organization_id: UUID, *, turn_id: 
 async def list_history(
     connection: Connection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
 ) -> list[CompletedTurn]:
-    """List the last completed turns before a number, the latest first, without those withheld from the caller."""
+    """List the completed turns before a turn number, latest first; skip turns withheld from the caller."""
     statement = (
         sa.select(turns.c.turn_id, turns.c.message, turns.c.reply)
         .where(
@@ -215,7 +215,7 @@ async def list_history(
 async def list_documents_under(
     connection: Connection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
-    """List the documents behind the replies of these turns, each once."""
+    """List the distinct documents whose passages the replies of these turns used."""
     statement = (
         sa.select(turn_passages.c.document_id)
         .where(
@@ -257,7 +257,8 @@ async def note_feedback(
     principal_ids: Collection[UUID] | None,
     feedback: str,
 ) -> JudgedTurn | None:
-    """Keep the last verdict on an agent's reply to these principals (None: anyone); return the turn, or None."""
+    """Save feedback on an agent's reply to one of these principals (None: anyone), replacing earlier feedback; return
+    the turn, or None without such a reply."""
     statement = (
         sa.update(turns)
         .where(

@@ -342,7 +342,7 @@ async def list_ids(
     after: UUID | None,
     limit: int,
 ) -> Sequence[UUID]:
-    """List the ids of documents that were there at a time, in order after an id."""
+    """List ids of matching documents created up to a time, in order, after an id."""
     walks = await _may_read_many(connection, caller.organization_id, document_filter.readers)
     found = _select_matching(caller, document_filter, _ID, walks=walks).where(documents.c.created_at <= until)
     if after is not None:

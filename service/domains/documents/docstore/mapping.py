@@ -34,7 +34,7 @@ class MappingError(SyncError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The common settings of a sync's documents: the parts of their names, and their collection."""
+    """The settings that a sync's documents share: the prefix of their external ids, the collection and the mapping."""
 
     resource_id: str
     collection_id: UUID

@@ -71,7 +71,7 @@ async def collect_files(runtime: Runtime) -> int:
 
 
 async def _is_own(database: Database, files: FileStore) -> bool:
-    """Check that the store is this deployment's. A store without an owner is claimed, unless all files are strange."""
+    """Return whether this deployment owns the file store. Claim a store without owner unless all files are unknown."""
     async with database.transaction(None, read_only=True) as connection:
         store_id = await queries.read_store_id(connection)
     may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_strange(database, files)

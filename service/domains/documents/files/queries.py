@@ -78,7 +78,7 @@ async def delete_marks(connection: Connection, *, sha256s: Collection[bytes]) ->
 async def find_due(
     connection: Connection, *, unused_for: timedelta, after: bytes, limit: int
 ) -> Sequence[tuple[bytes, int]]:
-    """Return contents unused for this long, and their sizes, in SHA-256 order after `after`."""
+    """Return pairs (SHA-256, size) of files that were unused for this long, in order, after the SHA-256 `after`."""
     due = select(unused_files.c.sha256, unused_files.c.size).where(unused_files.c.since <= func.now() - unused_for)
     statement = rows_after(due, unused_files.c.sha256, after=after, limit=limit)
     return [(sha256, size) for sha256, size in await connection.execute(statement)]

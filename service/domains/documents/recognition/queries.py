@@ -189,7 +189,7 @@ async def read_contents(connection: Connection, organization_id: UUID, *, docume
 
 
 async def take_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
-    """Return the texts of pages not yet merged into the document's contents, and delete these rows."""
+    """Return the texts of pages not yet merged into the document's contents, and clear them in these rows."""
     page = scanned_pages.c
     is_kept = matches(scanned_pages, organization_id, document_id=document_id) & page.blocks.is_not(None)
     statement = select(page.page.label("number"), page.after, page.blocks).where(is_kept).order_by(func.abs(page.page))

@@ -28,11 +28,11 @@ SO_BEFORE = {
     DocumentAction.DELETE: "document_not_found",
     DocumentAction.REMOVE_FROM_COLLECTION: "document_not_in_collection",
 }
-"""The error of a document that is in the wanted state already, such as a file deleted with its archive."""
+"""Error codes of documents that are already in the requested state, such as a file deleted with its archive."""
 
 
 async def check(connection: Connection, caller: Caller, request: Request) -> None:
-    """Raise what every document would raise: for the collection, its values, or the principal."""
+    """Raise errors that all documents would share, such as an unknown collection, wrong values or unknown principal."""
     if isinstance(request, StartAccessChangeRequest):
         await _find_principal(connection, caller, request)
     elif request.change not in {DocumentAction.DELETE, DocumentAction.REINDEX}:

@@ -32,7 +32,7 @@ async def lock_syncs(
     owner_id: UUID | None = None,
     sync_ids: Collection[UUID] | None = None,
 ) -> list[StoredSync]:
-    """Lock the syncs of an owner, or with these ids, in order of their ids."""
+    """Lock syncs by owner, by ids, or by both, in order of their ids; return the syncs."""
     statement = (
         select(*columns_of(docstore_syncs, StoredSync))
         .where(docstore_syncs.c.organization_id == organization_id)

@@ -44,7 +44,7 @@ _SYNC = ResourceType.DOCSTORE_SYNC
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """A principal's property, limited to these types if given, and the new owner."""
+    """The resources to transfer: all that a principal owns, or only these types. Also the new owner."""
 
     owner_id: UUID
     new_owner: PrincipalReference
@@ -187,7 +187,8 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
 async def give_documents(
     connection: Connection, organization_id: UUID, resources: Sequence[Resource], *, owner_id: UUID
 ) -> tuple[Sequence[Resource], list[Change]]:
-    """Give locked resources, and the files in them, another owner; return those of other owners, and the changes."""
+    """Set the owner of locked resources and of the files in them. Return the resources whose owner changed, and the
+    audit log's entries."""
     before = await permissions.change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
     resources = [resource for resource in resources if before[resource.access_class].owner_id != owner_id]
     own = [item.object_id for item in resources]

@@ -135,7 +135,7 @@ async def leave_all_groups(connection: Connection, caller: Caller, *, member_id:
 async def preview_losses(
     connection: Connection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
 ) -> people.AdminGroupsPreviewLossesResponse:
-    """Return the people who would lose access without a group, or without some of its members, in the current state."""
+    """Return the people who would lose access if a group, or only these members of the group, were removed now."""
     group_id, members = request.group_id, request.members
     organization_id = caller.organization_id
     await get_group(connection, caller, group_id)
@@ -178,8 +178,8 @@ async def delete_group(
 async def move_to_trash(
     connection: Connection, organization_id: UUID, group: Any, *, deleted_by: UUID | None, days: int
 ) -> list[Change]:
-    """Take a group out of its groups, keep it for `days`, and return the changes to record before its row is deleted.
-    The caller has locked the organization."""
+    """Copy a group into the trash for `days` (0: no copy), remove it from its parent groups, and return entries for the
+    audit log. The calling function locks the organization first, and deletes the group's row."""
     which = {"group_id": group.principal_id}
     # Unlocked, a concurrent grant would be deleted but not kept: its class would never name the restored group.
     await listing.lock_group(connection, organization_id, **which)
@@ -315,7 +315,8 @@ async def _replace_members(
 async def _resolve_members(
     connection: Connection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> list[Membership]:
-    """Lock the organization, and return these members' memberships in a group; NotFound for an unknown group."""
+    """Lock the organization, and build a membership in the group for each of these members. Nothing is saved. Raises
+    NotFound for an unknown group."""
     await queries.lock_organization(connection, caller.organization_id)
     await get_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]

@@ -142,7 +142,7 @@ def _count(organization_id: UUID, column: sa.ColumnElement[UUID]) -> sa.ColumnEl
 
 
 def _groups_around(organization_id: UUID, member_id: UUID) -> sa.CTE:
-    """Select every group around a principal, direct or through others; UNION ends cycles."""
+    """Select all groups that contain a principal, directly or through other groups. UNION ends cycles."""
     start = sa.select(group_members.c.group_id).where(
         matches(group_members, organization_id, member_id=sa.literal(member_id, sa.Uuid))
     )
@@ -242,8 +242,8 @@ async def restore_group(connection: Connection, organization_id: UUID, *, group_
 
 
 async def has_namesake(connection: Connection, organization_id: UUID, *, group_id: UUID, days: int) -> bool | None:
-    """Lock a group in the trash; return whether another group has its external id, or, if both have no external id,
-    its name; None: not in the trash."""
+    """Lock a group in the trash; return whether an existing group has the same external id, or, if neither group has
+    an external id, the same name. None if the group is not in the trash."""
     kept, external_id = trashed_groups.c.kept, principals.c.external_id
     same = external_id.is_not_distinct_from(kept["externalId"].astext)
     same &= external_id.is_not(None) | (principals.c.name == kept["name"].astext)
@@ -274,7 +274,7 @@ def _in_trash(organization_id: UUID, days: int) -> tuple[sa.ColumnElement[bool],
 
 
 async def erase_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> Mapping[str, Any] | None:
-    """Delete a group in the trash for good; return what was kept of it."""
+    """Delete a group in the trash for good; return the group's details from the trash, or None."""
     erased = sa.delete(trashed_groups).where(matches(trashed_groups, organization_id, group_id=group_id))
     return (await connection.execute(erased.returning(trashed_groups.c.kept))).scalar_one_or_none()
 
@@ -285,7 +285,7 @@ async def erase_old_groups(connection: Connection, organization_id: UUID, *, day
 
 
 async def count_people(connection: Connection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:
-    """Count the active people and service accounts among these principals and in groups among them."""
+    """Count the active people and service accounts among these members, and in the groups among these members."""
     parameters = {"organization_id": organization_id, "member_ids": list(member_ids)}
     return (await connection.execute(_COUNT_PEOPLE, parameters)).scalar_one()
 
@@ -293,7 +293,7 @@ async def count_people(connection: Connection, organization_id: UUID, *, member_
 async def list_losses(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> dict[UUID, list[ResourceCount]]:
-    """Count by type the resources each of the first people would lose if these members were not in the group."""
+    """Count by type the resources that each of the first MOST_PEOPLE people would lose if these members left."""
     parameters = {
         "organization_id": organization_id,
         "group_id": group_id,

@@ -134,7 +134,7 @@ async def find_group(connection: Connection, organization_id: UUID, *, group_id:
 async def find_groups_by(
     connection: Connection, organization_id: UUID, *, name: str, external_id: str | None
 ) -> list[UUID]:
-    """Find the groups with this external id; if None, the groups with this name and without an external id."""
+    """Find groups by external id. If the external id is None, find groups by name that have no external id."""
     same = (
         and_(principals.c.name == name, principals.c.external_id.is_(None))
         if external_id is None
@@ -186,7 +186,7 @@ async def find_kinds(
 async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID], others: bool = False
 ) -> list[UUID]:
-    """Remove these people and groups, or all `others`, from a group; return the removed ids."""
+    """Remove members from a group; return their ids. With `others`, remove all members except these."""
     is_named = sql.in_array(group_members.c.member_id, member_ids)
     member = select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()

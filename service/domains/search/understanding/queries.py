@@ -33,7 +33,7 @@ class OccurringValue(NamedTuple):
 def ask_values(
     batch: Batch, caller: Caller, *, space_id: int, keys: Collection[str], fields: Collection[str]
 ) -> Answer[OccurringValue]:
-    """Look up in a batch which folded texts are these fields' values in a collection's readable documents."""
+    """Look up in a batch the values of these fields, in a collection's readable documents, that equal a folded text."""
     parameters = {
         "organization_id": caller.organization_id,
         "space_id": space_id,

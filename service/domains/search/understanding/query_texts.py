@@ -49,7 +49,7 @@ class QueryText:
         return not self.words.is_foreign and re.search(f" {DOCUMENTS} | [:=] ", self.line) is not None
 
     def find_named(self, *kinds: FieldType) -> dict[str, Field]:
-        """Return fields of these kinds the question may name, by name; fields sharing a name are left out."""
+        """Return the fields of these kinds whose name is in the question, by name; skip names that fields share."""
         by_name: dict[str, list[Field]] = {}
         for field in self.fields:
             if field.kind in kinds:

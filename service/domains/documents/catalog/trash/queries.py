@@ -1,4 +1,4 @@
-"""SQL of the trash: what a deletion keeps of a document, under another id that no query of documents finds."""
+"""SQL of the trash. A deleted document is kept under a new id that no query of documents finds."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -113,7 +113,7 @@ async def give_back(connection: Connection, organization_id: UUID, kept: Kept) -
 
 
 async def erase_kept(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
-    """Erase documents in the trash, whose files are in use no more then."""
+    """Erase documents from the trash. Their files become unused."""
     parts = [
         sa.delete(table)
         .where(table.c.organization_id == organization_id, in_array(table.c.document_id, ids))
@@ -188,7 +188,7 @@ async def list_kept(
     after: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[TrashedDocument]:
-    """List what the caller may restore, the last deleted first, after a time and an id."""
+    """List the documents that the caller may restore, last deleted first, from a (time, id) on."""
     deleted_at, version = trashed_documents.c.deleted_at, document_versions.c
     statement = _select_for(
         caller,

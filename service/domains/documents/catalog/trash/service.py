@@ -41,9 +41,9 @@ ERASED_AT_ONCE = 1000
 
 
 async def keep(connection: Connection, caller: Caller, document: stored.StoredDocument, *, days: int) -> UUID | None:
-    """Keep a locked document that is about to be deleted, and return its id in the trash.
+    """Copy a locked document into the trash before its deletion, and return the copy's id.
 
-    None where nothing is kept: without a trash, and of a file in a container, which comes back with that alone."""
+    Returns None without a trash, and for a file in a container: restoring the container restores its files."""
     if not days or document.container_id is not None:
         return None
     ids, by = {"document_id": document.document_id, "trashed_document_id": uuid7()}, caller.principal_id
@@ -54,7 +54,7 @@ async def keep(connection: Connection, caller: Caller, document: stored.StoredDo
 async def list_trashed(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ListTrashedDocumentsRequest
 ) -> wire.ListTrashedDocumentsResponse:
-    """List the deleted documents that the caller may restore, the last deleted first: their own, for an admin all."""
+    """List deleted documents, last deleted first: the caller's own, or for an admin all documents."""
     cursor = Cursor.read(caller, operation=wire.LIST_TRASHED_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     name, days = request.document_name, runtime.settings.trash_days
@@ -65,7 +65,7 @@ async def list_trashed(
 async def delete_for_good(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteTrashedDocumentsRequest
 ) -> wire.DeleteTrashedDocumentsResponse:
-    """Delete documents in the trash for good, for their owners and admins; 404 if none of them is there (any more)."""
+    """Delete documents in the trash for good; for their owners and admins. 404 if none of the documents is there."""
     found = await _lock(runtime, connection, caller, request.trashed_document_ids)
     ids = [kept.trashed_document_id for kept in found]
     # Use the trashed id: another document may have the earlier id by now.
@@ -192,7 +192,8 @@ async def _write(
 async def _place(
     connection: Connection, caller: Caller, kept: Kept, *, version: int
 ) -> tuple[list[int], list[str], list[str]]:
-    """Put the document into its collections again; return their spaces, and the collections and values left out."""
+    """Add a restored document to its earlier collections. Return the collections' spaces, the names of collections that
+    were left out, and the names of values that no longer fit."""
     space_ids, places, unfit = list[int](), list[str](), list[str]()
     for place in kept.collections:
         collection = await read_collection(connection, caller, collection_id=UUID(place["collection_id"]), lock=True)
@@ -213,7 +214,7 @@ async def _place(
 
 
 async def purge(database: Database, *, days: int) -> None:
-    """Delete for good what has been in the trash for its time, groups and in each transaction some documents."""
+    """Delete documents and groups for good after `days` in the trash, some documents in each transaction."""
 
     async def purge_in(organization_id: UUID) -> None:
         more = True
