@@ -69,9 +69,10 @@ class _Client(Resources[M], Generic[M, connect.Http]):
         max_retries: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a client with other options over the same connections; omitted options stay. `headers` are added, for
-        one request: `client.with_options(headers={…}).search…`; with an `Idempotency-Key`, a repeated operation takes
-        effect once. Raises ConfigurationError for headers that only the client may set, such as Authorization."""
+        """Return a client with other options that shares this client's connections. Omitted options stay unchanged.
+        `headers` are added to this client's headers, for example an `Idempotency-Key` for one operation:
+        `client.with_options(headers={…}).search…`. Raises ConfigurationError for headers such as Authorization, which
+        the client sets."""
         old = self._session
         connection = connect.reconnect(old.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
         other = object.__new__(type(self))

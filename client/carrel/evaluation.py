@@ -121,8 +121,8 @@ class Measurer:
         return self.mode is None or any(grade > 0 for grade in case.grades.values())
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Search for a question, or ask it; return the scores, or the error if only this question fails. Raises errors
-        that fail all questions: AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError."""
+        """Search or ask a question; return the scores, or the error if only this question fails. Raises errors that
+        concern all questions: AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError."""
         try:
             return self._ask(case) if self.mode is None else self._search(case, self.mode)
         except CarrelError as error:
@@ -225,12 +225,12 @@ def run(
 ) -> EvaluationRun:
     """Measure the cases of an evaluation set, and save the results as a run of the caller.
 
-    `agent_id` is an agent to ask instead of the set's own, such as a copy with another model or instructions: `compare`
-    shows how its replies differ. A failed question is saved with its error, and counts in no score. Results are saved
-    in parts, so an interrupted or failed run keeps its earlier results. An agent not deployed to the client's person is
-    lent during the run (`carrel.drafts`). With `user_email` an API key that may act for users searches and asks as that
-    person, who must have the agent; the note names the person. Raises the errors of `Measurer.measure`,
-    InvalidArgumentError for a person without the agent, and ValueError for a set without measurable cases."""
+    `agent_id` replaces the set's agent, for example by a copy with another model; `compare` shows the differences. A
+    failed question is saved with its error, and counts in no score. Results are saved in parts, so an interrupted run
+    keeps earlier results. An agent not deployed to the client's person is lent during the run (`carrel.drafts`). With
+    `user_email`, an API key that may act for users searches and asks as that person; the note names the person, and the
+    agent must be deployed to the person. Raises the errors of `Measurer.measure`, InvalidArgumentError for a person
+    without the agent, and ValueError for a set without measurable cases."""
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id, user_email=user_email)
     if user_email and measurer.agent_id is not None and not may_ask(client, measurer.agent_id, user_email):
         msg = f"user_email: {user_email} may not use this agent. Deploy it to them first, or run the set as yourself"

@@ -73,10 +73,10 @@ class MembershipChange(ResponseModel):
 
 
 class DirectoryPlan(ResponseModel):
-    """The changes that make the organization equal to the files. `problems` are problems of the files; with
-    `skips_problems` their rows are skipped, nothing is removed for missing from the files, and users are deactivated
-    only by a row. `refusal` says why the whole plan looks like a mistake. `notes` list surprises. Keep a plan as JSON
-    (`model_dump_json`), review it, and apply it later, in the same organization."""
+    """The changes that make the organization equal to the files. `problems` lists wrong rows. With `skips_problems` the
+    plan skips wrong rows, removes nobody for missing from the files, and deactivates users only by a row. `refusal`
+    says why the whole plan looks like a mistake. `notes` lists surprises. You can save a plan as JSON
+    (`model_dump_json`), review it, and apply it later in the same organization."""
 
     organization_id: UUID | None = None
     users: list[UserChange] = Field(default_factory=list[UserChange])

@@ -87,9 +87,9 @@ LONGEST_DESCRIPTION = 300
 
 
 class AuthorizationRequest(BaseModel):
-    """An authorization request; keep it on the server, in the person's session, by its `state`. Never send it to the
-    browser: `code_verifier` and the callback's code are enough to get the tokens. `repr` shows no secret;
-    `model_dump_json` and `model_validate_json` keep everything. Use a request for one callback only."""
+    """An authorization request. Keep the request on the server, in the person's session, under its `state`. Never send
+    the whole request to the browser: with `code_verifier` and the callback's code, anyone can get the tokens. `repr`
+    shows no secret; `model_dump_json` includes secrets. Use a request for one callback only."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 

@@ -278,7 +278,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[DeleteDocumentResponse]:
-        """Delete a document everywhere; `restore_document` restores it from the trash while that keeps it."""
+        """Delete a document everywhere. `restore_document` can restore the document while the trash keeps a copy."""
         request = DeleteDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(DELETE_DOCUMENT, request)
 
@@ -308,10 +308,10 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[DocumentChange]:
-        """Delete or re-index all documents that match filters, add them to a collection or remove them, or set their
-        values. Without `expected_count`, nothing changes: the answer has the number. With it, the service changes the
-        documents in the background, with the caller's rights at that time. Raises ConflictError `count_changed` if more
-        match by now.
+        """Change all documents that match filters: delete or re-index, add to or remove from a collection, or set
+        values. Without `expected_count`, only return the number of documents. With `expected_count`, change the
+        documents in the background, with the rights that the caller has then. Raises ConflictError `count_changed` if
+        more documents match now.
         """
         request = StartDocumentChangeRequest(
             user_email=user_email,
@@ -391,7 +391,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[DocumentChange]:
-        """Return a change that the caller started: its progress, and the documents that could not be changed."""
+        """Return the progress of a change that the caller started, and the documents that could not be changed."""
         request = GetDocumentChangeRequest(user_email=user_email, document_change_id=as_any(UUID, document_change_id))
         return Call(GET_DOCUMENT_CHANGE, request)
 
@@ -446,10 +446,10 @@ class Catalog(Uploads[M]):
     ) -> Call[RestoreDocumentResponse]:
         """Restore a deleted document with its ids, versions, metadata and owner.
 
-        Readers and collections that no longer exist are left out. Files in an archive or mail are read from it again,
-        in the background; collections that they were added to separately don't get them back. Raises ConflictError
-        `external_id_in_use` or `resource_taken` if another document has its external id or its source identity now, and
-        NotFoundError once it was restored or deleted for good.
+        Readers and collections that no longer exist are left out. Files in an archive or mail are read again in the
+        background; they do not return to collections to which they were added separately. Raises ConflictError
+        `external_id_in_use` or `resource_taken` if another document now has the external id or source identity, and
+        NotFoundError for a document already restored or deleted for good.
         """
         request = RestoreDocumentRequest(user_email=user_email, trashed_document_id=as_any(UUID, trashed_document_id))
         return Call(RESTORE_DOCUMENT, request)

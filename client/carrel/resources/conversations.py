@@ -53,9 +53,9 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Conversation, ListConversationsResponse]:
-        """List the conversations, latest first; optionally only with one agent. `query`: all of these words must occur
-        in title, messages and replies; text of WITHHELD replies is not searched. `shared`: list the conversations that
-        other people share with the person.
+        """List the person's own conversations, latest first, optionally only with one agent. `query` limits the list
+        to conversations with all of its words in title, messages and replies; WITHHELD replies are not searched.
+        `shared`: list the conversations that other people share with the person.
         """
         request = ListConversationsRequest(
             page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id), query=query, shared=shared
@@ -94,9 +94,9 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ShareConversationResponse]:
-        """Let active users of the organization read one of the person's own conversations while they may use its agent;
-        `readers` replaces the earlier readers. They read all questions, but a reply only if they may read all documents
-        behind it.
+        """Share one of the person's own conversations with active users of the organization; `readers` replaces
+        earlier readers. Readers see all questions, and each reply whose documents they may all read. Access ends when
+        a reader may no longer use the agent.
         """
         request = ShareConversationRequest(conversation_id=as_any(UUID, conversation_id), readers=as_list(str, readers))
         return Call(SHARE_CONVERSATION, request)

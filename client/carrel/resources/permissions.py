@@ -175,7 +175,9 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ResourceShares]:
-        """Return the roles that the caller has given on a document or collection that they own; not those of admins."""
+        """Return the roles that the caller, as the owner, has given on a document or collection. Roles from admins are
+        left out.
+        """
         request = GetSharesRequest(user_email=user_email, resource=reference_to(resource))
         return Call(GET_SHARES, request)
 
@@ -191,12 +193,13 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ResourceShares]:
-        """Replace the roles that the caller, its owner, has given on a document or collection; those of admins stay.
+        """Replace the roles that the caller, as the owner, has given on a document or collection; roles from admins
+        stay.
 
-        A principal is an active user, `{"type": "user", "email": …}`, or a group of the caller's,
-        `{"type": "group", "id": …}`; others raise InvalidArgumentError `unknown_principal`. New roles need the
-        organization's `owner_sharing_enabled`. All end when the caller no longer owns it or is no longer active.
-        `validate_only` raises likewise, and changes nothing.
+        A principal is an active user, `{"type": "user", "email": …}`, or a group that the caller is in, `{"type":
+        "group", "id": …}`; other principals raise InvalidArgumentError `unknown_principal`. New roles need the
+        organization's `owner_sharing_enabled`. The roles end when the caller loses ownership or is no longer active.
+        `validate_only` raises the same errors, and changes nothing.
         """
         request = SetSharesRequest(
             version=version,

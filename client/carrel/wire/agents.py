@@ -55,7 +55,7 @@ class AdminAgentsCreateRequest(common.RequestModel):
     model: Label | None = None
     """Language model, from the list in `admin/agents/list`; absent: the service's default."""
     collection_ids: CollectionIds = Field(default_factory=list[UUID])
-    """Collections that the agent searches, at most 100; empty: the agent searches nothing."""
+    """Collections that the agent searches, at most 100; without collections, the agent searches nothing."""
     api_access_enabled: StrictFlag = False
     """Whether programs may message the agent on v0; false unless given."""
     retrieval: RetrievalOptions | None = None
@@ -89,7 +89,7 @@ class AgentSettings(common.Versioned):
     model: str | None = None
     """Language model; absent: the service's default."""
     collection_ids: list[UUID]
-    """Collections that the agent searches; empty: the agent searches nothing."""
+    """Collections that the agent searches; without collections, the agent searches nothing."""
     api_access_enabled: bool
     retrieval: AgentRetrieval = Field(default_factory=AgentRetrieval)
     """How the agent looks passages up."""

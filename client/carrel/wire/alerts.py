@@ -1,5 +1,5 @@
-"""Alerts: reports of runs and schedules, alerts, and rules for sending them; extensions. An alert begins when something
-fails and ends when it works again. A rule sends alerts to a receiver; each message is a delivery."""
+"""Alerts: reports of runs and schedules, alerts, and rules for sending them; extensions. An alert begins when
+something fails and ends when it works again. A rule sends alerts to a receiver; each message is a delivery."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -105,7 +105,7 @@ class ReportRunRequest(common.RequestModel):
     ledger: LedgerName | None = None
     """Name of the source's ledger, as in `sources/reportSource`; its quarantine decides the alert."""
     is_partial: fields.StrictFlag = False
-    """True for a run over a part of its source, such as a retry; it doesn't affect alerts about full runs."""
+    """True for a run over a part of the source, such as a retry. Such runs don't affect alerts about full runs."""
 
 
 class ReportRunResponse(common.ResponseModel):

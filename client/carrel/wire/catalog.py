@@ -262,7 +262,7 @@ class DocumentFilters(common.RequestModel):
     """The filters of a list of documents; filters narrow together."""
 
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
-    """Only documents with these external ids, at most 1000; unknown ones are ignored."""
+    """Only documents with these external ids, at most 1000; unknown ids are ignored."""
     document_name: DocumentName | None = None
     """Part of the name, or of the file's name, in any case."""
     owner_email: EmailAddress | None = None
@@ -448,4 +448,4 @@ RENAME_DOCUMENT = ApiOperation(
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
 )
-"""Delete a document everywhere; `restore_document` restores it from the trash while that keeps it."""
+"""Delete a document everywhere. `restore_document` can restore the document while the trash keeps a copy."""

@@ -301,7 +301,7 @@ class ValueExample(common.ResponseModel):
 
 
 class FieldEffect(common.ResponseModel):
-    """The documents in which a change has the same effect."""
+    """An effect of a change, and the documents with this effect."""
 
     field: str
     """Name of the field before the change; of a new field, its name."""
@@ -358,7 +358,7 @@ class DocumentInCollection(common.NamedDocument, MetadataInCollection):
     """Whether the searchable contents differ from the document's newest contents."""
     chunk_count: int
     parent_document_id: UUID | None = None
-    """The archive or mail that gives this file its metadata here; absent: the document has its own."""
+    """The archive or mail whose metadata this file has in the collection; absent: the file has its own."""
     added_at: Instant
     """When the document was added to the collection."""
     error: str | None = None
@@ -373,7 +373,7 @@ class ListDocumentsInCollectionRequest(common.ActingRequest, common.NarrowedRequ
     indexing: IndexingStatus | None = None
     """Only documents with the given status in the collection."""
     metadata_filters: Filters | None = None
-    """Only documents whose values meet all these conditions, at most 50."""
+    """Only documents whose values meet all conditions, at most 50 conditions."""
     order_by: Label | None = None
     """Name of the field whose values give the order; documents without a value are last. Default: by id."""
     descending: StrictFlag | None = None
@@ -429,8 +429,8 @@ class ChangeValuesRequest(common.ActingRequest):
 
 
 class ValueChangeStatus(StrEnum):
-    """CHANGED_MEANWHILE: another change came first, and nothing was saved. IN_CONTAINER: the values are those of the
-    archive or mail around the file; change them there. NOT_FOUND: not in the collection, or hidden from the caller."""
+    """CHANGED_MEANWHILE: another change came first, and nothing was saved. IN_CONTAINER: the file has the values of its
+    archive or mail; change the archive or mail. NOT_FOUND: not in the collection, or hidden from the caller."""
 
     CHANGED = "CHANGED"
     UNCHANGED = "UNCHANGED"

@@ -1,5 +1,5 @@
-"""Bases of the wire models. Requests refuse unknown members; responses ignore them, for newer services. Members are
-camelCase on the wire (seed, "Resources and their fields"; wire contract, "Conventions")."""
+"""Bases of the wire models. Requests refuse unknown members; responses ignore them, for newer services.
+Members are camelCase on the wire (seed, "Resources and their fields"; wire contract, "Conventions")."""
 
 import hashlib
 import json
@@ -244,7 +244,7 @@ class ResourceType(StrEnum):
 
 
 class Role(StrEnum):
-    """Role on a resource: an OWNER may do everything, an EDITOR may change it, a VIEWER may read it."""
+    """Role on a resource: a VIEWER may read the resource, an EDITOR may also change it, an OWNER may do everything."""
 
     OWNER = "OWNER"
     EDITOR = "EDITOR"

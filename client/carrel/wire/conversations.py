@@ -141,9 +141,9 @@ class GetConversationResponse(PagedResponse):
 LIST_CONVERSATIONS = ApiOperation(
     "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
 )
-"""List the conversations, latest first; optionally only with one agent. `query`: all of these words must occur
-in title, messages and replies; text of WITHHELD replies is not searched. `shared`: list the conversations that
-other people share with the person."""
+"""List the person's own conversations, latest first, optionally only with one agent. `query` limits the list
+to conversations with all of its words in title, messages and replies; WITHHELD replies are not searched.
+`shared`: list the conversations that other people share with the person."""
 RENAME_CONVERSATION = ApiOperation(
     "conversations/rename",
     RenameConversationRequest,
@@ -166,9 +166,9 @@ question log still show that messages existed, without their text."""
 SHARE_CONVERSATION = ApiOperation(
     "conversations/share", ShareConversationRequest, ShareConversationResponse, MESSAGE, NOT_FOUND, version="v1"
 )
-"""Let active users of the organization read one of the person's own conversations while they may use its agent;
-`readers` replaces the earlier readers. They read all questions, but a reply only if they may read all documents
-behind it."""
+"""Share one of the person's own conversations with active users of the organization; `readers` replaces
+earlier readers. Readers see all questions, and each reply whose documents they may all read. Access ends when
+a reader may no longer use the agent."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,

@@ -182,7 +182,7 @@ class DocstoreError(common.ResponseModel):
 
 
 class DocstoreSync(common.Versioned):
-    """A sync and the result of its last run, without its address."""
+    """A sync and the result of the last run. The address is left out, because it may contain a password."""
 
     edited = ("config",)
 
@@ -200,7 +200,7 @@ class DocstoreSync(common.Versioned):
     cursor: dict[str, Any] | None = None
     """How far the source was read, in Extended JSON."""
     warning: DocstoreError | None = None
-    """Work or documents left out by a run that reached its end."""
+    """Work or documents that a completed run left out."""
     last_error: DocstoreError | None = None
     """Why the last run ended early."""
     created_at: Instant

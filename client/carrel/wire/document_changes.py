@@ -92,10 +92,10 @@ class GetDocumentChangeRequest(common.ActingRequest):
 START_DOCUMENT_CHANGE = ApiOperation(
     "catalog/startDocumentChange", StartDocumentChangeRequest, DocumentChange, WRITE, KEYED | NOT_FOUND | CONFLICT
 )
-"""Delete or re-index all documents that match filters, add them to a collection or remove them, or set their
-values. Without `expected_count`, nothing changes: the answer has the number. With it, the service changes the
-documents in the background, with the caller's rights at that time. Raises ConflictError `count_changed` if more
-match by now."""
+"""Change all documents that match filters: delete or re-index, add to or remove from a collection, or set
+values. Without `expected_count`, only return the number of documents. With `expected_count`, change the
+documents in the background, with the rights that the caller has then. Raises ConflictError `count_changed` if
+more documents match now."""
 START_ACCESS_CHANGE = ApiOperation(
     "catalog/startAccessChange", StartAccessChangeRequest, DocumentChange, ADMIN, KEYED | CONFLICT | CONFIRMED
 )
@@ -103,4 +103,4 @@ START_ACCESS_CHANGE = ApiOperation(
 GET_DOCUMENT_CHANGE = ApiOperation(
     "catalog/getDocumentChange", GetDocumentChangeRequest, DocumentChange, READ, NOT_FOUND
 )
-"""Return a change that the caller started: its progress, and the documents that could not be changed."""
+"""Return the progress of a change that the caller started, and the documents that could not be changed."""

@@ -29,7 +29,7 @@ class MeResponse(ResponseModel):
     """The person's groups, including nested groups, for sharing uploads; none without `api:catalog:write`."""
 
     shares_own: bool | None = None
-    """Whether the person may share what they own; absent: the organization leaves it to admins, or the token does."""
+    """Whether the person may share documents and collections they own; absent: the organization or token forbids it."""
     trash_days: int | None = None
     """How many days the trash keeps a deleted document; absent: there is no trash."""
 

@@ -1,5 +1,6 @@
-"""admin/owners/transfer, admin/users/planOffboarding and admin/users/offboard; extensions, for admins. Documents and
-collections have an owner; a sync with a document database acts as its owner. An agent has none."""
+"""admin/owners/transfer, admin/users/planOffboarding and admin/users/offboard; extensions, for admins.
+Documents and collections have an owner; a sync with a document database acts as its owner. An agent has
+none."""
 
 from typing import Annotated, Self
 from uuid import UUID
@@ -126,6 +127,6 @@ ADMIN_USERS_PLAN_OFFBOARDING = ApiOperation(
 ADMIN_USERS_OFFBOARD = ApiOperation(
     "admin/users/offboard", AdminUsersOffboardRequest, AdminUsersOffboardResponse, ADMIN, CONFLICT | CONFIRMED
 )
-"""End all access of a user at once, then transfer their resources to `new_owner` (optional without resources).
-Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
-them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless."""
+"""End all access of a user at once, then transfer the user's resources to `new_owner` (optional without
+resources). Deactivates the user, revokes API keys and application tokens, ends browser sessions, and removes
+the user from groups. Repeat the call while the response has `remaining` resources; repeating is harmless."""

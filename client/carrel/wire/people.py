@@ -192,8 +192,9 @@ ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
 ADMIN_GROUPS_DELETE = ApiOperation(
     "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
-"""Delete a group: its members immediately lose access granted only through the group. The next directory import
-with the group creates it again, without its grants. `restore` restores it from the trash while that keeps it."""
+"""Delete a group. The members immediately lose access granted only through the group. The next directory
+import with the group creates a new group without grants. `restore` can restore the group while the trash keeps
+a copy."""
 ADMIN_GROUPS_LIST_TRASHED = ApiOperation(
     "admin/groups/listTrashed", AdminGroupsListTrashedRequest, AdminGroupsListTrashedResponse, ADMIN
 )
@@ -207,6 +208,6 @@ ADMIN_GROUPS_RESTORE = ApiOperation(
 )
 """Restore a deleted group with its id, and the members, parent groups and grants that are left.
 
-Left out are people who left since, members whom a sign-in provider added, and resources that were deleted or
-got other access. Raises ConflictError `group_name_taken` if another group has its external id, or, without
-an external id, its name."""
+Does not restore people who left since, members whom a sign-in provider added, and grants on resources that
+were deleted or got other access. Raises ConflictError `group_name_taken` if another group has the group's
+external id, or, without an external id, its name."""

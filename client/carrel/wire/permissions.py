@@ -167,7 +167,7 @@ class SetSharesRequest(GetSharesRequest, common.VersionedRequest):
     grants: Annotated[list[Grant], Field(max_length=1000)]
     """All roles that the owner gives from now on, to users and to the owner's groups, at most 1000."""
     validate_only: bool | None = None
-    """Whether to refuse what would be refused, and change nothing; default: false."""
+    """Whether to check the request and change nothing; default: false."""
 
 
 class ResourceShares(common.Versioned):
@@ -218,7 +218,8 @@ InvalidArgumentError, because one call has one consistent moment; split larger l
 GET_SHARES = ApiOperation(
     "permissions/getShares", GetSharesRequest, ResourceShares, operations.SHARES_READ, NOT_FOUND | CONFLICT
 )
-"""Return the roles that the caller has given on a document or collection that they own; not those of admins."""
+"""Return the roles that the caller, as the owner, has given on a document or collection. Roles from admins are
+left out."""
 SET_SHARES = ApiOperation(
     "permissions/setShares",
     SetSharesRequest,
@@ -226,9 +227,10 @@ SET_SHARES = ApiOperation(
     SHARING,
     operations.KEYED | CONFLICT | NOT_FOUND | CONFIRMED,
 )
-"""Replace the roles that the caller, its owner, has given on a document or collection; those of admins stay.
+"""Replace the roles that the caller, as the owner, has given on a document or collection; roles from admins
+stay.
 
-A principal is an active user, `{"type": "user", "email": …}`, or a group of the caller's,
-`{"type": "group", "id": …}`; others raise InvalidArgumentError `unknown_principal`. New roles need the
-organization's `owner_sharing_enabled`. All end when the caller no longer owns it or is no longer active.
-`validate_only` raises likewise, and changes nothing."""
+A principal is an active user, `{"type": "user", "email": …}`, or a group that the caller is in, `{"type":
+"group", "id": …}`; other principals raise InvalidArgumentError `unknown_principal`. New roles need the
+organization's `owner_sharing_enabled`. The roles end when the caller loses ownership or is no longer active.
+`validate_only` raises the same errors, and changes nothing."""

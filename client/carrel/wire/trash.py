@@ -55,7 +55,7 @@ class RestoreDocumentRequest(common.ActingRequest):
 
 
 class RestoreDocumentResponse(common.NamedDocument):
-    """A document that is back, and what could not come back with it."""
+    """A restored document, with the readers, collections and values that could not be restored."""
 
     document_version: int
     """Number of the newest version: it has the contents of the last version before the deletion."""
@@ -77,7 +77,7 @@ class DeleteTrashedDocumentsRequest(common.ActingRequest):
 
 
 class DeleteTrashedDocumentsResponse(common.ResponseModel):
-    """The documents that nobody can restore any more."""
+    """Ids of the documents that were deleted for good."""
 
     trashed_document_ids: list[UUID]
     """Ids of the deletions whose documents are gone."""
@@ -98,10 +98,10 @@ RESTORE_DOCUMENT = ApiOperation(
 )
 """Restore a deleted document with its ids, versions, metadata and owner.
 
-Readers and collections that no longer exist are left out. Files in an archive or mail are read from it again,
-in the background; collections that they were added to separately don't get them back. Raises ConflictError
-`external_id_in_use` or `resource_taken` if another document has its external id or its source identity now, and
-NotFoundError once it was restored or deleted for good."""
+Readers and collections that no longer exist are left out. Files in an archive or mail are read again in the
+background; they do not return to collections to which they were added separately. Raises ConflictError
+`external_id_in_use` or `resource_taken` if another document now has the external id or source identity, and
+NotFoundError for a document already restored or deleted for good."""
 DELETE_TRASHED_DOCUMENTS = ApiOperation(
     "catalog/deleteTrashedDocuments",
     DeleteTrashedDocumentsRequest,

@@ -167,9 +167,9 @@ class Users(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersOffboardResponse]:
-        """End all access of a user at once, then transfer their resources to `new_owner` (optional without resources).
-        Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
-        them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
+        """End all access of a user at once, then transfer the user's resources to `new_owner` (optional without
+        resources). Deactivates the user, revokes API keys and application tokens, ends browser sessions, and removes
+        the user from groups. Repeat the call while the response has `remaining` resources; repeating is harmless.
         """
         request = AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
         return Call(ADMIN_USERS_OFFBOARD, request)
@@ -335,8 +335,9 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsDeleteResponse]:
-        """Delete a group: its members immediately lose access granted only through the group. The next directory import
-        with the group creates it again, without its grants. `restore` restores it from the trash while that keeps it.
+        """Delete a group. The members immediately lose access granted only through the group. The next directory
+        import with the group creates a new group without grants. `restore` can restore the group while the trash keeps
+        a copy.
         """
         request = AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id), for_good=for_good)
         return Call(ADMIN_GROUPS_DELETE, request)
@@ -360,9 +361,9 @@ class Groups(Resource[M]):
     ) -> Call[AdminGroupsRestoreResponse]:
         """Restore a deleted group with its id, and the members, parent groups and grants that are left.
 
-        Left out are people who left since, members whom a sign-in provider added, and resources that were deleted or
-        got other access. Raises ConflictError `group_name_taken` if another group has its external id, or, without
-        an external id, its name.
+        Does not restore people who left since, members whom a sign-in provider added, and grants on resources that
+        were deleted or got other access. Raises ConflictError `group_name_taken` if another group has the group's
+        external id, or, without an external id, its name.
         """
         request = AdminGroupsRestoreRequest(group_id=as_any(UUID, group_id))
         return Call(ADMIN_GROUPS_RESTORE, request)

@@ -88,14 +88,14 @@ class OrganizationSettings(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOrganizationUpdateResponse]:
         """Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
-        `second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
-        `passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError
-        `no_sign_in_provider` without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose
-        documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
+        `second_factor`: people who need a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"`,
+        `"EVERYBODY"`. `passwords_enabled=False` limits sign-in to the organization's provider, and raises
+        ConflictError `no_sign_in_provider` without a provider. `client_document_hosts` are hosts, such as `claude.ai`,
+        whose documents describe OAuth clients that people may allow for /mcp; removing a host deletes its clients.
         `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
         changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
-        language model read queries for smart filtering and query extraction. `owner_sharing_enabled` lets owners share.
-        Without it, existing shares stay until the owner or an admin removes them.
+        language model read queries for smart filtering and query extraction. `owner_sharing_enabled` lets owners
+        share. Without it, existing shares stay until the owner or an admin removes them.
         """
         request = AdminOrganizationUpdateRequest(
             version=version,
