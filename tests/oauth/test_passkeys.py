@@ -234,7 +234,7 @@ def test_making_one_takes_a_proof(service: RunningService, ada: flow.Person, ben
     device, codes = register(ada)
     assert new_page(ada).status_code == 403
     same = new_device(ada, credential_id=device.credential_id)
-    assert "registered already" in make(ada, new_page(ada, code=codes[0]), same).text
+    assert "already registered" in make(ada, new_page(ada, code=codes[0]), same).text
     assert sign_in_alone(flow.Person(service, ada.email), device).status_code == 303
     # By the passkey, too: the page that follows asks for nothing more, for ten minutes, in its own browser.
     proven = prove(ada, ada.http.get(HERE), device)

@@ -33,7 +33,7 @@ def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(app: App, ada:
     given = [tokens["access_token"] for tokens in (first, newest, other)]
     assert [works(app.service, token) for token in given] == [True, True, True]
     again = pkce if by == "its client" else Pkce()
-    assert "Use the tokens of that answer" in app.exchange(code, again).json()["error_description"]
+    assert "Use the tokens of that response" in app.exchange(code, again).json()["error_description"]
     assert [works(app.service, token) for token in given] == [True, True, True]
     later(app.service, seconds=11)
     assert "All tokens of its sign-in are revoked" in app.exchange(code, again).json()["error_description"]
