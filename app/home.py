@@ -130,7 +130,7 @@ def _find_expiring() -> Answer:
 
 
 def _find_loaded() -> Answer:
-    """Return runs that load or have loaded documents. Dry runs, and runs that ended before sending, don't count."""
+    """Return runs that load or loaded documents, without dry runs and runs that ended before sending."""
     page = _runs_of_late(*_LOADING, days=1)
     begun = [run for run in page.runs if run.state in _BEGUN or run.figures.get("sent")]
     names = [_link_to(run, runs.state_in_words(run)) for run in begun if not run.only_plans and not run.skipped]

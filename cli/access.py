@@ -31,7 +31,7 @@ def explain(
     who: Annotated[str, typer.Option(metavar="WHO", help=WHO)],
     as_json: AsJson = False,
 ) -> None:
-    """Explain by which groups and grants a person may read a resource, or why not.
+    """Explain through which groups and grants a person may read a resource, or why the person may not.
 
     Exit code 0: the person may read it; 1: may not."""
     with connect(as_json=as_json) as (screen, client):

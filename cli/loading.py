@@ -95,9 +95,10 @@ def upload(
 ) -> None:
     """Make the catalog match a source: only new and changed documents are sent.
 
-    Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them. With
-    --delete-missing, documents sent from this source and now missing are named, and deleted after a question or with
-    --yes; never when the listing is incomplete or empty, or above the limit. After an interruption, run it again."""
+    Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them.
+    --delete-missing lists the documents that were sent from this source and are now missing, and deletes them after a
+    question or with --yes. Nothing is deleted when the listing is incomplete or empty, or above the limit. After an
+    interruption, run the command again."""
     options = _options(locals(), wait_for_index=not no_wait)
     with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own

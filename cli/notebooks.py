@@ -70,8 +70,8 @@ def check_notebook(
 ) -> None:
     """Check a notebook before you share it: find credentials and restricted documents.
 
-    Credentials are searched for in sources and outputs. Documents are found by name or id in outputs; only documents
-    not open to everyone in the organization are reported, which requires an admin's key. Pictures are not searched."""
+    Searches sources and outputs for credentials, and outputs for names and ids of documents. Reports only documents
+    that are not open to everyone in the organization; this requires an admin's key. Pictures are not searched."""
     with show_errors(Screen(as_json=as_json)) as screen:
         secrets = _secret_values(settings)
         try:

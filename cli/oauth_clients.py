@@ -79,7 +79,7 @@ def withdraw(
 
 @app.command()
 def hosts(*, as_json: AsJson = False) -> None:
-    """List the hosts whose client documents are allowed, so that people may connect clients from them."""
+    """List the allowed hosts of client documents. People may connect the clients described on these hosts."""
     with connect(as_json=as_json) as (screen, client):
         allowed = client.admin.organization.get().client_document_hosts
     if as_json:

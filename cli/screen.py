@@ -95,7 +95,7 @@ class Screen:
 
     @contextmanager
     def bar(self, what: str) -> Generator[Bar]:
-        """Show a bar on a terminal during work, first with the text `what`, then with the progress passed to it."""
+        """Show a progress bar on a terminal during a block. `what` is the text until the first progress arrives."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         progress = Progress(
             *columns, TimeElapsedColumn(), console=self._err, transient=True, disable=not self.is_watched

@@ -1,4 +1,4 @@
-"""`carrel snapshot`: save who may read what as files, and compare with earlier snapshots."""
+"""`carrel snapshot`: save the readers of each resource as files, and compare with earlier snapshots."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Fold
 
 @app.command()
 def take(*, as_json: AsJson = False) -> None:
-    """Write who may read what into a new folder of Parquet files, and report changes since the last snapshot.
+    """Save the readers of each resource in a new folder of Parquet files, and report changes since the last snapshot.
 
     Requires an admin's key. Exit code 1: written, but access changed, or the last snapshot is unreadable."""
     with show_errors(Screen(as_json=as_json)) as screen:

@@ -114,7 +114,7 @@ _TOLD_APART = must(
 
 
 class Entry(BaseModel):
-    """A deployment: a flow with its parameters. `paused`, and `active` of its `schedules`, apply only at first."""
+    """A deployment: a flow with parameters. `paused`, and `active` of the schedules, apply only on first creation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 

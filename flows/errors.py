@@ -1,4 +1,4 @@
-"""The errors that stop a run (FlowErrors). A single document's problem never does: it goes to quarantine."""
+"""The errors that stop a run (FlowErrors). A problem with a single document never stops a run: see quarantine."""
 
 
 class FlowError(Exception):

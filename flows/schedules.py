@@ -59,7 +59,7 @@ def next_times(every: Sequence[Times], count: int, *, after: datetime | None = N
 
 
 def _moments(times: Times, start: datetime) -> Iterator[datetime]:
-    """Yield the moments after `start`, by the clock on the wall there, as Prefect counts them."""
+    """Yield the times of a schedule after `start` in its time zone, as Prefect computes them."""
     zone = ZoneInfo(times.timezone)
     clock = croniter(times.cron, start.astimezone(zone).replace(tzinfo=None))
     while True:

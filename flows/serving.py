@@ -101,7 +101,7 @@ SILENCE = timedelta(seconds=120)  # four heartbeats
 _ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", SKIPPED, "Failed", "Cancelled", "Crashed")
 _SILENT = "The run has sent no heartbeat"
 MOST_STARTS = 3
-"""The limit of starts for a run that kills its process each time, for example by taking all memory."""
+"""How often a run is started whose process is killed each time, for example because it takes all memory."""
 TAKEN_OVER_FOR = timedelta(hours=1)
 """Runs lost for longer stay lost: the next run of the source does the work."""
 _LOOKING_FOR_LOST = 10.0
@@ -335,7 +335,7 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
 
 
 async def _report_ledgers(settings: FlowSettings, *, say: Say) -> None:
-    """Report once the quarantine in local ledgers that were never reported, such as from earlier versions."""
+    """Report the quarantine of local ledgers that were never reported, for example by earlier versions; only once."""
     try:
         async with open_client(settings) as client:
             remarks = await report_ledgers(client, settings=settings, outages=outage_policy_of(client, settings))

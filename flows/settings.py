@@ -47,7 +47,7 @@ class FlowSettings(BaseSettings):
     flows_batch_size: int = Field(default=750, ge=1, le=100_000)
     """Documents of a task run; each task run costs tens of milliseconds."""
     flows_batches_at_once: int = Field(default=8, ge=1)
-    """Task runs that send at a time, over all runs on one Prefect server."""
+    """The most task runs that send documents at the same time, in all runs on one Prefect server."""
     flows_deployments: Path | None = None
     """The deployments that `python -m flows serve` offers; prefect.yaml in Carrel's folder by default."""
     flows_outage_seconds: float = Field(default=900.0, ge=0)
@@ -71,7 +71,7 @@ class FlowSettings(BaseSettings):
 
 
 def prepare_prefect(settings: FlowSettings, **further: str) -> None:
-    """Set the environment of this process, before it imports Prefect, and `further` variables; set variables stay."""
+    """Set Prefect's variables, and `further` variables, before Prefect is imported. Variables that are set stay."""
     prepare_http(settings.base_url)
     environment = {
         "PREFECT_HOME": str(settings.data_dir / "prefect"),

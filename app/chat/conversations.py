@@ -169,7 +169,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that the service has accepted; `begun_at` is the location it was sent from."""
+    """A message that the service has accepted; `begun_at` is the page location from which it was sent."""
 
     outgoing: Outgoing
     conversation_id: UUID
@@ -466,8 +466,8 @@ def read_again() -> None:
 
 
 def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
-    """Reserve space for an agent's answer, and return a function that asks and shows it after the page is drawn. A text
-    that isn't a question waits for a button. While the page `is_busy`, an ended reply doesn't redraw it."""
+    """Reserve space for an agent's answer. Return a function for the end of the page that asks the agent and shows the
+    answer. Text that isn't a question is asked only on a button. A page that `is_busy` is not redrawn after a reply."""
     slot = st.empty()
     asked, known = _last_question(), st.session_state.get(_AGENT)
     if asked is not None and asked.text == text and asked.is_read:

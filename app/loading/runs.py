@@ -145,7 +145,7 @@ def documents_from(source: str) -> list[str]:
 
 
 def is_whole(run: RunStatus) -> bool:
-    """Return whether a run tried its whole source, with no deletion blocked. Its documents may have failed."""
+    """Return whether a run tried the whole source, and no deletion was blocked. Documents may still have failed."""
     only_partly = run.only_plans or run.skipped or run.flow in {RETRY, _ADDITION} or run.counts.held_back
     return run.state == "COMPLETED" and run.figures.get("phase") == "done" and not only_partly
 

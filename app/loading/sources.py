@@ -33,7 +33,7 @@ class _Loaded:
 
     @property
     def complete(self) -> RunStatus | None:
-        """The last run after which all documents were loaded, also by retries of its failed documents."""
+        """The last run whose documents were all loaded, by the run or by retries of its failed documents."""
         whole = list(filter(runs.is_whole, self.runs))
         if whole and not self.failed:
             return whole[0]
@@ -99,7 +99,7 @@ def _row(loaded: _Loaded) -> Mapping[str, object]:
 
 
 def _never() -> str:
-    """Say that a source was never complete, as far as its runs were read."""
+    """Return "never" for a source without a complete run, or the number of runs if older runs were not read."""
     is_known = len(runs.read_loading_runs()) < runs.LOOKED_THROUGH
     return "never" if is_known else f"not in the last {runs.LOOKED_THROUGH:,} runs"
 

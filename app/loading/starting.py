@@ -407,7 +407,7 @@ def _choose_collection(collections: list[DocumentCollection], *, everything: boo
 
 
 def choose_one(label: str, names: Mapping[str, str], key: str) -> str:
-    """Show a choice of `names`, the first one in place of a kept choice that is gone."""
+    """Show a selectbox of `names`. If the earlier choice no longer exists, the first name is selected."""
     if st.session_state.get(key) not in names:
         st.session_state.pop(key, None)
     return st.selectbox(label, list(names), key=key, format_func=lambda item: names[item])

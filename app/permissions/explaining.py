@@ -115,7 +115,7 @@ def _identity(step: AuthorizationStep) -> tuple[str, str]:
 
 
 def _quote(text: str) -> str:
-    """Escape text for a quoted string of DOT, in which backslashes and entities have a meaning of their own."""
+    """Escape backslashes and entities in a text for a quoted string of DOT."""
     return text.replace("&", "&amp;").replace("\\", "&#92;").replace('"', "&quot;").replace("<", "&lt;")
 
 

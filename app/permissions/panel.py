@@ -35,8 +35,8 @@ Warn = Callable[[Iterable[Principal]], None]
 
 @dataclass(frozen=True)
 class Grants:
-    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read.
-    `own`: only the roles that the person gave, as the owner; `twice`: editors whom an admin also made viewers."""
+    """The grants on a resource: roles by principal key, and whether everybody in the organization may read. `own`: only
+    roles that the signed-in owner gave. `twice`: keys of editors who are also viewers by an admin's grant."""
 
     roles: Mapping[str, GrantRole]
     everybody: bool
@@ -168,7 +168,7 @@ def open_change(resource: Resource) -> None:
 
 @dialog("Manage access", CHANGE, width="large")
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), warn: Warn | None = None) -> None:
-    """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
+    """Show the dialog that changes and saves grants, with the effect of the changes. `given` are preselected."""
     show_text(resource.name)
     before = st.session_state.get(NEWER, before)  # the page's access is older while only its dialog is drawn again
     gives, may_edit = not before.own or bool(api.me().shares_own), resource.kind != AGENT
@@ -261,7 +261,7 @@ def name_principals() -> list[Principal] | None:
 
 
 def _check_known(resource: Resource, after: Grants) -> bool:
-    """Return whether the service knows the new people, and show its refusal if not. Saving shows other errors."""
+    """Return False and show the service's error if a new person is unknown. Other errors are shown when saving."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     try:
         person_client().permissions.set_shares(resource.reference, wanted, validate_only=True)
@@ -331,7 +331,7 @@ def name_of(principal: Principal, count: int | None, *, among: Iterable[Principa
 
 
 def _find_other_access(resource: Resource, principal: Principal, before: Grants, after: Grants) -> str:
-    """Return which way, if any, keeps the access of a principal without a grant of its own."""
+    """Say, as the end of a sentence, how a principal keeps access after losing a direct grant; "" if access ends."""
     if before.own or principal.kind == GROUP:
         return ", unless they have access in another way"
     if after.everybody and principal.kind == PERSON:
@@ -387,7 +387,7 @@ def send(resource: Resource, before: Grants, after: Grants) -> Grants:
 
 
 def offer_access(resource: Resource, who: Principal) -> None:
-    """Say which groups have access, and offer to add a principal to a group, or to grant it the resource."""
+    """Show the groups with access to a resource, and buttons that add a principal to a group or grant it access."""
     if who.kind == PERSON:
         found = show_errors(partial(person_at, who.id))
         if found is None or not found.active:

@@ -23,7 +23,7 @@ Result = search.CatalogSearchResult | search.CollectionSearchResult
 
 
 def relevance_of(result: Result) -> float:
-    """Return the relevance of a result or its best chunk; from an older service, which reports none, the score."""
+    """Return the relevance of a result or of its best chunk. Older services report no relevance: return the score."""
     found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
     return max((item.score if item.relevance is None else item.relevance for item in found), default=0.0)
 

@@ -41,7 +41,7 @@ def _filter_of(text: str) -> dict[str, Any]:
 
 
 Save = Callable[[str, Mapping[str, Any]], object]
-"""What takes a form's address, empty if none was written, and its config as the service has it."""
+"""A function that saves a sync: it gets the address ("" if left empty) and the config in the API's format."""
 
 EVERYBODY = "Everyone in the organization"
 CHOSEN = "Selected people and groups"
@@ -122,7 +122,7 @@ def forget_form() -> None:
 
 
 def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Return the address, the filter as it is written, and the other values by the names of the config."""
+    """Show the fields of a sync; return the address, the filter's text, and the other values by config name."""
     left, right = st.columns(2)
     with left:
         filled: dict[str, Any] = {"syncName": _text(config, "syncName", "Articles")}

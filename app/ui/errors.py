@@ -82,7 +82,7 @@ def error_boundary() -> Generator[None]:
 
 @contextmanager
 def keep_problem(key: str, *others: type[Exception]) -> Generator[None]:
-    """Keep an error in the session for `show_kept_problem`. `others` are shown unchanged, with their `problems`."""
+    """Keep an error in the session until `show_kept_problem`. `others` are shown unchanged, with their `problems`."""
     try:
         yield
     except FAILURES as error:

@@ -64,7 +64,7 @@ def get_principals(key: str) -> list[Principal]:
 
 
 def get_named(people: Iterable[str] | None, groups: Iterable[object] | None) -> list[Principal]:
-    """Return people by address and groups by id. What isn't found, such as who was deleted, has that as its name."""
+    """Return people by address and groups by id. A deleted or unknown principal has its address or id as the name."""
     named = [(PERSON, person) for person in people or ()] + [(GROUP, str(group)) for group in groups or ()]
     return [show_errors(partial(_principal, f"{kind}:{one}")) or Principal(kind, one, one) for kind, one in named]
 

@@ -19,7 +19,7 @@ WAITING = (
 
 @st.fragment
 def show_preview(key: str, read: Callable[[str], str], *, first: UUID | None) -> None:
-    """Show what `read` returns for the chosen document, at first for `first`; nothing for an empty text."""
+    """Show a preview of the document chosen in the browser, before a choice of `first`. `read` returns the HTML."""
     data = {"first": str(first or "")}
     told = draw_component("preview", key=key, data=data, on_chosen_change=lambda: None)
     if not (chosen := cast("Mapping[str, Any]", told or {}).get("chosen")):
@@ -40,7 +40,7 @@ def section_html(label: str, body: str) -> str:
 
 
 def document_html(name: str, address: str, facts: Mapping[str, str], body: str) -> str:
-    """Return a document's preview: the name, which opens the document at `address`, facts that aren't empty, `body`."""
+    """Return a preview as HTML: the document's name as a link to `address`, facts with a value, and `body`."""
     listed = "".join(
         f"<dt>{title}</dt><dd>{isolate(shorten(fact, _LONGEST_FACT))}</dd>" for title, fact in facts.items() if fact
     )

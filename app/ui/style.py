@@ -11,4 +11,4 @@ SCRIPT = _ASSETS / "page.js"
 """The script loaded by each page in addition to Streamlit's."""
 
 MARK = (_ASSETS / "mark.svg").read_text()
-"""A reading desk between its two walls, with a book on it, in a colour visible in both themes."""
+"""The icon as SVG: a book on a reading desk between two walls, in a colour visible in both themes."""

@@ -23,7 +23,7 @@ TITLE, PURPOSE = "Groups", "Groups, their members, and what they can read."
 NEW, RENAME = "new_group", "rename_group"
 FROM_DIRECTORY, MADE_HERE = "Another directory", "Created here"
 PAGES = {PERSON: ("people", "person"), GROUP: ("groups", "group"), SERVICE_ACCOUNT: ("service_accounts", "account")}
-"""The page that shows a member of each kind, and its parameter for the member."""
+"""The page for each kind of member, and the page's parameter for the member."""
 NONE_CALLED = ("No groups match.", "Try fewer letters.")
 NONE_YET = ("No groups yet.", "Give a group access to documents, and all its members can read them.")
 

@@ -69,7 +69,7 @@ def _show_new() -> None:
 
 
 def create() -> None:
-    """Add the person, and open their page. For an existing person, say so and change nothing."""
+    """Add a person, and open the person's page. Raises NotYetError for an existing person."""
     email, name = text_in("new.email", missing="Enter the email address that they sign in with."), text_in("new.name")
     users = api.client().admin.users
     if any(user.email == normal_email(email) for user in users.list(query=normal_email(email))):

@@ -41,8 +41,8 @@ async def plan_deletions(
     outages: OutagePolicy,
     confirmed: str | None = None,
 ) -> None:
-    """After a complete scan, plan the deletions in the ledger, or record why nothing is deleted. `confirmed` is the
-    `mark_of_deletions` shown to a person: only these documents are deleted, whatever the limit."""
+    """After a complete scan, plan the deletions in the ledger, or record why nothing is deleted. With `confirmed`, the
+    `mark_of_deletions` shown to a person, only the documents shown are deleted, and the limit doesn't apply."""
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.count_found)

@@ -198,7 +198,8 @@ _LONG_SECONDS = 20.0
 
 
 class Pace:
-    """Documents sent at a time, up to `most`: quick answers raise it, a busy service halves it (RFC 5681, 3.1)."""
+    """The number of documents sent at a time, up to `most`. Quick answers raise it; a busy service halves it, as in
+    RFC 5681, section 3.1."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most

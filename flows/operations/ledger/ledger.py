@@ -443,7 +443,7 @@ class Ledger(ClaimedRun):
             release(connection, self.run, key)
 
     def problem_count(self, *, ignored: bool = False) -> int:
-        """Return the number of the source's items that can't be a document: only ignored items, or without them."""
+        """Count the source's items that can't become a document: without ignored items, or only the ignored items."""
         return self._rows(sa.select(sa.func.count()).where(of_scan(self.run, ignored=ignored, part=0)))[0][0]
 
     def failures(self, *, limit: int | None = None) -> Iterator[Failure]:

@@ -66,7 +66,7 @@ class Store(AbstractContextManager["Store"]):
 
     @abstractmethod
     def lock(self) -> bool:
-        """Take the source's lock, or return False when another run has it; the lock ends when its holder dies."""
+        """Take the source's lock; return False if another run holds it. A lock ends when its process ends."""
 
     @abstractmethod
     def unlock(self) -> None:

@@ -27,7 +27,7 @@ def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[docume
 
 
 def select_files(source: str, files: FileSelection) -> FileSelection:
-    """Extend a selection by the files that the source itself names: a manifest's, or a pattern's."""
+    """Extend a selection by the files that the source names: all files of a manifest, or the file in its path."""
     if is_object_url(source):
         return files
     path = local_path(source)
