@@ -54,8 +54,8 @@ class SharedForkServer(forkserver.ForkServer):
 
 
 class IdlePool:
-    """Processes that start with a task and end after some idle time. Each process has a queue: a process that is
-    killed while it answers keeps the lock of its queue."""
+    """A pool of processes that start on demand and end after some idle time. Each process has its own queue, because a
+    process that is killed while it answers leaves its queue locked."""
 
     def __init__(
         self, *, workers: int, tasks: int, initializer: Callable[..., None], initargs: tuple[Any, ...]

@@ -1,6 +1,6 @@
-"""Ask an endpoint how well texts answer a query, by `POST …/rerank`. Cohere, Jina, vLLM and most others take
-`documents` and `top_n`, and answer `results` of `index` and `relevance_score`; Text Embeddings Inference takes `texts`
-and answers a list of `index` and `score`. If the first format is refused, the second is used from then on."""
+"""Score texts for a query with a reranking endpoint (`POST …/rerank`). Cohere, Jina, vLLM and most other servers accept
+`documents` and `top_n`, and return `results` with `index` and `relevance_score`. Text Embeddings Inference accepts
+`texts`, and returns a list with `index` and `score`. After a server refuses the first format, the second is used."""
 
 import asyncio
 import time

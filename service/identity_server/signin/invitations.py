@@ -1,6 +1,6 @@
-"""Invitations: an admin makes a single-use address where a user sets a password, new or first. A person who forgot the
-password gets a link by mail, valid for an hour, never replacing an admin's link valid as long. Unknown, used and
-expired invitations, and invitations of users who may not sign in, get an equal refusal."""
+"""Invitations: an admin creates a single-use link with which a user sets a first or new password. A person who forgot
+the password gets a link by mail, valid for an hour; it replaces no link from an admin that is valid as long. Unknown,
+used and expired links, and links of users who may not sign in, are refused with the same message."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager

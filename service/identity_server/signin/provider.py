@@ -134,9 +134,10 @@ class Provider:
     async def subject(
         self, code: str, proof: Proof, *, issuer: str | None, needs: Collection[Collection[str]] = ()
     ) -> SignedInThere:
-        """Exchange a code for an ID token, and return the subject; `issuer` is the response's `iss` (RFC 9207). If the
-        token lacks every claim of a set in `needs`, the UserInfo endpoint is asked, if any: an ID token may name only
-        the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched, and ProviderAway without an answer."""
+        """Exchange a code for an ID token, and return the subject; `issuer` is the response's `iss` (RFC 9207). `needs`
+        are sets of claims: if the token has no claim of a set, the claims are read from the UserInfo endpoint, because
+        an ID token may name only the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched and, without a
+        response, ProviderAway."""
         begun = time.monotonic()
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:

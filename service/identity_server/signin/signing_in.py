@@ -50,7 +50,7 @@ async def check_password(runtime: Runtime, attempt: Attempt, *, wrong: str = WRO
 
 @dataclass(frozen=True)
 class PasskeySignIn:
-    """A sign-in with a passkey, on a page whose forms go to `action`; for one organization or for all."""
+    """A sign-in with a passkey. `action` is the address to which the page's forms are sent."""
 
     visitor: Visitor
     action: str

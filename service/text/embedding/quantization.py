@@ -1,6 +1,6 @@
-"""Quantize the model's graph to 8 bits, close enough to search exact and quantized vectors together: a scale per column
-of weights, and per batch of activations. Large activation channels are divided by a factor, and weight rows multiplied
-(SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py` measures each channel's largest values."""
+"""Quantize the model's graph to 8 bits, with a scale per column of weights and per batch of activations. Exact and
+quantized vectors can be searched together. Large activation channels are divided by a factor, and weight rows
+multiplied (SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py` measures each channel's largest values."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Mapping, Sequence

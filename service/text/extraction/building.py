@@ -121,7 +121,7 @@ class BlockBuilder:
 
     @contextmanager
     def refinement(self, what: str) -> Generator[None]:
-        """Skip the block if it fails, and record `what` as not read; the text must be reachable without the block."""
+        """Catch any error in the `with` block, and record `what` as not read. Use it for parts that a text can lack."""
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception

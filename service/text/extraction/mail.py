@@ -72,7 +72,7 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
 
 
 def _count_intro(lines: Sequence[str]) -> int:
-    """Return how many of the first lines introduce a quote, such as "On …, Ann wrote:"."""
+    """Count the first lines that introduce a quote, such as "On …, Ann wrote:"; 0 if the first line begins none."""
     for count in range(1, len(lines) + 1):
         text = " ".join(lines[:count])
         if len(text) > _INTRO_CHARACTERS or not lines[count - 1].strip():

@@ -32,7 +32,7 @@ _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A drawing's lines, top to bottom, the largest bitmap, if any, and the number of `others` with possible text."""
+    """A drawing: text lines from top to bottom, the largest bitmap (empty if none), and the number of other bitmaps."""
 
     lines: tuple[str, ...]
     bitmap: bytes

@@ -75,7 +75,8 @@ def sniff(path: Path, file_name: str) -> FileFormat:
 
 
 def _is_allowed_suffix(found: FileFormat, named: FileFormat | None) -> bool:
-    """Return whether a found format may have this suffix: of the same kind (RTF as .doc), or .zip for Office files."""
+    """Return whether a file of format `found` may have the suffix of `named`. Formats of the same Office kind may swap
+    suffixes (RTF as .doc), and Office packages may be named .zip."""
     if named is None or named is found or (named.kind == found.kind and found.kind in _OFFICE_KINDS):
         return True
     return named is ZIP and (found in _DECLARED.values() or found in _PARTS.values())

@@ -62,7 +62,7 @@ async def read_factors(connection: Connection, organization_id: UUID, *, princip
 
 
 async def must_have_factor(connection: Connection, organization_id: UUID, *, is_admin: bool) -> bool:
-    """Return whether the organization demands a second factor of admins or, with `is_admin` False, of everyone else."""
+    """Return whether the organization requires a second factor of admins (`is_admin`) or of other people."""
     return is_demanded((await get_organization(connection, organization_id)).second_factor, is_admin=is_admin)
 
 
