@@ -22,13 +22,13 @@ Around = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
 """Return the groups with any of the given principals as a direct member."""
 
 
-async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
+async def levels_above(principal_id: UUID, groups_of: Around) -> dict[UUID, int]:
     """Return the principal and every group around, with the number of steps to each."""
     levels = {principal_id: 0}
     newest: Collection[UUID] = [principal_id]
     while newest:
         level = levels[next(iter(newest))] + 1
-        newest = [group_id for group_id in await around(newest) if group_id not in levels]
+        newest = [group_id for group_id in await groups_of(newest) if group_id not in levels]
         levels.update(dict.fromkeys(newest, level))
     return levels
 
@@ -77,15 +77,15 @@ async def explain(
     readers = await list_readers(connection, organization_id, access_classes=[resource.access_class])
     paths = await _paths(connection, organization_id, principal=principal, readers=readers)
     first = list(islice(paths, MOST_PATHS + 1))
-    shown = first[:MOST_PATHS]
+    first_paths = first[:MOST_PATHS]
     missing = None
-    if not shown:
+    if not first_paths:
         is_wide = any(reader.principal_id == organization_id for reader in readers)
         missing = _describe_missing(principal, organization_wide=is_wide)
     return wire.ExplainAuthorizationResponse(
-        authorized=bool(shown),
-        paths=await _describe_paths(connection, organization_id, paths=shown, resource=resource),
-        complete=len(first) == len(shown),
+        authorized=bool(first_paths),
+        paths=await _describe_paths(connection, organization_id, paths=first_paths, resource=resource),
+        complete=len(first) == len(first_paths),
         missing=missing,
     )
 
@@ -106,24 +106,24 @@ async def _paths(
         # Everyone in the organization is like a group of which each user is a direct member.
         levels[organization_id] = 1
         below[organization_id] = [principal.principal_id]
-    held = [
+    roles = [
         (levels[reader.principal_id], RANKED.index(Role(reader.role)), reader.principal_id)
         for reader in readers
         if reader.principal_id in levels
     ]
-    return (_Path(chain, RANKED[rank]) for _, rank, holder_id in sorted(held) for chain in chains_to(holder_id, below))
+    return (_Path(chain, RANKED[rank]) for _, rank, holder_id in sorted(roles) for chain in chains_to(holder_id, below))
 
 
 async def _describe_paths(
     connection: Connection, organization_id: UUID, *, paths: Sequence[_Path], resource: Resource
 ) -> list[list[wire.AuthorizationStep]]:
-    ids = {each for path in paths for each in path.chain}
+    ids = {node for path in paths for node in path.chain}
     rows = await list_principals(connection, organization_id, principal_ids=ids)
     steps = {row.principal_id: _step(row) for row in rows}
     name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
     end = wire.AuthorizationStep(type=wire.StepType.RESOURCE, id=resource.resource_id, name=name)
     return [
-        [*(steps[each] for each in path.chain), wire.AuthorizationStep(type=wire.StepType.GRANT, role=path.role), end]
+        [*(steps[node] for node in path.chain), wire.AuthorizationStep(type=wire.StepType.GRANT, role=path.role), end]
         for path in paths
     ]
 
@@ -138,14 +138,14 @@ def _describe_missing(principal: PrincipalSummary, *, organization_wide: bool) -
         return "This service account was deleted, so no grant counts for it."
     if not principal.active:
         return "This user is not active, so no grant counts for this user. Activate the user first."
-    who = {
+    subject = {
         "user": "this user, or a group they are in",
         "group": "this group, or a group it is in",
         "serviceAccount": "this service account, or a group it is in",
     }[principal.kind]
-    said = f"No grant gives access to {who}, directly or through other groups."
+    text = f"No grant gives access to {subject}, directly or through other groups."
     if organization_wide:
-        said += " Everyone in the organization may read it. That means its users, and not service accounts or groups."
+        text += " Everyone in the organization may read it. That means its users, and not service accounts or groups."
     if principal.is_admin:
-        said += " An admin may change the readers, but can read it only as one of the readers."
-    return said
+        text += " An admin may change the readers, but can read it only as one of the readers."
+    return text

@@ -37,15 +37,15 @@ async def set_grants(
     """Replace the grants on a resource when the transaction commits; the owner stays. 404 for an unknown resource."""
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await service.require_resource(connection, caller.organization_id, request.resource)
-    shown = await _show(connection, caller, resource)
-    return wire.AdminGrantsSetResponse(**dict(shown))
+    saved = await _show(connection, caller, resource)
+    return wire.AdminGrantsSetResponse(**dict(saved))
 
 
 async def set_many_grants(
     connection: Connection, caller: Caller, *, request: wire.AdminGrantsSetManyRequest
 ) -> wire.AdminGrantsSetManyResponse:
     """Replace the grants on up to 1000 resources: all of them or none."""
-    desired = [_DesiredGrants(field=f"resources.{place}.", grants=one) for place, one in enumerate(request.resources)]
+    desired = [_DesiredGrants(field=f"resources.{place}.", grants=item) for place, item in enumerate(request.resources)]
     _refuse_duplicates(desired)
     await _set(connection, caller, desired=desired)
     return wire.AdminGrantsSetManyResponse(resource_count=len(desired))
@@ -65,17 +65,17 @@ async def list_grants(
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
-    shown = await _show(connection, caller, resource, page.items)
-    return wire.AdminGrantsListResponse(**dict(shown), next_page_token=page.next_page_token)
+    listed = await _show(connection, caller, resource, page.items)
+    return wire.AdminGrantsListResponse(**dict(listed), next_page_token=page.next_page_token)
 
 
 async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
     resources = await _lock(connection, caller, desired=desired)
     for item in desired:
         if item.grants.version is not None:
-            shown = await _show(connection, caller, resources[item.identity])
+            shown_before = await _show(connection, caller, resources[item.identity])
             object_id = resources[item.identity].object_id
-            await refuse_stale(connection, caller, item.grants.version, shown, target_id=object_id)
+            await refuse_stale(connection, caller, item.grants.version, shown_before, target_id=object_id)
     current = {row.access_class for row in resources.values()}
     before = await queries.list_readers(connection, caller.organization_id, access_classes=current)
     owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
@@ -107,12 +107,12 @@ async def _lock(
     rows = await queries.lock_resources(
         connection, caller.organization_id, identities=[item.identity for item in desired]
     )
-    found = {(row.resource_type, row.resource_id): row for row in rows}
-    missing = [item for item in desired if item.identity not in found]
+    by_identity = {(row.resource_type, row.resource_id): row for row in rows}
+    missing = [item for item in desired if item.identity not in by_identity]
     if missing:
         raise service.unknown_resource(*(f"{item.field}resource" for item in missing[:MOST_DETAILS]))
-    service.refuse_contained((f"{item.field}resource", found[item.identity]) for item in desired)
-    return found
+    service.refuse_contained((f"{item.field}resource", by_identity[item.identity]) for item in desired)
+    return by_identity
 
 
 async def _accesses(
@@ -128,16 +128,16 @@ async def _accesses(
         for item in desired
         for place, grant in enumerate(item.grants.grants)
     ]
-    named = iter(await resolve(connection, caller.organization_id, references=references))
+    resolved = iter(await resolve(connection, caller.organization_id, references=references))
     accesses: dict[UUID, Access] = {}
     for item in desired:
-        grantees = [(grant.role, next(named).principal_id) for grant in item.grants.grants]
+        grantees = [(grant.role, next(resolved).principal_id) for grant in item.grants.grants]
         everyone = [caller.organization_id] if item.grants.organization_wide else []
         resource = resources[item.identity]
         accesses[resource.object_id] = Access(
             owner_id=owners.get(resource.access_class),
-            viewers=frozenset([*(who for role, who in grantees if role is GrantRole.VIEWER), *everyone]),
-            editors=frozenset(who for role, who in grantees if role is GrantRole.EDITOR),
+            viewers=frozenset([*(reader for role, reader in grantees if role is GrantRole.VIEWER), *everyone]),
+            editors=frozenset(reader for role, reader in grantees if role is GrantRole.EDITOR),
         )
     return accesses
 

@@ -25,8 +25,8 @@ from service.platform.errors import Forbidden, require
 
 async def get_shares(connection: Connection, caller: Caller, *, request: wire.GetSharesRequest) -> wire.ResourceShares:
     """Return the roles that the caller has given on a resource that the caller owns. Raises like `_require_owned`."""
-    found = await queries.find_resource(connection, caller.organization_id, request.resource)
-    resource, access = await _require_owned(connection, caller, found)
+    found_resource = await queries.find_resource(connection, caller.organization_id, request.resource)
+    resource, access = await _require_owned(connection, caller, found_resource)
     return await _show(connection, caller, resource, resource.shared_in(access))
 
 
@@ -40,13 +40,15 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     resource, access = await _lock_owned(connection, caller, request.resource)
     before = resource.shared_in(access)
     if request.version is not None:
-        shown = await _show(connection, caller, resource, before)
-        await refuse_stale(connection, caller, request.version, shown, target_id=resource.object_id)
+        shown_before = await _show(connection, caller, resource, before)
+        await refuse_stale(connection, caller, request.version, shown_before, target_id=resource.object_id)
     others = access.without(before.items())
-    held = best_roles(others.grants())
-    given = await _resolve(connection, caller, request.grants, before=before)
+    other_roles = best_roles(others.grants())
+    requested = await _resolve(connection, caller, request.grants, before=before)
     # A role that the person already has, or a lower role, is no share, so it stays when the shares end.
-    after = {principal_id: role for principal_id, role in given.items() if _raises(held.get(principal_id), role)}
+    after = {
+        principal_id: role for principal_id, role in requested.items() if _raises(other_roles.get(principal_id), role)
+    }
     gives = any(_raises(before.get(principal_id), role) for principal_id, role in after.items())
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
         message = "Owners cannot share here: ask an admin, or choose who can read a document when you upload it."
@@ -70,8 +72,8 @@ async def _lock_owned(
     locked = await queries.lock_resources(
         connection, caller.organization_id, identities=[permissions.identity_of(reference)]
     )
-    found = locked[0] if locked and person is not None and person.active else None
-    return await _require_owned(connection, caller, found)
+    own_resource = locked[0] if locked and person is not None and person.active else None
+    return await _require_owned(connection, caller, own_resource)
 
 
 async def _require_owned(
@@ -101,8 +103,8 @@ async def _resolve(
         return is_known or not _raises(before.get(principal.principal_id), Role(grants[place].role))
 
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
-    named = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
-    return best_roles((one.principal_id, Role(grant.role)) for one, grant in zip(named, grants, strict=True))
+    resolved = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
+    return best_roles((one.principal_id, Role(grant.role)) for one, grant in zip(resolved, grants, strict=True))
 
 
 def _raises(before: str | None, role: Role) -> bool:

@@ -77,11 +77,11 @@ def resources_in(
         .limit(_LIMIT)
         .cte("nearest")
     )
-    asked = _first_of(organization_id, nearest, resource_type=resource_type, after=start).limit(_LIMIT).lateral()
-    found = sa.select(walked.c.object_id).union_all(
-        sa.select(asked.c.object_id).select_from(nearest.join(asked, sa.true()))
+    firsts = _first_of(organization_id, nearest, resource_type=resource_type, after=start).limit(_LIMIT).lateral()
+    object_ids = sa.select(walked.c.object_id).union_all(
+        sa.select(firsts.c.object_id).select_from(nearest.join(firsts, sa.true()))
     )
-    page = found.order_by("object_id").limit(_LIMIT).cte("page")
+    page = object_ids.order_by("object_id").limit(_LIMIT).cte("page")
     return (
         sa.select(resources.c.object_id, as_member(resources.c.resource_type, ResourceType), resources.c.resource_id)
         .join(page, page.c.object_id == resources.c.object_id)
@@ -106,9 +106,9 @@ def _objects(
 def _first_of(
     organization_id: Bound, classes: sa.CTE, *, resource_type: sa.ColumnElement[str] | None, after: Bound
 ) -> sa.Select[UUID]:
-    one = resources.alias()
-    every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
-    return every.where(one.c.access_class == classes.c.access_class)
+    resource = resources.alias()
+    every = _objects(organization_id, resource_type=resource_type, after=after, table=resource)
+    return every.where(resource.c.access_class == classes.c.access_class)
 
 
 _READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)
@@ -141,13 +141,13 @@ async def list_readable_among(
 ) -> set[tuple[str, str]]:
     """Return the given resources (type, id in the source system) that the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
-    asked = (
+    requested = (
         sa.func.unnest(sa.literal(types, sa.ARRAY(sa.Text)), sa.literal(ids, sa.ARRAY(sa.Text)))
         .table_valued("type", "id")
         .render_derived()
     )
     statement = sa.select(resources.c.resource_type, resources.c.resource_id).where(
-        matches(resources, caller.organization_id, resource_type=asked.c.type, resource_id=asked.c.id),
+        matches(resources, caller.organization_id, resource_type=requested.c.type, resource_id=requested.c.id),
         # `IS TRUE` prevents a join in the plan, which is slow with many classes and few resources.
         resources.c.access_class.in_(readable_classes(caller)).is_(sa.true()),
     )
@@ -231,13 +231,13 @@ async def list_steps_down(
     """Return each group's members on the level below, in order, up to a limit."""
     ids, numbers = sa.literal(list(levels), sa.ARRAY(sa.Uuid)), sa.literal(list(levels.values()), sa.ARRAY(sa.Integer))
     below = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="below")
-    above = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")
+    parents = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")
     place = sa.func.row_number().over(partition_by=group_members.c.group_id, order_by=group_members.c.member_id)
     steps = (
         sa.select(group_members.c.group_id, group_members.c.member_id, place.label("place"))
         .where(
-            matches(group_members, organization_id, member_id=below.c.id, group_id=above.c.id),
-            above.c.level == below.c.level + 1,
+            matches(group_members, organization_id, member_id=below.c.id, group_id=parents.c.id),
+            parents.c.level == below.c.level + 1,
         )
         .subquery("steps")
     )
@@ -246,7 +246,7 @@ async def list_steps_down(
         .where(steps.c.place <= most)
         .order_by(steps.c.group_id, steps.c.member_id)
     )
-    found: dict[UUID, list[UUID]] = {}
+    members_of: dict[UUID, list[UUID]] = {}
     for step in await connection.execute(statement):
-        found.setdefault(step.group_id, []).append(step.member_id)
-    return found
+        members_of.setdefault(step.group_id, []).append(step.member_id)
+    return members_of

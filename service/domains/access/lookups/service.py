@@ -117,11 +117,11 @@ async def _subject(connection: Connection, caller: Caller, user_email: str | Non
         return caller
     if not caller.is_admin:
         return await acting_for(connection, caller, user_email)
-    found = await queries.find_subject(connection, caller.organization_id, email=normal_email(user_email))
-    if found is None:
+    principal_id = await queries.find_subject(connection, caller.organization_id, email=normal_email(user_email))
+    if principal_id is None:
         message = f"There is no user or service account with the address {user_email!r} in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError("userEmail", message)])
-    row = await get_acting_principal(connection, caller.organization_id, principal_id=found)
+    row = await get_acting_principal(connection, caller.organization_id, principal_id=principal_id)
     if row is None or not row.active:
         return None
     return replace(caller, principal_id=row.principal_id, principals=row.principals, kind=row.kind)

@@ -53,13 +53,13 @@ async def list_resources(
             .order_by(resources.c.object_id)
             .limit(window.limit)
         )
-    shown = page.add_columns(resources.c.access_class).subquery("page")
+    page_rows = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
-        sa.select(*_columns(shown))
-        .select_from(_with_names(organization_id, shown))
-        .join(access_classes, access_classes.c.access_class == shown.c.access_class)
+        sa.select(*_columns(page_rows))
+        .select_from(_with_names(organization_id, page_rows))
+        .join(access_classes, access_classes.c.access_class == page_rows.c.access_class)
         .where(access_classes.c.organization_id == organization_id)
-        .order_by(shown.c.object_id)
+        .order_by(page_rows.c.object_id)
     )
     parameters = params(organization_id, **window._asdict())
     return await find_rows(connection, statement, _to_keyed, parameters)
@@ -107,7 +107,7 @@ async def list_through(
         principals.c.principal_id,
     )
     place = sa.func.row_number().over(partition_by=access_classes.c.access_class, order_by=order)
-    held = (
+    holders = (
         sa.select(
             access_classes.c.digest.label("of"),
             principals.c.principal_id,
@@ -127,8 +127,8 @@ async def list_through(
         )
         .subquery("held")
     )
-    columns = (held.c[name] for name in ("of", "principal_id", "kind", "name", "role"))
-    statement = sa.select(*columns).where(held.c.place <= most).order_by(held.c.of, held.c.place)
+    columns = (holders.c[name] for name in ("of", "principal_id", "kind", "name", "role"))
+    statement = sa.select(*columns).where(holders.c.place <= most).order_by(holders.c.of, holders.c.place)
     return await find_rows(connection, statement, to_access_through)
 
 
@@ -155,12 +155,12 @@ async def count_resources(
 
 
 def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Iterator[sa.ColumnElement[bool]]:
-    asked = resource_filter.asked
+    request = resource_filter.asked
     yield resources.c.organization_id == organization_id
-    if asked.object_ids is not None:
-        yield in_array(resources.c.object_id, asked.object_ids)
-    if asked.resource_ids is not None:
-        yield in_array(resources.c.resource_id, asked.resource_ids)
+    if request.object_ids is not None:
+        yield in_array(resources.c.object_id, request.object_ids)
+    if request.resource_ids is not None:
+        yield in_array(resources.c.resource_id, request.resource_ids)
     of_type = _type(resource_filter)
     if of_type is not None:
         yield resources.c.resource_type == of_type
@@ -168,11 +168,11 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
     if classes is not None:
         # `IS TRUE` prevents a join in the plan, which would lose the order.
         yield resources.c.access_class.in_(classes).is_(sa.true())
-    if asked.query is not None:
+    if request.query is not None:
         # A hash of the matching names: a join would read the name of each resource that the walk passes.
         yield sa.or_(
-            resources.c.resource_id.icontains(asked.query, autoescape=True),
-            resources.c.object_id.in_(_name_matches(organization_id, asked.query)),
+            resources.c.resource_id.icontains(request.query, autoescape=True),
+            resources.c.object_id.in_(_name_matches(organization_id, request.query)),
         )
 
 
@@ -187,23 +187,23 @@ def _name_matches(organization_id: UUID, text: str) -> sa.CompoundSelect[UUID]:
 
 def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> sa.Select[int] | sa.CompoundSelect[int] | None:
     reader, but, owner_id = resource_filter.readable_by, resource_filter.not_readable_by, resource_filter.owner_id
-    wanted: list[sa.Select[int] | sa.CompoundSelect[int]] = []
+    selections: list[sa.Select[int] | sa.CompoundSelect[int]] = []
     if owner_id is not None:
-        wanted.append(owned_classes(organization_id, owner_id))
+        selections.append(owned_classes(organization_id, owner_id))
     if resource_filter.asked.organization_wide:
-        wanted.append(open_classes(organization_id))
+        selections.append(open_classes(organization_id))
     if reader is not None:
         readable = readable_classes(reader)
-        wanted.append(readable if but is None else readable.except_(readable_classes(but)))
-    return sa.intersect(*wanted) if len(wanted) > 1 else next(iter(wanted), None)
+        selections.append(readable if but is None else readable.except_(readable_classes(but)))
+    return sa.intersect(*selections) if len(selections) > 1 else next(iter(selections), None)
 
 
 def _type(resource_filter: ResourceFilter) -> sa.ColumnElement[str] | None:
     if resource_filter.asked.resource_types is None:
         return None
     types: Any = sa.literal([*resource_filter.asked.resource_types], sa.ARRAY(sa.Text))
-    one: Any = sa.any_(types)
-    return one
+    any_type: Any = sa.any_(types)
+    return any_type
 
 
 def _with_names(organization_id: UUID, source: sa.FromClause) -> sa.FromClause:
@@ -312,5 +312,5 @@ async def has_entry_since(
 ) -> bool:
     """Check for an audit log entry of a later transaction, ignoring the actions in `but`."""
     later = audit_entries.c.at > since, ~in_array(audit_entries.c.action, but)
-    found = sa.exists().where(matches(audit_entries, organization_id), *later)
-    return (await connection.execute(sa.select(found))).scalar_one()
+    has_later_entry = sa.exists().where(matches(audit_entries, organization_id), *later)
+    return (await connection.execute(sa.select(has_later_entry))).scalar_one()

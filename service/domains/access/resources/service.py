@@ -28,28 +28,28 @@ async def list_resources(
     resource_filter = await _read_filter(connection, caller, request)
     if request.order is wire.ResourceOrder.NAME:
         after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
-        named = await queries.list_resources_by_name(
+        by_name = await queries.list_resources_by_name(
             connection, caller.organization_id, resource_filter=resource_filter, after=after, limit=cursor.limit
         )
-        page = cursor.page(named, position=lambda row: [row[1], str(row[0].object_id)])
+        page = cursor.page(by_name, position=lambda row: [row[1], str(row[0].object_id)])
     else:
         rows = await queries.list_resources(
             connection, caller.organization_id, cursor.window, resource_filter=resource_filter
         )
         page = cursor.page(rows, position=lambda row: [str(row[0].object_id)])
-    found = [resource for resource, _ in page.items]
+    listed = [resource for resource, _ in page.items]
     if request.with_through and resource_filter.readable_by is not None:
-        through: dict[str, list[wire.AccessThrough]] = {item.access_class: [] for item in found}
-        for digest, one in await queries.list_through(
+        through: dict[str, list[wire.AccessThrough]] = {item.access_class: [] for item in listed}
+        for digest, way in await queries.list_through(
             connection,
             caller.organization_id,
             grantee=resource_filter.readable_by,
             classes=through.keys(),
             most=MOST_THROUGH,
         ):
-            through[base64url.encode(digest)].append(one)
-        found = [item.model_copy(update={"through": through[item.access_class]}) for item in found]
-    return wire.AdminAccessListResourcesResponse(resources=found, next_page_token=page.next_page_token)
+            through[base64url.encode(digest)].append(way)
+        listed = [item.model_copy(update={"through": through[item.access_class]}) for item in listed]
+    return wire.AdminAccessListResourcesResponse(resources=listed, next_page_token=page.next_page_token)
 
 
 async def count_resources(
@@ -78,8 +78,8 @@ async def _read_filter(connection: Connection, caller: Caller, filters: wire.Res
 async def _find_owner(connection: Connection, caller: Caller, reference: PrincipalReference | None) -> UUID | None:
     if reference is None:
         return None
-    found = await find_referenced_principal(connection, caller.organization_id, reference, field="ownedBy")
-    return found.principal_id
+    owner = await find_referenced_principal(connection, caller.organization_id, reference, field="ownedBy")
+    return owner.principal_id
 
 
 # Frequent actions that take no access away. A `document.update` that changes the access has another entry for that.
@@ -115,9 +115,9 @@ async def get_state(
     """Return the current state of all access, and whether access changed since an earlier state.
 
     A grant added and removed in between leaves only an audit log entry. Raises BadRequest `invalid_state`."""
-    values, at = await queries.read_totals(connection, caller.organization_id)
+    values, changed_at = await queries.read_totals(connection, caller.organization_id)
     fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
-    state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"
+    state = f"{fingerprint}.{(changed_at - _EPOCH) // timedelta(microseconds=1)}"
     if request.since is None:
         return wire.AdminAccessGetStateResponse(state=state)
     before, since = _parse_state(request.since)
