@@ -72,13 +72,13 @@ class Decision:
         if self.before is None:
             return []
         compared = {name: getattr(self.before.fields, name) != getattr(self.fields, name) for name in _COMPARED}
-        found = {
+        differs = {
             "contents": self.new_contents,
             "access": self.before.access != self.access,
             "source": (self.before.resource_type, self.before.resource_id) != self.resource,
             **compared,
         }
-        return [name for name, changed in found.items() if changed]
+        return [name for name, changed in differs.items() if changed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +188,23 @@ def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> Do
 
 def _name(upload: Upload, before: StoredDocument | None) -> tuple[str, NamedBy]:
     """Return the name and its giver. A `documentName` equal to the file's name, as loaders send, counts as no name."""
-    given, file = upload.form.document_name, upload.file
-    found: tuple[str, NamedBy] = upload.title or file.name, "FILE"
-    if given is not None and given != file.name:
-        found = given, "UPLOAD"
+    sent, file = upload.form.document_name, upload.file
+    name_by: tuple[str, NamedBy] = upload.title or file.name, "FILE"
+    if sent is not None and sent != file.name:
+        name_by = sent, "UPLOAD"
     if before is None:
-        return found
+        return name_by
     was, has_file_name = before.fields.name, before.fields.name == before.file.name
     by = before.fields.named_by or ("FILE" if has_file_name else "UPLOAD")
-    is_kept_title = found[1] == by == "FILE" and upload.title is None and not has_file_name
-    return (was, by) if by == "RENAME" or is_kept_title or (by == "UPLOAD" and given is None) else found
+    is_kept_title = name_by[1] == by == "FILE" and upload.title is None and not has_file_name
+    return (was, by) if by == "RENAME" or is_kept_title or (by == "UPLOAD" and sent is None) else name_by
 
 
-def _with_fingerprint(decision: Decision, given: str | None) -> Decision:
+def _with_fingerprint(decision: Decision, fingerprint: str | None) -> Decision:
     """Keep an omitted fingerprint only while the fingerprinted state is unchanged."""
-    if given is None and (decision.before is None or not decision.changes()):
+    if fingerprint is None and (decision.before is None or not decision.changes()):
         return decision
-    return replace(decision, fields=replace(decision.fields, fingerprint=given))
+    return replace(decision, fields=replace(decision.fields, fingerprint=fingerprint))
 
 
 def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, container: StoredDocument | None) -> bool:
@@ -218,14 +218,14 @@ def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, contain
 
 def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | None) -> tuple[str, str]:
     """Return (type, id) of the document in its source system; (UPLOADED_DOCUMENT, documentId) when it has none."""
-    own = (str(ResourceType.UPLOADED_DOCUMENT), str(document_id))
+    by_id = (str(ResourceType.UPLOADED_DOCUMENT), str(document_id))
     if form.resource_id is None or form.resource_type is None:
-        return own if before is None else (before.resource_type, before.resource_id)
-    named = (str(form.resource_type), form.resource_id)
-    if form.resource_type is ResourceType.UPLOADED_DOCUMENT and named != own:
+        return by_id if before is None else (before.resource_type, before.resource_id)
+    requested = (str(form.resource_type), form.resource_id)
+    if form.resource_type is ResourceType.UPLOADED_DOCUMENT and requested != by_id:
         message = "UPLOADED_DOCUMENT names documents by their documentId; use the type of the source system."
         raise BadRequest(message, details=[FieldError("resourceType", message)])
-    return named
+    return requested
 
 
 async def _placement(
@@ -247,11 +247,11 @@ async def _placement(
 async def plan_uploads(connection: Connection, caller: Caller, *, planned: Sequence[PlannedUpload]) -> list[UploadPlan]:
     """Return each upload's effect, in order. FORBIDDEN reveals only that another principal has the external id."""
     organization_id = caller.organization_id
-    names = {each.document_external_id for each in planned}
+    names = {file.document_external_id for file in planned}
     stored = await queries.find_external_ids(connection, organization_id, names)
-    ids = [document_id_for(organization_id, stored[each.document_external_id]) for each in planned]
+    ids = [document_id_for(organization_id, stored[file.document_external_id]) for file in planned]
     states = await queries.read_upload_states(connection, caller, document_ids=ids)
-    return [_plan(each, document_id, states.get(document_id)) for document_id, each in zip(ids, planned, strict=True)]
+    return [_plan(file, document_id, states.get(document_id)) for document_id, file in zip(ids, planned, strict=True)]
 
 
 def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool, bool] | None) -> UploadPlan:

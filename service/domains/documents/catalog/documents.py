@@ -131,8 +131,8 @@ async def read_filter(
         readers.append(await find_grantee(connection, caller.organization_id, request.readable_by, field="readableBy"))
     if request.document_external_ids is not None:
         names = {form for name in request.document_external_ids for form in forms_of(name)}
-        named = {document_id_for(caller.organization_id, name) for name in names}
-        ids = named if ids is None else named.intersection(ids)
+        external_ids = {document_id_for(caller.organization_id, name) for name in names}
+        ids = external_ids if ids is None else external_ids.intersection(ids)
     return DocumentFilter(request, ids, readers)
 
 
@@ -180,9 +180,9 @@ async def lock_known_document(
     """Lock a document, and return it with the caller's role. An admin's role may be None; 404 when hidden."""
     batch = Batch()
     stored.lock_document(batch, document_id)
-    asked = stored.ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
+    answer = stored.ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
     await batch.run(connection)
-    document = asked.document
+    document = answer.document
     role = None if document is None else role_in(document.access, caller)
     if document is None or (role is None and not caller.is_admin):
         raise unknown_document()
@@ -235,8 +235,8 @@ async def rename(
         document = await _lock_editable(runtime, connection, caller, document_id)
         before, version = document.fields, document.version
         whose: dict[str, Any] = {"document_id": document_id, "document_external_id": before.external_id}
-        shown = wire.RenameDocumentResponse(**whose, document_name=before.name, document_version=version)
-        await refuse_stale(connection, caller, request.version, shown, target_id=document_id)
+        shown_before = wire.RenameDocumentResponse(**whose, document_name=before.name, document_version=version)
+        await refuse_stale(connection, caller, request.version, shown_before, target_id=document_id)
         renamed = replace(before, name=name, named_by="RENAME")
         batch, space_ids = Batch(), list[int]()
         if renamed != before:
@@ -247,9 +247,9 @@ async def rename(
             await batch.run(connection)
             after = wire.RenameDocumentResponse(**whose, document_name=name, document_version=version)
             about = ("document.rename", "document", document_id)
-            change = change_between(*about, shown, after, details={"version": version})
+            change = change_between(*about, shown_before, after, details={"version": version})
             await record_all(connection, caller, changes=[change])
-            space_ids = [each.space_id for each in spaces.rows]
+            space_ids = [space.space_id for space in spaces.rows]
     if space_ids:
         runtime.indexer.request(organization_id, document_id=document_id, space_ids=space_ids, is_begun=False)
     return wire.RenameDocumentResponse(**whose, document_name=name, document_version=version)
@@ -283,9 +283,9 @@ async def delete_document(
 async def delete_locked(connection: Connection, caller: Caller, *, documents: Mapping[UUID, Mapping[str, Any]]) -> None:
     """Delete documents with locked resources, and the files in them; each value is the audit entry's details."""
     organization_id = caller.organization_id
-    inside = await lock_contained(connection, organization_id, container_ids=documents.keys())
-    details = {**documents, **{one: {"containerId": str(container_id)} for one, container_id in inside.items()}}
-    changes = [Change("document.delete", "document", one, said) for one, said in details.items()]
+    contained = await lock_contained(connection, organization_id, container_ids=documents.keys())
+    details = {**documents, **{key: {"containerId": str(container_id)} for key, container_id in contained.items()}}
+    changes = [Change("document.delete", "document", key, detail) for key, detail in details.items()]
     await record_all(connection, caller, changes=changes)
     await remove_entries(connection, organization_id, document_ids=details.keys())
     await erase_documents(connection, organization_id, document_ids=details.keys())

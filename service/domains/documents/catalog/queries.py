@@ -73,8 +73,8 @@ def _build_document_upsert() -> ReturningInsert[int]:
     new = insert(documents).values(
         {column.name: sql.param(column) for column in columns} | {"organization_id": sql.ORGANIZATION}
     )
-    kept = {"document_id", "organization_id", "version"}
-    changed = {column.name: new.excluded[column.name] for column in columns if column.name not in kept}
+    unchanged = {"document_id", "organization_id", "version"}
+    changed = {column.name: new.excluded[column.name] for column in columns if column.name not in unchanged}
     exists = documents.c.deleted_at.is_(None)
     came_back = {
         "version": sa.case((exists, new.excluded.version), else_=documents.c.version + 1),
@@ -164,13 +164,13 @@ async def set_source_identity(
     connection: Connection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
 ) -> bool:
     """Give the document another identity in its source system; return False when another resource has that identity."""
-    taken = sa.select(resources.c.object_id).where(
+    other = sa.select(resources.c.object_id).where(
         sql.matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
         resources.c.object_id != document_id,
     )
     statement = (
         sa.update(resources)
-        .where(sql.matches(resources, organization_id, object_id=document_id), ~taken.exists())
+        .where(sql.matches(resources, organization_id, object_id=document_id), ~other.exists())
         .values(resource_type=resource_type, resource_id=resource_id)
     )
     try:
@@ -188,14 +188,14 @@ async def find_external_ids(
     # An ASCII name has a single Unicode form, so it needs no second id.
     others = [external_id for external_id in external_ids if not external_id.isascii()]
     forms = {other: {document_id_for(organization_id, form): form for form in forms_of(other)} for other in others}
-    wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
-    found = existing_documents(organization_id, documents.c.document_id).where(
-        sql.in_array(documents.c.document_id, wanted)
+    candidates = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
+    existing = existing_documents(organization_id, documents.c.document_id).where(
+        sql.in_array(documents.c.document_id, candidates)
     )
-    known = set((await connection.execute(found)).scalars()) if wanted else set[UUID]()
+    known = set((await connection.execute(existing)).scalars()) if candidates else set[UUID]()
     return {item: item for item in external_ids} | {
-        one: next((form for document_id, form in ids.items() if document_id in known), normalize("NFC", one))
-        for one, ids in forms.items()
+        name: next((form for document_id, form in ids.items() if document_id in known), normalize("NFC", name))
+        for name, ids in forms.items()
     }
 
 
@@ -235,8 +235,8 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
 
 
 async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
-    own = sql.matches(principals, organization_id, principal_id=principal_id)
-    statement = sa.select(user_as("owner", principals.c.principal_id)).where(own)
+    is_principal = sql.matches(principals, organization_id, principal_id=principal_id)
+    statement = sa.select(user_as("owner", principals.c.principal_id)).where(is_principal)
     return UserPrincipal.model_validate((await connection.execute(statement)).scalar_one())
 
 
@@ -301,12 +301,12 @@ async def list_documents(
     walks = document_filter.ids is None and await _may_read_many(connection, organization_id, document_filter.readers)
     matching = _select_matching(caller, document_filter, _ID, key.value.label("sort_key"), walks=walks)
     if after is not None:
-        own, given = sa.tuple_(key.value, key.document_id), sa.tuple_(key.read(after[0]), after[1])
-        matching = matching.where(own < given if is_descending else own > given)
+        position, start = sa.tuple_(key.value, key.document_id), sa.tuple_(key.read(after[0]), after[1])
+        matching = matching.where(position < start if is_descending else position > start)
     turn = sa.desc if is_descending else sa.asc
     # No index has the order of this tuple, so use it only to sort all matches: few documents, or a filter by name.
-    named = document_filter.request.document_name is not None
-    is_sorted = not walks or (named and order is not DocumentOrder.CREATED)
+    has_name = document_filter.request.document_name is not None
+    is_sorted = not walks or (has_name and order is not DocumentOrder.CREATED)
     places = [sa.tuple_(key.value, key.document_id)] if is_sorted else [key.value, key.document_id]
     page = matching.order_by(*map(turn, places)).limit(limit).subquery("page")
     statement = (
@@ -344,10 +344,10 @@ async def list_ids(
 ) -> Sequence[UUID]:
     """List ids of matching documents created up to a time, in order, after an id."""
     walks = await _may_read_many(connection, caller.organization_id, document_filter.readers)
-    found = _select_matching(caller, document_filter, _ID, walks=walks).where(documents.c.created_at <= until)
+    matching = _select_matching(caller, document_filter, _ID, walks=walks).where(documents.c.created_at <= until)
     if after is not None:
-        found = found.where(after < _ID)
-    return (await connection.execute(found.order_by(_ID).limit(limit))).scalars().all()
+        matching = matching.where(after < _ID)
+    return (await connection.execute(matching.order_by(_ID).limit(limit))).scalars().all()
 
 
 def _catalog_of(organization_id: UUID) -> sa.ScalarSelect[int]:
@@ -371,8 +371,8 @@ def _select_matching(
         readable = [condition.is_(sa.true()) for condition in readable]
     newest = (document_versions.c.document_id == _ID) & (document_versions.c.version == documents.c.version)
     joined = documents.join(resources, resources.c.object_id == _ID).outerjoin(document_versions, newest)
-    chosen: sa.Select[*tuple[Any, ...]] = sa.select(*columns).select_from(joined)
-    statement = chosen.where(
+    selection: sa.Select[*tuple[Any, ...]] = sa.select(*columns).select_from(joined)
+    statement = selection.where(
         documents.c.organization_id == organization_id,
         documents.c.deleted_at.is_(None),
         *([document_versions.c.organization_id == organization_id] if of_versions else ()),
@@ -394,8 +394,8 @@ async def _may_read_many(connection: Connection, organization_id: UUID, readers:
     for reader in readers:
         if collections_of(reader) is not None:  # a walk would pass over all documents outside of the collections
             return False
-        own = sql.matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
-        first = sa.select(resources.c.object_id).where(*own).limit(_FEW + 1).subquery("first")
+        readable = sql.matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
+        first = sa.select(resources.c.object_id).where(*readable).limit(_FEW + 1).subquery("first")
         if (await connection.execute(sa.select(sql.count_of(first)))).scalar_one() <= _FEW:
             return False
     return True
@@ -409,22 +409,22 @@ async def list_folders(
     connection: Connection, caller: Caller, *, document_filter: DocumentFilter, after: str | None, limit: int
 ) -> list[tuple[DocumentFolder, str]]:
     """List the folders in the filter's folder after a key, each with its key: the name in lower case."""
-    above = _path_of(document_filter.request.folder or "")
-    depth = above.count("/") + 1 if above else 0
+    outer = _path_of(document_filter.request.folder or "")
+    depth = outer.count("/") + 1 if outer else 0
     paths = _select_matching(caller, document_filter, path_of_document().label("path"), of_versions=False)
     path = paths.offset(sa.literal_column("0")).subquery("paths").c.path  # OFFSET 0 makes each path once
-    named = sa.select(sa.func.split_part(path, "/", depth + 1).label("name"))
-    inside = named.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
-    key = sa.func.lower(sa.func.normalize(inside.c.name))  # macOS writes names decomposed
+    folder = sa.select(sa.func.split_part(path, "/", depth + 1).label("name"))
+    subfolders = folder.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
+    key = sa.func.lower(sa.func.normalize(subfolders.c.name))  # macOS writes names decomposed
     statement = (
-        sa.select(key.label("key"), sa.func.min(inside.c.name).label("name"), sa.func.count().label("documents"))
+        sa.select(key.label("key"), sa.func.min(subfolders.c.name).label("name"), sa.func.count().label("documents"))
         .group_by(key)
         .having(sa.true() if after is None else key > after)
         .order_by(key)
         .limit(limit)
     )
     return [
-        (DocumentFolder(folder=f"{above}/{row.name}".lstrip("/"), name=row.name, document_count=row.documents), row.key)
+        (DocumentFolder(folder=f"{outer}/{row.name}".lstrip("/"), name=row.name, document_count=row.documents), row.key)
         for row in await connection.execute(statement)
     ]
 
@@ -456,8 +456,8 @@ def _to_document(
 
 def _filter_conditions(request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
     if request.document_name is not None:
-        named = (documents.c.name, document_versions.c.file_name)
-        yield sa.or_(*(name.icontains(request.document_name, autoescape=True) for name in named))
+        names = (documents.c.name, document_versions.c.file_name)
+        yield sa.or_(*(name.icontains(request.document_name, autoescape=True) for name in names))
     if request.resource_types is not None:
         yield sql.in_array(resources.c.resource_type, request.resource_types)
     if request.media_types is not None:
@@ -475,8 +475,8 @@ def _filter_conditions(request: DocumentFilters) -> Iterator[sa.ColumnElement[bo
 def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
     if request.owner_email is not None:
         email = normal_email(request.owner_email)
-        own = sql.matches(principals, caller.organization_id, email=email)
-        yield documents.c.owner_id.in_(sa.select(principals.c.principal_id).where(own))
+        has_email = sql.matches(principals, caller.organization_id, email=email)
+        yield documents.c.owner_id.in_(sa.select(principals.c.principal_id).where(has_email))
     if request.shared_with_me is not None:
         personal = replace(caller, principals=tuple(set(caller.principals) - {caller.organization_id}))
         shared = resources.c.access_class.in_(classes_of(personal)), documents.c.owner_id != caller.principal_id
@@ -495,9 +495,9 @@ def _documents_in(caller: Caller, collection_id: UUID) -> sa.Select[UUID]:
     ).where(sql.optional_in(collections.c.collection_id, caller.collection_ids))
     if caller.is_admin:
         return within
-    held = resources.alias("held")
-    visible = sa.select(held.c.object_id).where(
-        sql.matches(held, organization_id), held.c.access_class.in_(classes_of(caller))
+    member = resources.alias("held")
+    visible = sa.select(member.c.object_id).where(
+        sql.matches(member, organization_id), member.c.access_class.in_(classes_of(caller))
     )
     return within.where(collections.c.collection_id.in_(visible))
 

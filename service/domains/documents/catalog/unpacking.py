@@ -180,15 +180,15 @@ async def _bring_all(run: Run) -> None:
     async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
         while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
             try:
-                found = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
+                files = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
             except UnreadableFile as error:
-                named = await _name_some(run, received.path, start=done, most=1)
-                path = named[0].path if named else ""
-                found, failures = [ContainedFile(path, None, error.code, error.message)], failures + 1
-            if not found:
+                names = await _name_some(run, received.path, start=done, most=1)
+                path = names[0].path if names else ""
+                files, failures = [ContainedFile(path, None, error.code, error.message)], failures + 1
+            if not files:
                 break
-            document_ids = await _bring(run, found, start=done)
-            done += len(found)
+            document_ids = await _bring(run, files, start=done)
+            done += len(files)
             if done < count:
                 await _save_progress(run, done, document_ids)
         if done < count:
@@ -220,10 +220,10 @@ async def _name_some(run: Run, path: Path, *, start: int, most: int) -> list[Con
 
 async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> None:
     done, count = start, run.document.file.file_count or 0
-    while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
-        for number, file in enumerate(named, start=done):
+    while done < count and (files := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
+        for number, file in enumerate(files, start=done):
             run.leave_out(number, file.path, why)
-        done += len(named)
+        done += len(files)
     for number in range(done, count):
         run.leave_out(number, None, why)
 
@@ -311,8 +311,8 @@ async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) ->
 
 async def _lock_container(run: Run, connection: Connection) -> StoredDocument:
     document_id, organization_id = run.document.document_id, run.caller.organization_id
-    found = await read_document(connection, organization_id, document_id=document_id, lock=True)
-    return run.container.check(found)
+    container = await read_document(connection, organization_id, document_id=document_id, lock=True)
+    return run.container.check(container)
 
 
 async def _finish(run: Run) -> None:
@@ -320,19 +320,19 @@ async def _finish(run: Run) -> None:
     while True:
         async with run.runtime.database.transaction(organization_id) as connection:
             document = await _lock_container(run, connection)
-            gone: Sequence[UUID] = ()
+            removed_ids: Sequence[UUID] = ()
             if run.is_whole:
-                gone = await queries.lock_gone(
+                removed_ids = await queries.lock_gone(
                     connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
                 )
-            if not gone:
+            if not removed_ids:
                 await place_files(connection, run.caller, container_id=document_id)
                 await _end(connection, organization_id, document, run.left_out)
                 await _record(connection, run)
                 break
-            said = {"containerId": str(document_id)}
-            await delete_locked(connection, run.caller, documents=dict.fromkeys(gone, said))
-            run.deleted += len(gone)
+            detail = {"containerId": str(document_id)}
+            await delete_locked(connection, run.caller, documents=dict.fromkeys(removed_ids, detail))
+            run.deleted += len(removed_ids)
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
@@ -369,8 +369,8 @@ async def _end(
     kind = NotReadKind.EMBEDDED if is_archive else NotReadKind.ATTACHMENT
     parts = [part for part in file.not_read or () if part["kind"] != kind]
     if numbers := sorted(left_out):
-        where = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]
-        parts.append({"kind": kind, "count": len(numbers), "where": where})
+        places = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]
+        parts.append({"kind": kind, "count": len(numbers), "where": places})
     is_newest = await queries.save_files_done(
         connection,
         organization_id,

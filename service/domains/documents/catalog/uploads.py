@@ -96,8 +96,8 @@ async def use_stored_name(runtime: Runtime, caller: Caller, form: Form) -> Form:
     if name.isascii():
         return form
     async with runtime.database.transaction(caller.organization_id) as connection:
-        found = await find_external_ids(connection, caller.organization_id, [name])
-    return form.model_copy(update={"document_external_id": found[name]})
+        stored_names = await find_external_ids(connection, caller.organization_id, [name])
+    return form.model_copy(update={"document_external_id": stored_names[name]})
 
 
 async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:
@@ -112,21 +112,19 @@ async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:
 async def read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) -> Contents:
     """Read a file's text in a worker process, and put the file into the store."""
     recognizes = runtime.settings.ocr
-    found = await runtime.extractor.extract(
-        file.path, file_name=file.name, finds_pictures=reads_pictures and recognizes
-    )
+    text = await runtime.extractor.extract(file.path, file_name=file.name, finds_pictures=reads_pictures and recognizes)
     await runtime.files.put(file.path, file.sha256)
     stored = StoredFile(
         sha256=file.sha256,
         size=file.size,
         name=file.name,
-        media_type=found.media_type,
-        not_read=None if found.not_read is None else [asdict(each) for each in found.not_read],
-        file_count=found.file_count or None,
-        files_done=0 if found.file_count else None,
+        media_type=text.media_type,
+        not_read=None if text.not_read is None else [asdict(part) for part in text.not_read],
+        file_count=text.file_count or None,
+        files_done=0 if text.file_count else None,
         reads_pictures=reads_pictures,
     )
-    return Contents(stored, found.title, found.packed, found.scanned if recognizes else (), found.pictures)
+    return Contents(stored, text.title, text.packed, text.scanned if recognizes else (), text.pictures)
 
 
 async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) -> SavedUpload | Decision:

@@ -66,11 +66,11 @@ async def delete_for_good(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteTrashedDocumentsRequest
 ) -> wire.DeleteTrashedDocumentsResponse:
     """Delete documents in the trash for good; for their owners and admins. 404 if none of the documents is there."""
-    found = await _lock(runtime, connection, caller, request.trashed_document_ids)
-    ids = [kept.trashed_document_id for kept in found]
+    trashed = await _lock(runtime, connection, caller, request.trashed_document_ids)
+    ids = [item.trashed_document_id for item in trashed]
     # Use the trashed id: another document may have the earlier id by now.
-    said = [{"documentId": str(kept.document_id), "version": kept.version} for kept in found]
-    changes = [Change("document.erase", "document", *each) for each in zip(ids, said, strict=True)]
+    details = [{"documentId": str(item.document_id), "version": item.version} for item in trashed]
+    changes = [Change("document.erase", "document", *entry) for entry in zip(ids, details, strict=True)]
     await record_all(connection, caller, changes=changes)
     await queries.erase_kept(connection, caller.organization_id, ids=ids)
     return wire.DeleteTrashedDocumentsResponse(trashed_document_ids=ids)
@@ -113,14 +113,14 @@ async def restore(
 
 
 async def _lock(runtime: Runtime, connection: Connection, caller: Caller, ids: Collection[UUID]) -> list[Kept]:
-    found = await queries.lock_kept(connection, caller, ids=ids, days=runtime.settings.trash_days)
-    if not found:
+    locked = await queries.lock_kept(connection, caller, ids=ids, days=runtime.settings.trash_days)
+    if not locked:
         raise NotFound(
             "The trash has no such document: it was restored or deleted for good. To list the documents that you may "
             "restore, call catalog/listTrashedDocuments.",
             code="trashed_document_not_found",
         )
-    return found
+    return locked
 
 
 async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> int:
@@ -128,16 +128,16 @@ async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> i
     batch, document_id = Batch(), kept.document_id
     # Like an upload, block uploads with the same external id until the commit.
     stored.lock_document(batch, document_id)
-    asked = stored.ask_document(batch, caller.organization_id, document_id=document_id)
+    answer = stored.ask_document(batch, caller.organization_id, document_id=document_id)
     last = stored.ask_version(batch, caller.organization_id, document_id=document_id)
     await batch.run(connection)
-    if (other := asked.document) is None:
+    if (other := answer.document) is None:
         return 1 + (last.row or {"version": kept.version})["version"]
-    taken = "now has this document's external id."
+    reason = "now has this document's external id."
     if caller.is_admin or role_in(other.access, caller) is not None:
-        message = f"{other.fields.name} (documentId {document_id}) {taken} Delete that document first."
+        message = f"{other.fields.name} (documentId {document_id}) {reason} Delete that document first."
     else:
-        message = f"Another document, which you may not read, {taken} Ask an admin."
+        message = f"Another document, which you may not read, {reason} Ask an admin."
     raise Conflict(message, code="external_id_in_use")
 
 
@@ -147,8 +147,8 @@ async def _write(
     """Write the document with the rights that are left, and return the readers left out and the spaces to index."""
     organization_id, document_id = caller.organization_id, kept.document_id
     ids = [UUID(reader["id"]) for reader in kept.readers]
-    found = await list_principals(connection, organization_id, principal_ids=ids)
-    living = {str(principal.principal_id) for principal in found if principal.deleted_at is None}
+    principals = await list_principals(connection, organization_id, principal_ids=ids)
+    living = {str(principal.principal_id) for principal in principals if principal.deleted_at is None}
     grants = [(UUID(row["id"]), row["role"]) for row in kept.readers if row["id"] in living]
     access = Access.of(grants).owned_by(kept.fields.owner_id)
     batch = Batch()
@@ -186,7 +186,7 @@ async def _write(
     if left_out and not caller.is_admin:
         # Only admins may know the readers that other admins chose.
         left_out = ["1 reader" if len(left_out) == 1 else f"{len(left_out)} readers"]
-    return left_out, [each.space_id for each in spaces.rows]
+    return left_out, [space.space_id for space in spaces.rows]
 
 
 async def _place(
@@ -200,10 +200,10 @@ async def _place(
         role = None if collection is None else collection.role
         may_add = caller.is_admin or role in {Role.OWNER, Role.EDITOR}
         if collection is not None and may_add and not place["caller_chunks"]:
-            held, fields = place["custom_metadata"], collection.schema
-            read = {name: fields[name].read(value) for name, value in held.items() if name in fields}
+            metadata, fields = place["custom_metadata"], collection.schema
+            read = {name: fields[name].read(value) for name, value in metadata.items() if name in fields}
             values = {name: value for name, value in read.items() if value is not None}
-            unfit += (f"{place['name']}: {name}" for name in held if name not in values)
+            unfit += (f"{place['name']}: {name}" for name in metadata if name not in values)
             placement = Placement(kept.document_id, collection, None, values)
             await place_document(connection, caller, placement, version=version)
             space_ids.append(collection.space_id)
