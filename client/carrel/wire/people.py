@@ -192,9 +192,9 @@ ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
 ADMIN_GROUPS_DELETE = ApiOperation(
     "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
-"""Delete a group. The members immediately lose access granted only through the group. The next directory
-import with the group creates a new group without grants. `restore` can restore the group while the trash keeps
-a copy."""
+"""Delete a group. The members immediately lose access granted only through the group. `restore` can restore the
+group while the trash keeps a copy. The next directory import with the group creates a new group without
+grants."""
 ADMIN_GROUPS_LIST_TRASHED = ApiOperation(
     "admin/groups/listTrashed", AdminGroupsListTrashedRequest, AdminGroupsListTrashedResponse, ADMIN
 )

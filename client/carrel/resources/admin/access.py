@@ -335,9 +335,9 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsDeleteResponse]:
-        """Delete a group. The members immediately lose access granted only through the group. The next directory
-        import with the group creates a new group without grants. `restore` can restore the group while the trash keeps
-        a copy.
+        """Delete a group. The members immediately lose access granted only through the group. `restore` can restore the
+        group while the trash keeps a copy. The next directory import with the group creates a new group without
+        grants.
         """
         request = AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id), for_good=for_good)
         return Call(ADMIN_GROUPS_DELETE, request)
