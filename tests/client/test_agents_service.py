@@ -47,11 +47,7 @@ def desk(standing: Standing, request: pytest.FixtureRequest) -> Desk:
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
     """The scripted model; progress is written at once, and polled often."""
-    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.01)
-    script = Script(desk.service)
-    monkeypatch.setattr("service.domains.agents.answering.answer", script)
-    return script
+    return conversations.take_answers(desk.service, monkeypatch)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from service.web.connections import PAUSE_SECONDS, Connections, Listener
 from tests.harness.jobs import until
-from tests.harness.processes import ServiceProcess
+from tests.harness.processes import ServiceProcess, limiting
 from tests.harness.services import API_KEY
 
 SEARCH = "search/searchDocumentCatalog"
@@ -53,9 +53,8 @@ def own_descriptors() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < OWN_DESCRIPTORS:
         pytest.skip(f"the test needs {OWN_DESCRIPTORS} open files; raise the hard limit")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, OWN_DESCRIPTORS), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with limiting(resource.RLIMIT_NOFILE, max(soft, OWN_DESCRIPTORS)):
+        yield
 
 
 @pytest.fixture
@@ -265,10 +264,5 @@ class CountedFailures(Connections):
 
 @contextmanager
 def no_more_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with socket.socket() as lowest_free:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free.fileno() + 1, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with socket.socket() as lowest_free, limiting(resource.RLIMIT_NOFILE, lowest_free.fileno() + 1):
+        yield

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Generator, Iterator, MutableMapping
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,14 @@ from tests.harness.cases import cases
 from tests.harness.databases import PARAMETERS
 from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
-from tests.harness.processes import ServiceProcess
+from tests.harness.processes import ServiceProcess, limiting
 from tests.harness.services import settings_for_test
 
 Start = Callable[..., ServiceProcess]
 NO_DESCRIPTORS = 3
 ORGANIZATION = "/api/v0/admin/organization/get"
 
-
-@contextmanager
-def without_descriptors(pid: int) -> Generator[None]:
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (NO_DESCRIPTORS, hard))
-    try:
-        yield
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+without_descriptors = partial(limiting, resource.RLIMIT_NOFILE, NO_DESCRIPTORS)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import resource
 import subprocess
 from pathlib import Path
 
@@ -10,9 +11,8 @@ import pytest
 
 from service.platform.errors import InsufficientStorage, Unavailable
 from service.platform.files import FileStore
-from tests.faults.test_uploads import no_file_larger_than
 from tests.harness.jobs import until
-from tests.harness.processes import environment_without_settings, fork_server
+from tests.harness.processes import environment_without_settings, fork_server, limiting
 
 SMALL = 40_000
 LARGE = 12 << 20
@@ -70,7 +70,7 @@ async def test_a_file_that_is_gone_is_503_before_the_first_byte(store):
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 async def test_a_full_disk_leaves_nothing_half_there(store, tmp_path, size):
     path, sha256 = made(tmp_path, size)
-    with no_file_larger_than(SMALL // 2), pytest.raises(InsufficientStorage) as caught:
+    with limiting(resource.RLIMIT_FSIZE, SMALL // 2), pytest.raises(InsufficientStorage) as caught:
         await store.put(path, sha256)
     assert caught.value.code == "storage_full"
     assert objects(tmp_path) == []

@@ -7,7 +7,6 @@ import resource
 import socket
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +23,7 @@ from service.web import multipart
 from service.web.multipart import receive
 from tests.harness.cases import bytes_of_case, cases
 from tests.harness.jobs import until
+from tests.harness.processes import limiting
 
 LIMIT = 8 << 20
 FIELDS = frozenset({"documentExternalId", "customMetadata"})
@@ -201,21 +201,10 @@ def test_a_sender_that_vanishes_leaves_nothing(endpoint, sent):
     assert post(endpoint, FILE + END).status_code == 200
 
 
-@contextmanager
-def no_file_larger_than(size: int):
-    """Limit the size of files by the system, like a full disk, for any user of the tests."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("size", [200_000, 4 << 20])
 def test_a_full_disk_is_507_and_leaves_nothing(endpoint, size):
     body = part(b'name="file"; filename="a.md"', b"x" * size) + END
-    with no_file_larger_than(100_000):
+    with limiting(resource.RLIMIT_FSIZE, 100_000):
         answer = post(endpoint, body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (507, "storage_full")
     assert int(answer.headers["Retry-After"]) > 0

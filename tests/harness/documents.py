@@ -67,11 +67,15 @@ def list_documents(service: RunningService, *, as_user: str | None = None, **fil
         body = {**body, "pageToken": page["nextPageToken"]}
 
 
-def chunks(service: RunningService, document_id: str, collection_id: str | None = None) -> list[str]:
+def list_chunks(service: RunningService, document_id: str, collection_id: str | None = None) -> list[dict]:
     body: dict = {"documentId": document_id, "pageSize": 1000}
     if collection_id:
         body["documentCollectionId"] = collection_id
-    return [chunk["text"] for chunk in ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]]
+    return ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]
+
+
+def chunks(service: RunningService, document_id: str, collection_id: str | None = None) -> list[str]:
+    return [chunk["text"] for chunk in list_chunks(service, document_id, collection_id)]
 
 
 def search(service: RunningService, query: str, *, as_user: str | None = None) -> list[str]:

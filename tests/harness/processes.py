@@ -4,6 +4,7 @@ import atexit
 import itertools
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -226,6 +228,17 @@ def fork_server() -> ForkServer:
 def environment_without_settings(*others: str) -> dict[str, str]:
     """Return the environment without variables that begin with CARREL_ or one of the `others`."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", *others))}
+
+
+@contextmanager
+def limiting(of: int, most: int, pid: int = 0) -> Generator[None]:
+    """Limit a resource of a process, by default of this process, by the system, for any user of the tests."""
+    soft, hard = resource.prlimit(pid, of)
+    resource.prlimit(pid, of, (most, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, of, (soft, hard))
 
 
 def wait_until_answering(url: str, process: "subprocess.Popen[bytes]", *, output: Path) -> None:

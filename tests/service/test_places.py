@@ -1,7 +1,7 @@
 """Places of passages on the wire: in searches, lists of chunks and replies; stored, moved and repaired."""
 
 from tests import made_files
-from tests.harness.documents import add_to_collection, chunks, embedded, ok, search, uploaded
+from tests.harness.documents import add_to_collection, chunks, embedded, list_chunks, ok, search, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import on_rows
 
@@ -9,11 +9,7 @@ PRICES = [["Berth", "Fee in crowns"], *([f"Quay {number}", 70 + number] for numb
 
 
 def places(service: RunningService, document_id: str, collection_id: str | None = None) -> list[dict | None]:
-    body: dict = {"documentId": document_id, "pageSize": 1000}
-    if collection_id:
-        body["documentCollectionId"] = collection_id
-    listed = ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]
-    return [chunk.get("place") for chunk in listed]
+    return [chunk.get("place") for chunk in list_chunks(service, document_id, collection_id)]
 
 
 def test_passages_say_where_they_stand(desk) -> None:
@@ -47,8 +43,7 @@ def test_a_quote_from_a_joined_passage_says_where_it_stands(desk) -> None:
     reply = desk.ask("What is the fee at Quay 57 in crowns?")
     [source, *_] = reply["referencedSources"]
     assert "Quay 57" in source["quote"]
-    listed = ok(service.call("documentCollections/getDocumentChunks", {"documentId": document_id}))["chunks"]
-    [chunk] = [each for each in listed if "Quay 57" in each["text"]]
+    [chunk] = [each for each in list_chunks(service, document_id) if "Quay 57" in each["text"]]
     assert (source["chunkIndex"], source["place"]) == (chunk["chunkIndex"], chunk["place"])
     wholes = [each["quote"] for each in reply["sourcesInDataContext"]]
     assert any("Quay 57" in each and len(each) > 2 * len(chunk["text"]) for each in wholes)
