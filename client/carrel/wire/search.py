@@ -130,7 +130,7 @@ class AppliedSyntax(common.ResponseModel):
 
 
 class SpellingCorrection(common.ResponseModel):
-    """A word missing from all readable documents, and the words searched instead."""
+    """A word missing from all readable documents, or with an asterisk, and the words searched instead."""
 
     word: str
     """Word of the query, as written."""

@@ -79,10 +79,12 @@ async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[Fiel
 
 
 def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...]]:
-    """Return the terms of each indexed part of a text: a word in any form, a phrase as written."""
+    """Return the terms of each indexed part of a text: a word in any form, a phrase as written. Words with an asterisk
+    are not indexed."""
     if not is_phrase(text):
         return [tuple(part) for part in replace(search_query, text=text).reading.alternatives()]
-    return [part for word in split_query(text) for part in terms_of(word.text, search_query.stemmings) if part]
+    words = [word for word in split_query(text) if "*" not in text[word.start - 1] + text[word.end : word.end + 1]]
+    return [part for word in words for part in terms_of(word.text, search_query.stemmings) if part]
 
 
 def _narrow(clauses: Sequence[Clause], found: Mapping[str, Collection[Hit]], common: Collection[str]) -> Narrowing:

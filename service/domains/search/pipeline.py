@@ -246,17 +246,22 @@ class _Ranked:
 
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
     query = ranked.read.search_query
+    # On several servers, only the results' rights are checked again, so the answer may reveal nothing of other texts.
+    corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
+    wildcards = spelling.find_wildcards(query.text) if corrects else []
+    open_words = {piece for each in wildcards for piece in each.split("*")}
     seen, texts, missing = set[int](), list[str](), query.reading.by_word
     # Most queries have all their words in the first texts.
     for part in (rows[:FIRST], rows[FIRST:LOOKED_THROUGH]):
         texts += (text for row in part for text in (row.names, row.text))
         missing = await compute(texts, _find_missing, query, texts, seen)
-        if not missing:
+        missing = {word: parts for word, parts in missing.items() if word not in open_words}
+        if not (missing or wildcards):
             return ALL_MATCHED
-    # On several servers, only the results' rights are checked again, so the answer may reveal nothing of other texts.
-    corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
-    return await check_words(ranked.read.connection, everything, query, missing, texts if corrects else None)
+    return await check_words(
+        ranked.read.connection, everything, query, missing, texts if corrects else None, wildcards=wildcards
+    )
 
 
 def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collection[str]) -> Ranking:
@@ -321,6 +326,9 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -
         pattern=any_pattern_of(plan.parsed.phrases),
     )
     narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
+    if narrowing.only and plan.mode is SearchMode.LEXICAL and "*" in "".join(plan.parsed.phrases):
+        # The index may have no word of the query, so rank the documents by meaning.
+        read = replace(read, search_queries=[replace(each, mode=SearchMode.SEMANTIC) for each in read.search_queries])
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)
     return _Ranked(read, scope, replace(await _rank_in(plan, read, scope), notes=narrowing.notes))
 

@@ -2,6 +2,8 @@
 "How to Write a Spelling Corrector", 2007). So no word list can reveal documents hidden from the reader."""
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -12,7 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import SpellingCorrection
 from service.domains.search import queries
+from service.domains.search.narrowing import MOST_FOUND
 from service.domains.search.search_query import Hit, Scope, SearchQuery
+from service.index.forms import fold_marks
 from service.index.statistics.queries import ask_frequencies
 from service.index.stemming import ENGLISH
 from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
@@ -33,6 +37,9 @@ ALIKE = 0.75  # "wayes" has the stem of "way", but "waves" is a likelier word
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
 _TWICE = range(7, 14)
+_COMPOUNDING = frozenset({"danish", "dutch", "estonian", "finnish", "german", "hungarian", "norwegian", "swedish"})
+_WILDCARD = re.compile(r"[\w*]*\*[\w*]*")
+MOST_WITHIN, READ_WITHIN = 8, 50  # words that fit a word with asterisks, and texts with such words to read
 _SOUNDS = {each: group for group in ("aeiouy", "ckqs", "bp", "fvw", "dt", "mn", "gj", "lr", "zx") for each in group}
 
 Words = Mapping[str, Sequence[frozenset[int]]]
@@ -51,9 +58,16 @@ ALL_MATCHED, UNCHECKED = Checked(), Checked()
 
 
 async def check_words(
-    connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, texts: Sequence[str] | None
+    connection: Connection,
+    scope: Scope,
+    search_query: SearchQuery,
+    words: Words,
+    texts: Sequence[str] | None,
+    *,
+    wildcards: Sequence[str] = (),
 ) -> Checked:
-    """Return the words that no text in scope has and, unless `texts` (readable texts) is None, their corrections."""
+    """Return the words that no text in scope has and, unless `texts` (readable texts) is None, their corrections. Words
+    that fit `wildcards` replace them."""
     batch, known = Batch(), search_query.frequencies
     terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
@@ -68,6 +82,8 @@ async def check_words(
         for word in unmatched[: MOST_CORRECTED if texts is not None else 0]
         if (replaced_by := await _find_similar(connection, scope, search_query, word, texts or ()))
     ]
+    fitting = {word: await _find_within(connection, scope, search_query, word) for word in wildcards}
+    found += [SpellingCorrection(word=word, replaced_by=words) for word, words in fitting.items() if words]
     return Checked(unmatched, found)
 
 
@@ -90,19 +106,21 @@ def _ask_whether(
 async def _find_similar(
     connection: Connection, scope: Scope, search_query: SearchQuery, word: str, texts: Sequence[str]
 ) -> list[str]:
-    """Return similar readable words as written, best first: a letter apart or, without any, in the texts, two usual
-    slips apart, or the word as two words."""
+    """Return similar readable words as written, best first: a letter apart or, without any, in the texts, the word as
+    two words, words joined with it, or two usual slips apart."""
     folded = fold(word)
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
     seen = {fold(each) for text in texts for each in split_words(text) if len(each) >= _SHORTEST and each.isalpha()}
     own = replace(search_query, stemmings=search_query.stemmings[:1])  # stem thousands of spellings in one language
     slips = _slip(folded) if len(folded) in _TWICE else ()
+    joins = [] if _COMPOUNDING.isdisjoint(search_query.stemmings) else [folded]
     twice = (other for at, each in slips for _, other in _slip(each, at))
     return (
         await _look_up(connection, scope, search_query, folded, _change(folded), alike=ALIKE)
         or get_close_matches(folded, seen - QUERY_STOP_WORDS, MOST_CORRECTIONS, LIKE_SEEN)
         or await _find_apart(connection, scope, search_query, folded)
+        or (joins and await _find_within(connection, scope, search_query, f"*{folded}*"))
         or await _look_up(connection, scope, own, folded, twice, alike=ALIKE_TWICE)
     )
 
@@ -118,13 +136,32 @@ async def _find_apart(connection: Connection, scope: Scope, search_query: Search
     counts = {part: sum(max(0, known.get(term, 0)) for term in its) for part, its in terms.items()}
     for cut in cuts:
         rarest, phrase = min(cut, key=counts.__getitem__), " ".join(cut)
+        stem = phrase.removesuffix("s") + "*"
         if 0 < counts[rarest] <= COMMON:
             keys = every_key(terms[rarest], space_id=space_id)
             answers[phrase] = queries.ask_containing(
-                asked, scope, phrase=phrase, terms=terms[rarest], keys=keys, most=COMMON
+                asked, scope, phrase=stem, terms=terms[rarest], keys=keys, most=COMMON
             )
     await asked.run(connection)
     return [phrase for phrase, answer in answers.items() if answer.rows][:1]
+
+
+def find_wildcards(text: str) -> list[str]:
+    """Return a query's words with an asterisk for other letters: resid*, *residents*."""
+    return [each for each in _WILDCARD.findall(text) if len(each.replace("*", "")) > 2][:MOST_CORRECTED]
+
+
+async def _find_within(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
+    """Return readable words that fit a word with asterisks, in most texts first. Compares a limited number of texts."""
+    batch = Batch()
+    answer = queries.ask_containing(batch, scope, phrase=word, terms=(), keys=(), most=MOST_FOUND)
+    await batch.run(connection)
+    hits = [Hit(each.document_id, max(0, each.chunk_no)) for each in answer.rows[:READ_WITHIN]]
+    texts = await queries.read_texts(connection, scope, search_query, hits) if hits else {}
+    fits = re.compile(r"\w*".join(map(re.escape, re.split(r"\*+", fold_marks(fold(word))))))
+    words = ({fold(each) for each in WORD.findall(text)} for text in texts.values())
+    counts = Counter(each for its in words for each in its if fits.fullmatch(fold_marks(each)))
+    return [each for each, _ in counts.most_common(MOST_WITHIN)]
 
 
 async def _look_up(
@@ -197,4 +234,5 @@ def stretches_within(word: str, parts: Sequence[AbstractSet[int]], terms: Abstra
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
     replaced: Mapping[str, str] = {each.word: " ".join(each.replaced_by) for each in corrections}
+    text = _WILDCARD.sub(lambda found: replaced.get(found[0], found[0]), text)
     return WORD.sub(lambda found: replaced.get(found[0], found[0]), text)

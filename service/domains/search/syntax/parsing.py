@@ -84,7 +84,7 @@ def is_phrase(text: str) -> bool:
 
 _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
 _SINGLE = re.compile(r"['\u2018](\w[^'\u2018\u2019]*)['\u2019](?=[\s).,;:!?]|\Z)")
-_FIELD = re.compile(rf"({'|'.join(FieldName)}):(?: (?=[\"“„«])|(?=[^\s:/\\]))", re.IGNORECASE)
+_FIELD = re.compile(rf"({'|'.join(FieldName)}):(?: (?=[\"“„«»「『])|(?=[^\s:/\\]))", re.IGNORECASE)
 _TIMES = {FieldName.AFTER, FieldName.BEFORE}
 _FIELDS = [f"{name}:" for name in FieldName]
 _END = re.compile(r"\){0,8}(?:\s|\Z)")

@@ -5,7 +5,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, time
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
 from service.index.forms import fold_marks
-from service.index.tokenization import has_unspaced
+from service.index.tokenization import has_unspaced, simplified
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import matches
 from service.schema.catalog import collections, document_versions, documents
@@ -36,20 +36,49 @@ _ENDINGS = {
 
 _LETTER = re.compile(r"[^\W\d_]|[0-9]")
 _HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019`\u00b4"
-_BETWEEN = rf"[{_HYPHENS}\s,/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that are not spoken
+_BETWEEN = rf"[{_HYPHENS}\u2014\u2022\u2026\s,:;()/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that are not spoken
+_LIGATURES = {
+    "ffi": "\ufb03|\ufb00i|f\ufb01",
+    "ffl": "\ufb04|\ufb00l|f\ufb02",
+    "ff": "\ufb00",
+    "fi": "\ufb01",
+    "fl": "\ufb02",
+}
+_LIGATURE = re.compile("(ff[il]?|f[il])", re.IGNORECASE)
 _MARKED = defaultdict[str, str](str)
 for _each in map(chr, (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))):
     _MARKED[fold_marks(_each.lower())] += _each
 
 
 def pattern_of(phrase: str) -> str:
-    """Return PostgreSQL's pattern for a phrase: whole words with blanks or hyphens between, any kind of apostrophe, and
-    any marks on the letters typed without."""
+    """Return PostgreSQL's pattern for a phrase: whole words with signs between that are not spoken, any kind of
+    apostrophe, any marks on the letters typed without, and any letters for an asterisk."""
     if has_unspaced(phrase):
-        return r"\s*".join(re.sub(r"([^\w\s])", r"\\\1", word) for word in phrase.split())
+        return r"\s*".join("".join(map(_pattern_of_unspaced, word)) for word in phrase.split())
     begin, end = (r"\m" if _LETTER.match(phrase[:1]) else ""), (r"\M" if _LETTER.match(phrase[-1:]) else "")
-    words = ("".join(map(_pattern_of_character, word)) for word in phrase.split())
-    return begin + _BETWEEN.join(words) + end
+    return begin + _BETWEEN.join(map(_pattern_of_word, phrase.split())) + end
+
+
+def _pattern_of_word(word: str) -> str:
+    if "*" in word and any(map(str.isalnum, word)):
+        return r"\w*".join(_pattern_of_word(piece) for piece in re.split(r"\*+", word.strip("*")))
+    pieces = [
+        ("".join(map(_pattern_of_character, each)), _LIGATURES.get(each.lower())) for each in _LIGATURE.split(word)
+    ]
+    return "".join(f"(?:{pattern}|{ligature})" if ligature else pattern for pattern, ligature in pieces)
+
+
+def _pattern_of_unspaced(character: str) -> str:
+    usual = character.translate(simplified())
+    return f"[{usual}{others}]" if (others := _traditional().get(usual)) else re.sub(r"([^\w\s])", r"\\\1", character)
+
+
+@cache
+def _traditional() -> Mapping[str, str]:
+    found = defaultdict[str, str](str)
+    for old, new in simplified().items():
+        found[new] += chr(old)
+    return dict(found)
 
 
 def _pattern_of_character(character: str) -> str:
@@ -74,7 +103,8 @@ def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str,
         value = each.value.lower()
         found[f"field_{number}"] = pattern_of(each.value)
         found[f"text_{number}"] = value.strip("/") if each.name is FieldName.IN else value
-        found[f"endings_{number}"] = list(_ENDINGS.get(value, (value.removeprefix("."),)))
+        kinds = value.split(",")  # "type:pdf,docx"
+        found[f"endings_{number}"] = [end for kind in kinds for end in _ENDINGS.get(kind, (kind.removeprefix("."),))]
         found[f"time_{number}"] = each.day and datetime.combine(each.day, time(), UTC)
         found[f"owners_{number}"] = [caller.principal_id] if value == "me" else []
     return found
