@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from service.index.stemming import ENGLISH
+from service.index.tokenization import WORD, fold
 
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 
@@ -17,6 +18,12 @@ _OF_LANGUAGES = {stemming: frozenset[str](words.split()) for stemming, words in 
 IRREGULAR: Mapping[str, tuple[str, ...]] = {
     word: tuple(group.split()) for group in _WORDS["irregular"].split(",") for word in group.split()
 }
+
+
+def is_left_out(text: str) -> bool:
+    """Return whether a text has several words, all of which the index of English texts leaves out."""
+    words = WORD.findall(text)
+    return len(words) > 1 and INDEX_STOP_WORDS.issuperset(map(fold, words))
 
 
 def stop_words_of(words: Collection[str], stemmings: Collection[str]) -> Collection[str]:

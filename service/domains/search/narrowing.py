@@ -34,12 +34,15 @@ class Narrowing:
     notes: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
+NOT_NARROWED = Narrowing()
+
+
 async def find_narrowing(
     connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
 ) -> Narrowing:
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
-        return Narrowing()
+        return NOT_NARROWED
     terms = await compute(texts, lambda: {text: _terms_of_words(text, search_query) for text in texts})
     counted, found = Batch(), Batch()
     every = {term for words in terms.values() for word in words for term in word}

@@ -32,7 +32,7 @@ from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition
 from service.domains.search import spelling
 from service.domains.search.log import SearchLog
-from service.domains.search.narrowing import find_narrowing, find_unmet
+from service.domains.search.narrowing import NOT_NARROWED, find_narrowing, find_unmet
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages, ask_without_meaning
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
@@ -40,11 +40,14 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.spelling import ALL_MATCHED, MOST_WORDS, UNCHECKED, Checked, check_words
 from service.domains.search.sql import NEARLY_EMPTY
-from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
+from service.domains.search.syntax.parsing import NO_SIGNS, Clause, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.domains.search.weighing import weigh_among_readable
 from service.index.spaces.queries import Space
+from service.index.stemming import ENGLISH
+from service.index.stop_words import is_left_out
+from service.index.tokenization import WORD
 from service.platform.batches import Answer, Batch
 from service.platform.sharing import Figure
 from service.runtime import Runtime
@@ -265,21 +268,26 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
 
 
 def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collection[str]) -> Ranking:
-    """Put titles with all words first, then passages, if the query may be a name: several words, or a number."""
-    query, hits, places = ranked.read.search_query, ranked.ranking.hits, dict[Hit, int]()
+    """Put titles with all words first, then passages, if the query may be a name: several words, or a number.
+    Among equals, texts with the words side by side come first."""
+    query, hits, places = ranked.read.search_query, ranked.ranking.hits, dict[Hit, tuple[int, bool]]()
     if not 1 < len(query.reading.words) <= LONGEST_NAME and _HAS_NUMBER.search(query.text) is None:
         return ranked.ranking
 
     def is_full(*texts: str) -> bool:
         return _find_missing(query, texts, set()).keys() <= {*unmatched}
 
+    asked = _read_words(query.text)
     for number, row in enumerate(rows[hit] for hit in hits if hit in rows):
         names = row.names if len(query.reading.words) > 1 else row.name
-        if is_full(names):
-            places[row.hit] = 0 if len(row.text) > NEARLY_EMPTY or not is_full(row.text) else 1  # only a heading
-        elif number < LOOKED_THROUGH and is_full(names, row.text):
-            places[row.hit] = 1
-    return ranked.ranking.with_hits(sorted(hits, key=lambda hit: places.get(hit, 2))) if places else ranked.ranking
+        is_named = (is_whole := is_full(names)) and (len(row.text) > NEARLY_EMPTY or not is_full(row.text))
+        if is_whole or (number < LOOKED_THROUGH and is_full(names, row.text)):  # named: by more than a heading
+            places[row.hit] = not is_named, asked not in _read_words(f"{names}\n{row.text}")
+    return ranked.ranking.with_hits(sorted(hits, key=lambda hit: places.get(hit, (2, False))) if places else hits)
+
+
+def _read_words(text: str) -> str:
+    return f" {' '.join(WORD.findall(text.lower()))} "
 
 
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
@@ -325,8 +333,14 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -
         fields=plan.parsed.fields,
         pattern=any_pattern_of(plan.parsed.phrases),
     )
-    narrowing = await find_narrowing(read.connection, scope, read.search_query, plan.parsed)
-    if narrowing.only and plan.mode is SearchMode.LEXICAL and "*" in "".join(plan.parsed.phrases):
+    parsed, query = plan.parsed, read.search_query
+    says_little = len(plan.texts) == 1 and ENGLISH in query.stemmings and is_left_out(query.text)
+    if says_little and not parsed.clauses:  # "to be or not to be"
+        parsed = ParsedQuery(query.text, clauses=(Clause((f'"{query.text}',)),))
+    narrowing = await find_narrowing(read.connection, scope, query, parsed)
+    if says_little and not narrowing.only and not plan.parsed.clauses:
+        narrowing = NOT_NARROWED
+    elif narrowing.only and plan.mode is SearchMode.LEXICAL and (says_little or "*" in "".join(parsed.phrases)):
         # The index may have no word of the query, so rank the documents by meaning.
         read = replace(read, search_queries=[replace(each, mode=SearchMode.SEMANTIC) for each in read.search_queries])
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)
