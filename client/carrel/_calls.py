@@ -36,13 +36,13 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
             return answer.validate_json(response.content)
         return answer.model_validate_json(response.content)
     except ValidationError as exc:
-        wanted = "what was asked for" if isinstance(answer, TypeAdapter) else f"a {answer.__name__}"
-        raise unreadable(response, wanted) from exc
+        expected = "what was asked for" if isinstance(answer, TypeAdapter) else f"a {answer.__name__}"
+        raise unreadable(response, expected) from exc
 
 
-def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
+def unreadable(response: httpx.Response, expected: str) -> errors.UnexpectedResponseError:
     """Build the exception for a 2xx response whose body isn't the `wanted` type."""
-    return unexpected_response(response, f"The answer isn't {wanted}. Check that base_url is Carrel's address")
+    return unexpected_response(response, f"The answer isn't {expected}. Check that base_url is Carrel's address")
 
 
 def unexpected_response(
@@ -111,10 +111,10 @@ def connection_error(cause: httpx.HTTPError) -> errors.APIConnectionError:
     if isinstance(cause, httpx.ProxyError) and str(cause).startswith("407"):
         raise errors.ConfigurationError(_wants_password(cause.request.url)) from cause
     late = isinstance(cause, httpx.TimeoutException)
-    what = "No answer in time from" if late else "No whole answer from"
+    problem = "No answer in time from" if late else "No whole answer from"
     plain = ": this port speaks http, so begin base_url with http://" if "WRONG_VERSION_NUMBER" in str(cause) else ""
     error = (errors.APITimeoutError if late else errors.APIConnectionError)(
-        f"{what} {_way_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
+        f"{problem} {_way_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
     )
     error.__cause__ = cause
     return error

@@ -56,8 +56,8 @@ class Addresses:
     @property
     def v1(self) -> str:
         """The address of v1; a `base_url` argument comes before CARREL_V1_BASE_URL."""
-        told = self.v1_base_url or (None if self.base_url else os.environ.get("CARREL_V1_BASE_URL"))
-        return normalize(told) if told else self.v0
+        address = self.v1_base_url or (None if self.base_url else os.environ.get("CARREL_V1_BASE_URL"))
+        return normalize(address) if address else self.v0
 
 
 def connect(

@@ -52,8 +52,8 @@ class Credentials:
 
     def choose(self, environment: Mapping[str, str] = os.environ) -> str | TokenSource:
         """Return the API key, or the source of access tokens; a ConfigurationError contains no credential."""
-        given = {"api_key": self.api_key, "access_token": self.access_token, "tokens": self.tokens}
-        names = [name for name, value in given.items() if value is not None]
+        credentials = {"api_key": self.api_key, "access_token": self.access_token, "tokens": self.tokens}
+        names = [name for name, value in credentials.items() if value is not None]
         if len(names) > 1:
             raise ConfigurationError(f"Give one credential, not several: {', '.join(names)}")
         if self.tokens is not None:
@@ -68,8 +68,8 @@ class Credentials:
         return _check(api_key or "", "API key")
 
 
-def _check(given: str, kind: str) -> str:
-    if not (value := given.strip()):
+def _check(credential: str, kind: str) -> str:
+    if not (value := credential.strip()):
         raise ConfigurationError(f"No {kind}: give api_key=… or access_token=…, or set {' or '.join(VARIABLES)}")
     if not (value.isascii() and value.isprintable() and " " not in value):
         raise ConfigurationError(f"The {kind} contains an invalid character. Copy it again, without other text")

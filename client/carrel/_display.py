@@ -157,19 +157,19 @@ def _lines_of(block: Block) -> Iterator[str]:
 
 
 def _pieces(text: str, matches: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    at = 0
+    position = 0
     for start, end in sorted(matches):
-        begin, stop = max(start, at), min(end, len(text))
+        begin, stop = max(start, position), min(end, len(text))
         if begin < stop:
-            yield text[at:begin], False
+            yield text[position:begin], False
             yield text[begin:stop], True
-            at = stop
-    yield text[at:], False
+            position = stop
+    yield text[position:], False
 
 
 def _shorten(text: str, most: int) -> str:
-    shown = text if len(text) <= most else f"{text[:most]}…"
-    return _UNSHOWABLE.sub("\ufffd", shown)
+    short = text if len(text) <= most else f"{text[:most]}…"
+    return _UNSHOWABLE.sub("\ufffd", short)
 
 
 def _cell(text: str) -> str:

@@ -97,20 +97,20 @@ def _say_wrong(error: Mapping[str, Any]) -> str:
             return error["msg"].removeprefix("Value error, ")
 
 
-def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] = ("timeout", "headers")) -> Session:
+def _with_options(session: Session, kwargs: dict[str, Any], names: Iterable[str] = ("timeout", "headers")) -> Session:
     """Return the session for one call, and remove the call's own `timeout` and `headers` from `given`."""
-    own = {name: given.pop(name) for name in names if name in given}
-    if not own:
+    options = {name: kwargs.pop(name) for name in names if name in kwargs}
+    if not options:
         return session
-    headers: Mapping[str, str] = own.get("headers") or {}
-    timeout: MaybeTimeout = own.get("timeout", UNCHANGED)
+    headers: Mapping[str, str] = options.get("headers") or {}
+    timeout: MaybeTimeout = options.get("timeout", UNCHANGED)
     connection = reconnect(session.connection, timeout=timeout, max_retries=None, headers=headers)
     return replace(session, connection=replace(connection, is_exact=timeout is not UNCHANGED))
 
 
-def _with_own_session(resource: Resource[Any], given: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:
+def _with_own_session(resource: Resource[Any], kwargs: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:
     """Return the resource for one call, and remove the options named in `_with_options` from `given`."""
-    session = _with_options(session_of(resource), given, *names)
+    session = _with_options(session_of(resource), kwargs, *names)
     return resource if session is session_of(resource) else type(resource)(session)
 
 

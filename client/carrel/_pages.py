@@ -57,10 +57,10 @@ class _Paged(Generic[Item, Page, Driver]):
     _on_progress: ListProgress | None = None
 
     def __repr__(self) -> str:
-        given = self._listing.request.model_dump(exclude_defaults=True, by_alias=False)
-        told = "".join(f", {name}={value!r}" for name, value in given.items())
+        parameters = self._listing.request.model_dump(exclude_defaults=True, by_alias=False)
+        listed = "".join(f", {name}={value!r}" for name, value in parameters.items())
         kind, path = type(self).__name__, self._listing.operation.path
-        return f"<{kind} of {path}{told}: iterate it, or take first() or to_frame()>"
+        return f"<{kind} of {path}{listed}: iterate it, or take first() or to_frame()>"
 
     def with_progress(self, on_progress: ListProgress) -> Self:
         """Return the list with progress: `on_progress` gets the number of items and the total (None until the end)."""

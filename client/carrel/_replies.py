@@ -141,8 +141,8 @@ class Deadline:
 
     def passed(self) -> errors.ReplyTimeoutError:
         """Build the exception for waiting until the deadline."""
-        said = f"No reply within {self.seconds:g} seconds; an agent that has the message continues."
-        return errors.ReplyTimeoutError(said)
+        message = f"No reply within {self.seconds:g} seconds; an agent that has the message continues."
+        return errors.ReplyTimeoutError(message)
 
 
 def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:

@@ -130,10 +130,10 @@ class Reading:
 
     def read(self) -> bytes:
         """Return the next piece, and set `done` with the last. Raises CarrelError if the file has become shorter."""
-        wanted = READ_SIZE if self._remaining is None else min(READ_SIZE, self._remaining)
-        chunk = self._handle.read(wanted)
+        size = READ_SIZE if self._remaining is None else min(READ_SIZE, self._remaining)
+        chunk = self._handle.read(size)
         if self._remaining is not None:
-            if wanted and not chunk:
+            if size and not chunk:
                 raise CarrelError(f"{self._source.name} became shorter while it was being sent")
             self._remaining -= len(chunk)
         self._sent += len(chunk)

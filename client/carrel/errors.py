@@ -145,8 +145,8 @@ class APIError(CarrelError):
 
     def __str__(self) -> str:
         # The service's message may repeat a single detail, alone or after the member's name.
-        told = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]
-        wrong = "".join(f"; {item}" for item in told if item not in self.message)
+        details = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]
+        wrong = "".join(f"; {item}" for item in details if item not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""
         return f"{self.message}{wrong} ({self.status} {self.code}{request})"
 

@@ -132,14 +132,14 @@ class Measurer:
             return CaseResult(case_id=case.case_id, error=message, message_id=message_id)
 
     def _search(self, case: EvaluationCase, mode: SearchMode) -> CaseResult:
-        where = self._set.document_collection_id
-        found = rank(self._client, case.question, document_collection_id=where, mode=mode, user_email=self.user_email)
+        target = self._set.document_collection_id
+        ranks = rank(self._client, case.question, document_collection_id=target, mode=mode, user_email=self.user_email)
         return CaseResult(
             case_id=case.case_id,
-            ndcg=ndcg(found, case.grades),
-            recall=recall(found, case.grades),
-            reciprocal_rank=reciprocal_rank(found, case.grades),
-            found=found,
+            ndcg=ndcg(ranks, case.grades),
+            recall=recall(ranks, case.grades),
+            reciprocal_rank=reciprocal_rank(ranks, case.grades),
+            found=ranks,
         )
 
     def _ask(self, case: EvaluationCase) -> CaseResult:
@@ -170,8 +170,8 @@ class Measurer:
             return []
         ids = list(dict.fromkeys(document_ids))
         listed = self._client.catalog.list_documents(ids=ids, user_email=self.user_email)
-        found = {document.document_id: document.document_external_id for document in listed}
-        return list(dict.fromkeys(found[item] for item in ids if item in found))
+        by_id = {document.document_id: document.document_external_id for document in listed}
+        return list(dict.fromkeys(by_id[item] for item in ids if item in by_id))
 
 
 class RunKeeper:
@@ -403,8 +403,8 @@ def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
 
     >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
     ['closed']"""
-    said = _normalize(text)
-    return [item for item in statements if not re.search(rf"(?<!\w){re.escape(_normalize(item))}(?!\w)", said)]
+    reply = _normalize(text)
+    return [item for item in statements if not re.search(rf"(?<!\w){re.escape(_normalize(item))}(?!\w)", reply)]
 
 
 def _normalize(text: str) -> str:

@@ -136,13 +136,13 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     if not rows:
         raise JudgementsError("The file is empty.")
     columns = _columns(rows[0][1])
-    found: dict[str, _Case] = {}
+    cases: dict[str, _Case] = {}
     problems: list[str] = []
     for line, row in rows[1:]:
         try:
             cells = _cells(row, columns)
             query, document, grade = _judgement(cells)
-            case = found.setdefault(query, _Case())
+            case = cases.setdefault(query, _Case())
             _take_expectation(case, cells)
         except ValueError as error:
             problems.append(f"Line {line}: {error}")
@@ -151,9 +151,9 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
             problems.append(f"Line {line}: an earlier line has another grade for this document and query")
     if problems:
         more = len(problems) - _MOST_PROBLEMS
-        shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
-        raise JudgementsError("Some lines are not valid.", shown)
-    return _check_bounds(found)
+        listed = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
+        raise JudgementsError("Some lines are not valid.", listed)
+    return _check_bounds(cases)
 
 
 def _columns(heads: Sequence[str]) -> dict[str, int]:
@@ -211,13 +211,13 @@ def _grade(text: str) -> int:
     return max(grade, 0)
 
 
-def _check_bounds(found: Mapping[str, _Case]) -> Mapping[str, _Case]:
-    if len(found) > wire.MOST_CASES:
-        msg = f"These are {len(found):,} queries, and a set has at most {wire.MOST_CASES:,}. Leave some out."
+def _check_bounds(cases: Mapping[str, _Case]) -> Mapping[str, _Case]:
+    if len(cases) > wire.MOST_CASES:
+        msg = f"These are {len(cases):,} queries, and a set has at most {wire.MOST_CASES:,}. Leave some out."
         raise JudgementsError(msg)
-    for query, case in found.items():
+    for query, case in cases.items():
         if len(case.grades) > wire.MOST_JUDGEMENTS:
             raise JudgementsError(f"A query has at most {wire.MOST_JUDGEMENTS} documents; “{query[:100]}” has more.")
         if len(case.statements) > wire.MOST_STATEMENTS:
             raise JudgementsError(f"A query has at most {wire.MOST_STATEMENTS} statements; “{query[:100]}” has more.")
-    return found
+    return cases
