@@ -66,8 +66,8 @@ def _failures() -> Answer:
     if status.quarantine is not None:
         count = status.quarantine.item_count
         for source in status.quarantine.sources:
-            where = f"ingestion?part=quarantine&source={source.source_id}"
-            names.append(LinkedText(f"{source.item_count:,} from {runs.source_in_words(source.source)}", where))
+            url = f"ingestion?part=quarantine&source={source.source_id}"
+            names.append(LinkedText(f"{source.item_count:,} from {runs.source_in_words(source.source)}", url))
     by_words = status.indexing.failed_in_meaning or 0
     parts = (
         (status.syncs.refused_documents, "not loaded by a sync", "syncs"),
@@ -75,10 +75,10 @@ def _failures() -> Answer:
         (by_words, "found only by words", "health"),
         (status.indexing.failed_in_collections, "not indexed in collections", "collections"),
     )
-    for number, said, where in parts:
+    for number, problem, url in parts:
         if number:
             count += number
-            names.append(LinkedText(f"{count_text(number, 'document')} {said}", where))
+            names.append(LinkedText(f"{count_text(number, 'document')} {problem}", url))
     return Answer(count, names, LinkedText("Open failed documents", names[0].address if names else "ingestion"))
 
 
@@ -90,8 +90,8 @@ def _runs_of_late(*flows: str, days: int, states: Sequence[str] = ()) -> RunsPag
 def _held_deletions() -> Answer:
     """Return deletions that wait for a person: syncs, and the newest whole upload of each source in the last week."""
     page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
-    held = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _HELD]
-    links = [LinkedText(item.config.sync_name, f"syncs?sync={item.docstore_credential_id}") for item in held]
+    syncs = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _HELD]
+    links = [LinkedText(item.config.sync_name, f"syncs?sync={item.docstore_credential_id}") for item in syncs]
     uploads = _runs_of_late(runs.UPLOAD, days=7, states=("COMPLETED",))
     newest: dict[str, RunStatus] = {}
     for run in uploads.runs:
@@ -108,12 +108,12 @@ def _link_to(run: RunStatus, *facts: str) -> LinkedText:
 
 def _find_unanswered() -> Answer:
     """Return the last week's questions without a reply, or with a reply without citations."""
-    log, where = api.client().admin.question_log, "agents?show=questions"
+    log, url = api.client().admin.question_log, "agents?show=questions"
     outcomes = (Outcome.UNANSWERED, Outcome.FAILED)
     pages = [next(log.query(outcome=outcome, from_=_days_ago(7), page_size=_MOST).pages()) for outcome in outcomes]
     newest = sorted((question for page in pages for question in page.questions), key=lambda item: item.at, reverse=True)
-    names = [LinkedText(item.message or ERASED, f"{where}&question={item.message_id}") for item in newest]
-    action = LinkedText("Open questions", f"{where}&over=week{'&list=unanswered' if pages[0].questions else ''}")
+    names = [LinkedText(item.message or ERASED, f"{url}&question={item.message_id}") for item in newest]
+    action = LinkedText("Open questions", f"{url}&over=week{'&list=unanswered' if pages[0].questions else ''}")
     return Answer(len(names), names, action, any(page.next_page_token is not None for page in pages))
 
 
@@ -125,15 +125,15 @@ def _find_expiring() -> Answer:
         *((key, f"api_keys?key={key.api_key_id}") for key in keys),
         *((item, f"provisioning?token={item.token_id}") for item in provisioning),
     ]
-    names = [LinkedText(f"{one.name}, {ends(one.expires_at)}", where) for one, where in listed]
+    names = [LinkedText(f"{item.name}, {ends(item.expires_at)}", url) for item, url in listed]
     return Answer(len(names), names, LinkedText("Open the first credential", names[0].address if names else "api_keys"))
 
 
 def _find_loaded() -> Answer:
     """Return runs that load or loaded documents, without dry runs and runs that ended before sending."""
     page = _runs_of_late(*_LOADING, days=1)
-    begun = [run for run in page.runs if run.state in _BEGUN or run.figures.get("sent")]
-    names = [_link_to(run, runs.state_in_words(run)) for run in begun if not run.only_plans and not run.skipped]
+    loading = [run for run in page.runs if run.state in _BEGUN or run.figures.get("sent")]
+    names = [_link_to(run, runs.state_in_words(run)) for run in loading if not run.only_plans and not run.skipped]
     return Answer(len(names), names, LinkedText("Open runs", _RUNS), page.total > len(page.runs))
 
 
@@ -149,8 +149,8 @@ def _access() -> Answer:
         for item in listed[:_SHOWN]
     ]
     is_more = any(page.next_page_token is not None for page in pages)
-    where = f"audit_log?from={since.astimezone(browser_zone()):%Y-%m-%d}"
-    return Answer(len(listed), links, LinkedText("Open audit log", where), is_more)
+    url = f"audit_log?from={since.astimezone(browser_zone()):%Y-%m-%d}"
+    return Answer(len(listed), links, LinkedText("Open audit log", url), is_more)
 
 
 def _widens(entry: AuditEntry) -> bool:
@@ -186,8 +186,8 @@ def _show_cards() -> None:
 @st.fragment(parallel=True)
 def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
     """Show a card, read in parallel with all other cards. Until then the previous content stays."""
-    kept: dict[str, tuple[float, str]] = st.session_state.setdefault("home.cards", {})
-    read_at, body = kept.get(title, (0.0, _OUTLINE))
+    cards: dict[str, tuple[float, str]] = st.session_state.setdefault("home.cards", {})
+    read_at, body = cards.get(title, (0.0, _OUTLINE))
     place = st.empty()
 
     def show(body: str) -> None:
@@ -199,15 +199,15 @@ def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
     try:
         answer = ask()
     except FAILURES as error:  # the other cards stay
-        kept.pop(title, None)
+        cards.pop(title, None)
         note_away(error)
         problem = problem_of(error)
-        said = escape(" ".join((problem.message, *problem.notes)))
-        show(f'<p role="status">This can\'t be read now. {said}</p>')
+        text = escape(" ".join((problem.message, *problem.notes)))
+        show(f'<p role="status">This can\'t be read now. {text}</p>')
         return
     none = f"None in the newest entries. {answer.action.body}" if answer.at_least else escape(nothing)
     body = _body(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{none}</p>"
-    kept[title] = (time.monotonic(), body)
+    cards[title] = (time.monotonic(), body)
     show(body)
 
 
@@ -313,7 +313,7 @@ def _show_steps() -> bool:
 def first_steps() -> list[Step]:
     admin = api.client().admin
     loaded = admin.status.get().document_count > 0
-    asked = next(iter(admin.agents.list(page_size=1)), None) is not None
+    has_agent = next(iter(admin.agents.list(page_size=1)), None) is not None
     let_in = admin.users.count(active=True).count > 1
     agent = ("Create an agent", "agents") if api.collections() else ("Create a collection", "collections")
     return [
@@ -321,7 +321,7 @@ def first_steps() -> list[Step]:
         Step(
             "Create a collection and an agent",
             "an agent answers questions from the collection's documents, and quotes them.",
-            asked,
+            has_agent,
             *agent,
         ),
         Step("Invite people", "they find the documents that they can read.", let_in, "Add people", "people"),

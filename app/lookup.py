@@ -103,7 +103,7 @@ T = TypeVar("T")
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
     """Return at most `MOST` principals by part of a name, best first, and a hidden extra if more principals exist."""
-    wanted, text, lists = frozenset(kinds), _fetch(query), _lists(client)
+    asked, text, lists = frozenset(kinds), _fetch(query), _lists(client)
     if not text:
         return []
 
@@ -111,9 +111,9 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
         return list(map(principal_from, islice(lists[kind](query=text, page_size=MOST + 1), MOST + 1)))
 
     with ThreadPoolExecutor(len(lists)) as pool:
-        found = [principal for some in pool.map(ask, [kind for kind in lists if kind in wanted]) for principal in some]
+        items = [principal for some in pool.map(ask, [kind for kind in lists if kind in asked]) for principal in some]
     beginning = text.lower()
-    return sorted(found, key=lambda item: (not item.name.lower().startswith(beginning), item.name.lower()))[: MOST + 1]
+    return sorted(items, key=lambda item: (not item.name.lower().startswith(beginning), item.name.lower()))[: MOST + 1]
 
 
 def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
@@ -126,19 +126,19 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
 
 def principal_at(client: Carrel, key: str) -> Principal | None:
     """Return the principal of a key in an address, or None. A service account is also found by its address."""
-    kind, _, wanted = key.partition(":")
+    kind, _, name = key.partition(":")
     if kind == PERSON:
-        return _find_by_address(client, wanted)
-    found = by_id(_lists(client)[kind], wanted) if kind in {GROUP, SERVICE_ACCOUNT} else None
-    return None if found is None else principal_from(found)
+        return _find_by_address(client, name)
+    item = by_id(_lists(client)[kind], name) if kind in {GROUP, SERVICE_ACCOUNT} else None
+    return None if item is None else principal_from(item)
 
 
 def resource_at(client: Carrel, key: str) -> Resource | None:
-    name, _, wanted = key.partition(":")
-    if name not in set(common.ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
+    name, _, identity = key.partition(":")
+    if name not in set(common.ResourceType) or not identity or "\0" in identity or len(identity) > 1024:
         return None
     types = [common.ResourceType(name)]
-    listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=types, page_size=1)
+    listed = client.admin.access.list_resources(resource_ids=[identity], resource_types=types, page_size=1)
     return next((Resource.of(resource) for resource in listed), None)
 
 
@@ -188,12 +188,12 @@ def _fetch(query: str) -> str:
     return query.replace("\0", "").strip()[:_LONGEST]
 
 
-def _find_by_address(client: Carrel, wanted: str) -> Principal | None:
-    if not (text := _fetch(wanted)):
+def _find_by_address(client: Carrel, address: str) -> Principal | None:
+    if not (text := _fetch(address)):
         return None
     for kind in (PERSON, SERVICE_ACCOUNT):
         for principal in map(principal_from, _lists(client)[kind](query=text, page_size=MOST + 1)):
-            if wanted == (principal.id if kind == PERSON else principal.note):
+            if address == (principal.id if kind == PERSON else principal.note):
                 return principal
     return None
 

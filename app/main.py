@@ -29,8 +29,8 @@ def last_menus() -> dict[UUID, dict[str, bool]]:
 
 
 def show_person(person: Person) -> None:
-    chosen = settings()
-    account = f"{chosen.auth_url or chosen.base_url}{ACCOUNT}"
+    options = settings()
+    account = f"{options.auth_url or options.base_url}{ACCOUNT}"
     with st.sidebar:
         st.html(
             f'<div class="carrel-person" data-person="{person.id}">'

@@ -25,12 +25,12 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         module, _, attribute = self.place.partition(":")
-        found = getattr(import_module(module), attribute)
+        command = getattr(import_module(module), attribute)
         parent = typer.Typer(rich_markup_mode=None)
-        if isinstance(found, typer.Typer):
-            parent.add_typer(found, name=self.name, help=self.help)
+        if isinstance(command, typer.Typer):
+            parent.add_typer(command, name=self.name, help=self.help)
         else:
-            parent.command(self.name)(found)
+            parent.command(self.name)(command)
         loaded: Any = typer.main.get_group(parent).commands[str(self.name)]
         return loaded
 
@@ -78,8 +78,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 class _Commands(LazyGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for name, (place, what) in COMMANDS.items():
-            self.add_command(LazyCommand(name, place, what))
+        for name, (place, purpose) in COMMANDS.items():
+            self.add_command(LazyCommand(name, place, purpose))
 
 
 # Tracebacks could show a key.
@@ -114,17 +114,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character must not fail the command
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["search"]:  # this command has no short options: "-pump" is a sign in a query
-        given = [re.sub(r"^-(?=[^-])", " -", each) for each in given]
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["search"]:  # this command has no short options: "-pump" is a sign in a query
+        words = [re.sub(r"^-(?=[^-])", " -", word) for word in words]
     # A scheduler or service manager stops commands with SIGTERM; treat it like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app(args=given, prog_name="carrel")
+        app(args=words, prog_name="carrel")
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
     except Exception as exc:  # noqa: BLE001 - whatever it is, a scheduled job must not take it for a run that is done
-        return _report_unexpected(exc, as_json="--json" in given)
+        return _report_unexpected(exc, as_json="--json" in words)
     return 0
 
 
@@ -137,8 +137,8 @@ def _report_unexpected(error: Exception, *, as_json: bool) -> int:
 
     if os.environ.get("CARREL_LOG", "").strip().lower() == "debug":
         traceback.print_exception(error)
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
-    message = f"Unexpected error ({what}). Set CARREL_LOG=debug for details."
+    summary = f"{type(error).__name__}: {error}".splitlines()[0]
+    message = f"Unexpected error ({summary}). Set CARREL_LOG=debug for details."
     screen = Screen(as_json=as_json)
     screen.say(message)
     if as_json:
