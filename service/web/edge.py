@@ -199,8 +199,8 @@ class Exchange:
         self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)
         if self._span.is_recording():
             self._span.update_name(f"{method} {route}")
-            told = {"http.request.method": method, "http.route": route, "http.response.status_code": self._status}
-            self._span.set_attributes(told)
+            attributes = {"http.request.method": method, "http.route": route, "http.response.status_code": self._status}
+            self._span.set_attributes(attributes)
             if self._status >= FAILED:
                 self._span.set_status(StatusCode.ERROR)
         logger.info("request", route=route, method=method, status=self._status, milliseconds=round(seconds * 1000, 1))

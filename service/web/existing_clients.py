@@ -78,7 +78,7 @@ def replace_older_form(scope: Scope) -> None:
     # Client 0.0.1 posts ids in the query, without a body or with an empty body.
     has_body = headers.get(b"content-length", b"0") not in LENGTHS_OF_NOTHING or b"transfer-encoding" in headers
     if method == "POST" and scope["query_string"] and not has_body:
-        method = next((each for each in ("GET", "DELETE") if (each, name) in OPERATIONS), method)
+        method = next((candidate for candidate in ("GET", "DELETE") if (candidate, name) in OPERATIONS), method)
     operation = OPERATIONS.get((method, name))
     if operation is None:
         return
@@ -189,8 +189,8 @@ def _identifier(resource: Json) -> Json:
 
 
 def _complete_members(answer: Json) -> Json:
-    named = [{"type": "external-resource-id", **_identifier(item["resource"])} for item in answer["documents"]]
-    return {**answer, "resourceIdentifiers": named}
+    identifiers = [{"type": "external-resource-id", **_identifier(item["resource"])} for item in answer["documents"]]
+    return {**answer, "resourceIdentifiers": identifiers}
 
 
 def _complete_checks(answer: Json) -> Any:

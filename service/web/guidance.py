@@ -52,11 +52,11 @@ def install(app: FastAPI) -> None:
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word nearest to `word`: equal except case and signs, or containing it, or similar; or None."""
-    plain = {_plain(each): each for each in known}
-    wanted = _plain(word)[:LONGEST_SHOWN]
-    within = [each for each in plain if len(wanted) >= SHORTEST_WITHIN and wanted in each]
-    found = [wanted] if wanted in plain else sorted(within, key=len) or get_close_matches(wanted, plain, 1)
-    return plain[found[0]] if found else None
+    plain = {_plain(name): name for name in known}
+    sought = _plain(word)[:LONGEST_SHOWN]
+    within = [name for name in plain if len(sought) >= SHORTEST_WITHIN and sought in name]
+    matching = [sought] if sought in plain else sorted(within, key=len) or get_close_matches(sought, plain, 1)
+    return plain[matching[0]] if matching else None
 
 
 def sent_as(request: Request) -> str:
@@ -93,8 +93,8 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
     context: Mapping[str, Any] = error.get("ctx", {})
     name = str(location[-1]) if location else ""
     if kind == "extra_forbidden":
-        found = _models_at(model, location[1:-1])
-        known = [field.alias or each for model in found for each, field in model.model_fields.items()]
+        models = _models_at(model, location[1:-1])
+        known = [field.alias or part for model in models for part, field in model.model_fields.items()]
         nearest = find_nearest(name, known)
         return f"; the nearest is {nearest}" if nearest else f"; there are {', '.join(known)}" if known else ""
     if kind in {"literal_error", "enum", "union_tag_invalid"} and isinstance(error["input"], str | dict):
@@ -103,19 +103,19 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
         return f"; the nearest is {nearest}" if nearest else ""
     if kind in {"union_tag_not_found", "model_attributes_type", "dict_type"}:
         types = [
-            each.model_fields["type"].annotation
-            for each in _models_at(model, location[1:])
-            if "type" in each.model_fields
+            part.model_fields["type"].annotation
+            for part in _models_at(model, location[1:])
+            if "type" in part.model_fields
         ]
-        tags = sorted({str(tag) for each in types for tag in get_args(each)})
+        tags = sorted({str(tag) for part in types for tag in get_args(part)})
         return f"; its type is {' or '.join(tags)}" if tags else ""
     if kind.startswith("uuid"):
         # The last word of a list's path tells which ids it has: listDocumentCollections, agents/list.
-        stem = re.sub(r"Ids?$", "", next((str(each) for each in reversed(location) if isinstance(each, str)), ""))
+        stem = re.sub(r"Ids?$", "", next((str(part) for part in reversed(location) if isinstance(part, str)), ""))
         lists = re.compile(rf"/(list\w*{re.escape(stem)}s|{re.escape(stem)}s/list)$", re.IGNORECASE)
         # Several lists may match, such as listSources and listResources.
-        found = min(filter(lists.search, OPERATIONS), key=_rank_list, default=None) if stem else None
-        return f". A name isn't taken; {found} has the ids" if found else ". A name isn't taken"
+        models = min(filter(lists.search, OPERATIONS), key=_rank_list, default=None) if stem else None
+        return f". A name isn't taken; {models} has the ids" if models else ". A name isn't taken"
     return ""
 
 
@@ -136,7 +136,7 @@ def _models_at(model: type[BaseModel] | None, path: Sequence[str | int]) -> list
 def _models_in(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for each in get_args(annotation) for found in _models_in(each)]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -154,9 +154,9 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
         # A path that doesn't resemble an endpoint may be a misplaced secret, so no answer repeats it.
         place, known = _plain(_place_of(sent)), _plain(_place_of(nearest or ""))
         is_near = place in known or get_close_matches(place, [known], 1, 0.75)
-        named = f"endpoint {request.method} {sent}" if nearest and is_near else "such endpoint"
+        endpoint = f"endpoint {request.method} {sent}" if nearest and is_near else "such endpoint"
         hint = f"The nearest is {nearest}." if nearest else "Operations are POST /api/v0/… and /api/v1/…."
-        return NotFound(f"There is no {named}. {hint} /docs lists all operations.")
+        return NotFound(f"There is no {endpoint}. {hint} /docs lists all operations.")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         how = " with a JSON body" if allowed == "POST" and sent.startswith("/api/v") and "upload" not in sent else ""
@@ -167,11 +167,11 @@ def _refuse(request: Request, error: HTTPException) -> ServiceError:
 
 @cache
 def _endpoints() -> Mapping[str, tuple[str, ...]]:
-    found = {place.lower(): tuple(each) for place, *each in _OTHERS}
+    endpoints = {place.lower(): tuple(each) for place, *each in _OTHERS}
     for place, operation in OPERATIONS.items():
         versions = [operation.version] if operation.version else ["v0", "v1"]
-        found[place.lower()] = tuple(f"{operation.method} /api/{version}/{place}" for version in versions)
-    return found
+        endpoints[place.lower()] = tuple(f"{operation.method} /api/{version}/{place}" for version in versions)
+    return endpoints
 
 
 def _place_of(path: str) -> str:
@@ -181,6 +181,6 @@ def _place_of(path: str) -> str:
 def _nearest_endpoint(sent: str, endpoints: Mapping[str, tuple[str, ...]]) -> str | None:
     place = _place_of(sent)
     place = _PAGES.get(place.rpartition("/")[2].partition(".")[0], place) if place not in endpoints else place
-    found = endpoints.get(place) or endpoints.get((find_nearest(place, OPERATIONS) or "").lower())
-    versions = [each for each in found or () if "/api/v1" in sent.lower() and "/api/v1" in each]
-    return (versions or found)[0] if found else None
+    requests = endpoints.get(place) or endpoints.get((find_nearest(place, OPERATIONS) or "").lower())
+    versions = [request for request in requests or () if "/api/v1" in sent.lower() and "/api/v1" in request]
+    return (versions or requests)[0] if requests else None

@@ -53,10 +53,10 @@ class Metrics:
         self._evicted = self._counter("connections_evicted", "Connections closed to make room.")
 
     def watch_archive(self) -> None:
-        said = "Time up to which all changes are archived, in seconds since 1970."
-        self._read("archive_timestamp_seconds", said, lambda: self._look_up(Figure.ARCHIVED_AT), "livemax")
-        said = "End of the newest backup that can be restored to now, in seconds since 1970."
-        self._read("archive_backup_timestamp_seconds", said, lambda: self._look_up(Figure.BACKED_UP_AT), "livemax")
+        purpose = "Time up to which all changes are archived, in seconds since 1970."
+        self._read("archive_timestamp_seconds", purpose, lambda: self._look_up(Figure.ARCHIVED_AT), "livemax")
+        purpose = "End of the newest backup that can be restored to now, in seconds since 1970."
+        self._read("archive_backup_timestamp_seconds", purpose, lambda: self._look_up(Figure.BACKED_UP_AT), "livemax")
 
     def _look_up(self, figure: Figure) -> float:
         return self._runtime.share.total(figure)

@@ -253,21 +253,21 @@ class _Parts:
             self._file_name = _file_name(options.get(b"filename"), self._file_part)
 
     def _check_name(self, *, is_file: bool) -> None:
-        shown = self._name[:_NAME_CHARACTERS]
+        short_name = self._name[:_NAME_CHARACTERS]
         if self._name != self._file_part and self._name not in self._allowed:
             known = sorted({self._file_part, *self._allowed})
-            nearest = self._file_part if is_file else find_nearest(shown, known)
+            nearest = self._file_part if is_file else find_nearest(short_name, known)
             hint = f"the nearest is {nearest}" if nearest else f"there are {', '.join(known)}"
             raise BadRequest(
                 f"The form has a part that this operation doesn't know. Send the file as the part `{self._file_part}`.",
                 code="part_unknown",
-                details=[FieldError(shown, f"unknown part; remove it; {hint}")],
+                details=[FieldError(short_name, f"unknown part; remove it; {hint}")],
             )
         if self._name in self.fields or (self._name == self._file_part and self._file_name is not None):
             raise BadRequest(
                 "The form has a part twice. Send each part once.",
                 code="part_duplicate",
-                details=[FieldError(shown, "send it once")],
+                details=[FieldError(short_name, "send it once")],
             )
 
     def _data(self, data: bytes, start: int, end: int) -> None:

@@ -84,8 +84,8 @@ def _references(value: Any) -> Iterator[str]:
 
 def _drop_version_names(document: Json) -> Json:
     schemas: Json = document["components"]["schemas"]
-    own = {name.removesuffix(V1_SCHEMA): schema for name, schema in schemas.items() if name.endswith(V1_SCHEMA)}
-    components = {**document["components"], "schemas": {**schemas, **own}}
+    renamed = {name.removesuffix(V1_SCHEMA): schema for name, schema in schemas.items() if name.endswith(V1_SCHEMA)}
+    components = {**document["components"], "schemas": {**schemas, **renamed}}
     return _map({**document, "components": components}, _version_free)
 
 

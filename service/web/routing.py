@@ -174,8 +174,8 @@ class Router(APIRouter):
     ) -> None:
         signature = inspect.signature(rule, eval_str=True)
         model = cast("type[RequestModel]", operation.request)
-        given = {"runtime": dependencies.RuntimeDep, "connection": connection, "caller": dependencies.CallerDep}
-        annotations = {parameter: given[parameter] for parameter in signature.parameters if parameter != "request"}
+        sources = {"runtime": dependencies.RuntimeDep, "connection": connection, "caller": dependencies.CallerDep}
+        annotations = {parameter: sources[parameter] for parameter in signature.parameters if parameter != "request"}
         annotations["request"] = Annotated[model, Query()] if operation.method == "GET" else model
         acts = acting and issubclass(model, ActingRequest)
         if acts and "connection" not in annotations:

@@ -48,10 +48,10 @@ class Attempt:
         if self.key is None:
             return None
         digest = await self.digest()
-        kept = await queries.claim(self.connection, self.key, request_digest=digest)
-        if kept is not None and kept.request_digest != digest:
+        response = await queries.claim(self.connection, self.key, request_digest=digest)
+        if response is not None and response.request_digest != digest:
             raise Conflict(f"This {HEADER} was used for another request. Use a new key.", code="idempotency_key_reused")
-        return kept
+        return response
 
     async def keep(self, body: bytes) -> None:
         """Store `body` and the response's headers under the key claimed by the transaction, if any."""
@@ -104,13 +104,13 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
         attempt = cast("Attempt", kwargs.pop(PARAMETER))
         if attempt.key is None:
             return await endpoint(*args, **kwargs)
-        if kept := await attempt.claim():
-            if kept.body is None:
+        if response := await attempt.claim():
+            if response.body is None:
                 raise Conflict(
                     "This request was already done. Its response showed a secret once. If you lost it, create another.",
                     code="already_done",
                 )
-            return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})
+            return Response(response.body, media_type="application/json", headers=response.headers | {REPLAYED: "true"})
         body = (await endpoint(*args, **kwargs)).model_dump_json(by_alias=True, exclude_none=True).encode()
         if not shows_secret:
             await attempt.keep(body)

@@ -46,8 +46,8 @@ async def claim(connection: Connection, key: Key, *, request_digest: bytes) -> K
         set_={"request_digest": values.excluded.request_digest, "body": None, "created_at": func.now()},
         where=kept_responses.c.created_at < func.now() - KEPT_FOR,
     )
-    taken = await connection.execute(renewed.returning(kept_responses.c.idempotency_key))
-    if taken.first() is not None:
+    claimed = await connection.execute(renewed.returning(kept_responses.c.idempotency_key))
+    if claimed.first() is not None:
         return None
     columns = select(kept_responses.c.request_digest, kept_responses.c.body, kept_responses.c.headers)
     row = (await connection.execute(columns.where(_matches_key(key)))).one()

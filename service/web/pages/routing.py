@@ -23,8 +23,8 @@ class PageRoute(OwnErrorsRoute):
         """Serve pages only over confidential connections, at an address with a host name."""
         runtime = await current_runtime(request)
         refuse_readable(request, runtime)
-        named = _named_address(request, issuer=runtime.settings.issuer)
-        return await handler(request) if named is None else RedirectResponse(named)
+        address = _named_address(request, issuer=runtime.settings.issuer)
+        return await handler(request) if address is None else RedirectResponse(address)
 
     def refuse(self, request: Request, error: ServiceError) -> Response:
         return problem(request, error)
@@ -32,9 +32,9 @@ class PageRoute(OwnErrorsRoute):
 
 def _named_address(request: Request, *, issuer: str) -> str | None:
     """Return a page's address with `localhost` for this machine's IP, where passkeys work; None for programs."""
-    named = name_loopback(issuer)
+    address = name_loopback(issuer)
     is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
-    if named == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
+    if address == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
         return None
     return str(request.url.replace(hostname="localhost"))
 
@@ -115,8 +115,8 @@ def _ways_on(request: Request, error: ServiceError) -> Sequence[Link]:
     passes = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS
     if passes or (request.method == "POST" and error.status != HTTPStatus.NOT_FOUND):
         query = request.url.query
-        own = request.url.path.rpartition("/")[2] + (f"?{query}" if query else "")
-        return [(own, "Try again")]
+        same_page = request.url.path.rpartition("/")[2] + (f"?{query}" if query else "")
+        return [(same_page, "Try again")]
     return [link_to_account(request)]
 
 
