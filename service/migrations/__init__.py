@@ -6,10 +6,11 @@ drops to the restricted role on each connection."""
 from pathlib import Path
 from time import sleep
 
-from psycopg.errors import DeadlockDetected, InsufficientPrivilege, LockNotAvailable
+import psycopg
+from psycopg.errors import DeadlockDetected, LockNotAvailable, UnsafeNewEnumValueUsage
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from service.platform.deployment_errors import MigrationError
@@ -25,6 +26,8 @@ ADVISORY_LOCK = 0x_CA55_E1
 # A migration that waits for a table's lock holds up all later statements, so it gives up after this time, and retries.
 LOCK_MILLISECONDS = 500
 PAUSE_SECONDS = 0.5
+# Raised by a server before PostgreSQL 17 or without pgvector 0.7, and for a user without a right.
+_UNFIT = psycopg.ProgrammingError | psycopg.NotSupportedError | UnsafeNewEnumValueUsage
 
 
 def upgrade(url: URL) -> None:
@@ -75,18 +78,17 @@ def _migrate(connection: Connection) -> None:
     connection.commit()
     try:
         _run(connection)
-    except OperationalError as error:
+    except DBAPIError as error:
         connection.rollback()
-        if not isinstance(error.orig, LockNotAvailable | DeadlockDetected):
+        told = str(error.orig).partition("\n")[0]
+        if isinstance(error.orig, LockNotAvailable | DeadlockDetected):
+            logger.warning("migration_waits", schema=current_revision(connection), reason=told)
+            sleep(PAUSE_SECONDS)
+        elif isinstance(error.orig, _UNFIT):
+            msg = f"{told}. Carrel needs PostgreSQL 17 or newer with pgvector 0.7 or newer: see docs/operating.md."
+            raise MigrationError(msg) from error
+        else:
             raise
-        logger.warning("migration_waits", schema=current_revision(connection), reason=str(error.orig).strip())
-        sleep(PAUSE_SECONDS)
-    except ProgrammingError as error:
-        if not isinstance(error.orig, InsufficientPrivilege):
-            raise
-        told = error.orig.diag.message_primary
-        msg = f"The database's user lacks a permission ({told}). See docs/operating.md."
-        raise MigrationError(msg) from error
 
 
 def current_revision(connection: Connection) -> str | None:

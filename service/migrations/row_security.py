@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from service.platform.database import BACKUP_SETTING, MAY_BECOME, ORGANIZATION_SETTING, SERVICE_ROLE
+from service.platform.database import BACKUP_SETTING, ORGANIZATION_SETTING, SERVICE_ROLE
 
 CURRENT_ORGANIZATION = f"(SELECT NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid)"
 
@@ -19,7 +19,7 @@ def create_role() -> None:
             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{SERVICE_ROLE}') THEN
                 CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
             END IF;
-            IF NOT pg_has_role(current_user, '{SERVICE_ROLE}', {MAY_BECOME}) THEN
+            IF NOT pg_has_role(current_user, '{SERVICE_ROLE}', 'SET') THEN
                 GRANT {SERVICE_ROLE} TO CURRENT_USER;
             END IF;
             EXECUTE format('GRANT USAGE ON SCHEMA %I TO {SERVICE_ROLE}', current_schema());

@@ -23,8 +23,6 @@ from service.platform.logs import logger
 from service.platform.primary import NewestPrimary
 
 SERVICE_ROLE = "carrel_service"
-# For pg_has_role: from PostgreSQL 16 on, the creator of a role is a member, but may not become it without SET.
-MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
 ORGANIZATION_SETTING = "carrel.organization_id"
 BACKUP_SETTING = "carrel.backup"
 # The advisory lock for removing files; a process that reads a snapshot's files shares the lock.

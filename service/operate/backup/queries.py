@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from service.operate.backup.archive import BackupError
-from service.platform.database import BACKUP_SETTING, FILES_LOCK, MAY_BECOME, SERVICE_ROLE
+from service.platform.database import BACKUP_SETTING, FILES_LOCK, SERVICE_ROLE
 from service.schema.catalog import document_versions, unused_files
 from service.schema.tables import deployment
 
@@ -144,8 +144,8 @@ def prepare_empty(connection: Connection) -> None:
     """Create the service's role before a dump is restored. Dumps contain no roles: roles belong to a whole cluster."""
     if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
         connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
-    may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"
-    if not connection.execute(text(may_become), {"role": SERVICE_ROLE}).scalar_one():
+    may_become = text("SELECT pg_has_role(current_user, :role, 'SET')")
+    if not connection.execute(may_become, {"role": SERVICE_ROLE}).scalar_one():
         connection.execute(text(f"GRANT {SERVICE_ROLE} TO CURRENT_USER"))
 
 
