@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index import queries
-from service.index import queries as index
 from service.index.codes import as_vector, binary_codes, from_binary, pages_of
 from service.index.spaces.queries import Space, find_catalog, insert_space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
@@ -75,7 +74,7 @@ class DocumentToIndex:
     language: str | None = None
     is_followed: bool = False
 
-    def is_wanted(self, locked: index.LockedEntry | None) -> bool:
+    def is_wanted(self, locked: queries.LockedEntry | None) -> bool:
         return locked is not None and locked.version == self.version
 
 
@@ -105,7 +104,7 @@ async def write_words(
     wanted = [each for each in weighed if each.document.is_wanted(locked.get(each.document.document_id))]
     for each in wanted:
         document = each.document
-        entry = index.IndexEntry(organization_id, space.space_id, document.document_id, space.dimensions)
+        entry = queries.IndexEntry(organization_id, space.space_id, document.document_id, space.dimensions)
         if locked[entry.document_id].chunk_count:
             each.before = await queries.list_chunks(connection, entry)
         each.written = await _compute(each.texts, each.find_written)
@@ -132,7 +131,7 @@ async def write_vectors(
     Skips the documents skipped by `write_words`, and documents whose written chunks have different texts."""
     place: dict[str, Any] = {"space_id": space.space_id, "dimensions": space.dimensions}
     ids = [document.document_id for document in documents]
-    batch, states = Batch(), {document_id: list[index.ChunkState]() for document_id in ids}
+    batch, states = Batch(), {document_id: list[queries.ChunkState]() for document_id in ids}
     asked = queries.ask_states(batch, organization_id, **place, document_ids=ids)
     locked = await queries.lock_to_write(
         connection, organization_id, space_id=space.space_id, document_ids=ids, then=batch
@@ -156,14 +155,14 @@ async def write_vectors(
 
 
 def _complete(
-    document: DocumentToIndex, locked: index.LockedEntry, states: Sequence[index.ChunkState]
-) -> index.VectorsChange:
+    document: DocumentToIndex, locked: queries.LockedEntry, states: Sequence[queries.ChunkState]
+) -> queries.VectorsChange:
     assert document.embeddings is not None  # noqa: S101 - vectors are written once they are there
     assert document.mean is not None  # noqa: S101 - as above
     missing = [state.chunk_no for state in states if not state.is_embedded]
     uncoded = {state.chunk_no // CHUNKS_PER_PAGE for state in states if not state.is_coded}
     pages = enumerate(pages_of(binary_codes(document.embeddings, document.mean)) if uncoded else ())
-    return index.VectorsChange(
+    return queries.VectorsChange(
         document_id=document.document_id,
         access_class=locked.access_class,
         version=document.version,
@@ -176,7 +175,7 @@ def _complete(
 class _Weighed:
     document: DocumentToIndex
     terms: Sequence[Mapping[int, float]]
-    before: Sequence[index.IndexedChunk] = ()
+    before: Sequence[queries.IndexedChunk] = ()
     written: Sequence[int] = ()
     vectors: Mapping[int, str] = field(default_factory=dict[int, str])
 
@@ -212,7 +211,7 @@ def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weigh
     ]
 
 
-def _change(weighed: _Weighed, locked: index.LockedEntry) -> index.WordsChange:
+def _change(weighed: _Weighed, locked: queries.LockedEntry) -> queries.WordsChange:
     document, terms = weighed.document, weighed.terms
     known, written = {row.chunk_no: row for row in weighed.before}, weighed.written
     gone = [number for number in known if number >= len(document.chunks)]
@@ -220,7 +219,7 @@ def _change(weighed: _Weighed, locked: index.LockedEntry) -> index.WordsChange:
     deltas = count_deltas(added=[terms[number] for number in written], removed=replaced)
     _count_chunks(deltas, document.language, len(document.chunks))
     _count_chunks(deltas, locked.language, -len(weighed.before))
-    return index.WordsChange(
+    return queries.WordsChange(
         document_id=document.document_id,
         access_class=locked.access_class,
         version=document.version,
@@ -228,7 +227,7 @@ def _change(weighed: _Weighed, locked: index.LockedEntry) -> index.WordsChange:
         language=document.language,
         is_followed=document.is_followed,
         rows=[
-            index.ChunkRow(number, uuid7(), chunk.text, chunk.hash, as_sparsevec(terms[number]), chunk.place)
+            queries.ChunkRow(number, uuid7(), chunk.text, chunk.hash, as_sparsevec(terms[number]), chunk.place)
             for number, chunk in ((number, document.chunks[number]) for number in written)
         ],
         vectors=weighed.vectors,
@@ -267,7 +266,7 @@ async def _compute(texts: Sequence[str], work: Callable[[], Result]) -> Result:
     return work() if is_short else await asyncio.to_thread(work)
 
 
-def _is_unchanged(before: index.IndexedChunk, chunk: Chunk, terms: Mapping[int, float]) -> bool:
+def _is_unchanged(before: queries.IndexedChunk, chunk: Chunk, terms: Mapping[int, float]) -> bool:
     """Return whether a row is up to date. A moved chunk is not, but keeps its vector when rewritten."""
     if before.text_hash != chunk.hash or before.text != chunk.text or before.place != chunk.place:
         return False

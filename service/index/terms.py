@@ -27,11 +27,14 @@ LENGTH = 80  # the average, in terms
 TITLE_WEIGHT = 2  # in term frequency and in length
 MOST_TERMS = 16_000  # the limit of a `sparsevec`; only a caller's own chunk of enormous size can reach it
 MOST_QUERY_TERMS = 128  # a pasted page is searched for by its rarest words
+MOST_KNOWN = 2**16
 BORDER_ASKED = 0.5  # the share of a text's weight that letters and digits of a word have in a query
 TERMS_OF_STEMMINGS = {stemming: -1 - number for number, stemming in enumerate(STEMMINGS)}
 """Places for counting the chunks of each stemming, among the frequencies of terms. English chunks aren't counted."""
 
 _stemming = Lock()
+# By stemmings, words of texts, and those with each term: texts share most words, so few need hashing.
+_known_words: dict[tuple[str, ...], tuple[set[str], dict[int, set[str]]]] = {}
 _APOSTROPHES = str.maketrans(dict.fromkeys("`\u00b4", "'"))  # as they are typed
 
 
@@ -199,11 +202,6 @@ def _hash_stems(word: str, stemmings: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(sorted({term_of(word, stemming) for stemming in stemmings} - {0}))
 
 
-def query_words(query: str, stemmings: Sequence[str]) -> list[str]:
-    """Return the words of a query to search for, as written, in order; all words if all are stop words."""
-    return [*read_query(query, tuple(stemmings)).words]
-
-
 def terms_of(word: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the terms of a query's word: for each part to search for, a term for each stem."""
     return [_hash_stems(part, tuple(stemmings)) for part in split_run(word)]
@@ -228,8 +226,7 @@ class Match(NamedTuple):
 @lru_cache(maxsize=256)
 def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
     """Return the stretches of a text with any of these terms, in order. A search asks several times about each text."""
-    known = (word for word in {*split_words(text)} if not terms.isdisjoint(_hash_word(word, stemmings)))
-    matched = {word: _match_word(word, terms, stemmings) for word in known}
+    matched = {word: _match_word(word, terms, stemmings) for word in _find_known(text, terms, stemmings)}
     found: list[Match] = []
     for start, end, word in find_words(text, matched) if matched else ():
         for first, last, its in matched[word]:
@@ -239,9 +236,15 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
     return tuple(sorted(found, key=lambda each: each[:2]))
 
 
-@lru_cache(maxsize=2**16)
-def _hash_word(word: str, stemmings: tuple[str, ...]) -> frozenset[int]:
-    return frozenset(term for _, _, spelled in _hash_spellings(word, stemmings) for term in spelled)
+def _find_known(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> set[str]:
+    words, (known, by_term) = {*split_words(text)}, _known_words.setdefault(stemmings, (set(), {}))
+    for word in words - known:
+        for term in {term for _, _, spelled in _hash_spellings(word, stemmings) for term in spelled}:
+            by_term.setdefault(term, set()).add(word)
+        known.add(word)
+    if len(known) > MOST_KNOWN:
+        _known_words.clear()
+    return {word for term in terms if term in by_term for word in by_term[term] & words}
 
 
 def _match_word(word: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:

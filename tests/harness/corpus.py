@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.index.service import DocumentToIndex, ensure_catalog_space, fold_statistics, write_index
 from service.index.spaces.queries import Space
 from service.index.statistics.queries import ask_frequencies, try_lock_statistics
-from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
+from service.index.terms import as_sparsevec, read_query, term_of, weigh_query
 from service.permissions.access import Access
 from service.permissions.service import register_resource
 from service.platform.batches import Batch
@@ -234,7 +234,7 @@ class Corpus:
         return dict(found)
 
     async def lexical_scores(self, query: str) -> list[float]:
-        words = query_words(query, ["english"])
+        words = read_query(query, ("english",)).words
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         counts = await self.frequencies(self.space.space_id, terms)
         vector = weigh_query(query, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])

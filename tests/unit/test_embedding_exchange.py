@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from uuid import uuid4
 
 import httpx
 import numpy as np
@@ -289,6 +290,16 @@ def test_further_models_of_an_endpoint():
         settings("large")
     with pytest.raises(ValueError, match="set CARREL_EMBEDDINGS_URL"):
         remote_models(Settings.model_validate({"embeddings_further_models": "large=1536"}))
+
+
+async def test_a_repeated_query_of_the_same_person_needs_no_model(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("service.text.embedding.MOST_REMEMBERED", 2)
+    embedders, people, counts = Embedders(embedder(good)), [uuid4(), uuid4()], list[int]()
+    for person, text in ((0, "1"), (0, "1"), (1, "1"), (0, "1"), (0, "2"), (0, "1"), (1, "1")):
+        [found] = await embedders.embed_query([text], model="a-model", asker=people[person])
+        assert round(float(found[0] / found[1] * 3)) == int(text)
+        counts.append(embedders.texts_embedded)
+    assert counts == [1, 1, 2, 2, 3, 3, 4]
 
 
 def test_unknown_models_are_refused():

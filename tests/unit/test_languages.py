@@ -21,7 +21,7 @@ from service.index.terms import (
     TERMS_OF_STEMMINGS,
     count_terms,
     find_stemmings,
-    query_words,
+    read_query,
     term_of,
     terms_of,
     weigh_query,
@@ -94,14 +94,15 @@ def test_a_part_of_a_run_is_found(run, data):
     run = f"ก{run}" if unicodedata.category(run[0]).startswith("M") else run
     start = data.draw(st.integers(0, len(run) - 2).filter(lambda at: not unicodedata.category(run[at]).startswith("M")))
     part = run[start : data.draw(st.integers(start + 2, len(run)))]
-    asked = {term for word in query_words(part, [ENGLISH]) for terms in terms_of(word, [ENGLISH]) for term in terms}
+    asked = {term for word in read_query(part, (ENGLISH,)).words for its in terms_of(word, [ENGLISH]) for term in its}
     assert asked
     assert asked <= count_terms(f"Nr. 7 {run}.", ENGLISH).keys()
 
 
 def test_a_run_is_marked_whole():
     def mark(query: str, text: str) -> list[str]:
-        terms = {term for word in query_words(query, [ENGLISH]) for part in terms_of(word, [ENGLISH]) for term in part}
+        words = read_query(query, (ENGLISH,)).words
+        terms = {term for word in words for part in terms_of(word, [ENGLISH]) for term in part}
         passage = snippet_of(text, terms, stemmings=[ENGLISH])
         return [passage.text[start:end] for start, end in passage.matches]
 

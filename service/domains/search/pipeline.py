@@ -23,9 +23,6 @@ from itertools import islice
 from typing import Generic
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
-
 from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import AppliedOptions, AppliedSyntax, DrawnFilter, MatchedBy, SearchMode
 from service.auth.callers import Caller
@@ -65,10 +62,9 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
     """A planned search. `texts` are the query, or questions instead; `space` None means an empty index. `filtering`
-    counts unless no document fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed` has the
-    signs. `checks_words` finds words missing from all reachable documents; `corrects` also replaces them by similar
-    words. Contents of `reads` hits are read for `arrange`, the display order, and `passages` of each document or
-    beside each chunk."""
+    counts unless no document fits; `cut` leaves out hits. `parsed` has the signs. `checks_words` finds words missing
+    from all reachable documents; `corrects` also replaces them by similar words. Contents of `reads` hits are read for
+    `arrange`, the display order, and `passages` of each document or beside each chunk."""
 
     runtime: Runtime
     caller: Caller
@@ -85,7 +81,6 @@ class Plan(Generic[Row]):
     cut: Callable[[Ranking], Ranking] = lambda ranking: ranking
     by_frequency: bool = True
     reranks: bool = False
-    embeddings: dict[str, NDArray[np.float32]] = field(default_factory=dict[str, NDArray[np.float32]])
     parsed: ParsedQuery = NO_SIGNS
     checks_words: bool = False
     corrects: bool = False
@@ -182,7 +177,8 @@ async def _search(plan: Plan[Row], log: SearchLog | None) -> Found[Row]:
         best = {hit: found.rows[hit] for hit in found.ranking.hits[: plan.candidates] if hit in found.rows}
         texts = {hit: text_of(row.name, row.text) for hit, row in best.items()}
         order, reranking = await rerank(runtime.reranker, " ".join(plan.texts), texts)
-        found = replace(found, ranking=found.ranking.put_first(order), reranking=reranking)
+        ranking = found.ranking.with_hits(list(dict.fromkeys((*order, *found.ranking.hits))))
+        found = replace(found, ranking=ranking, reranking=reranking)
     if plan.arrange is not None:
         found = await asyncio.to_thread(plan.arrange, found)
     if log is not None:
@@ -293,8 +289,7 @@ def _read_words(text: str) -> str:
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
     """Return the query's words missing from the texts and from the terms already `seen`, with their terms."""
     seen.update(query.terms_within(*texts))
-    found = set(spelling.words_within(query.reading.by_word, seen))
-    return {word: parts for word, parts in query.reading.by_word.items() if word not in found}
+    return spelling.words_without(query.reading.by_word, seen)
 
 
 async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) -> _Ranked:
@@ -305,19 +300,18 @@ async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) ->
 
 
 async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
-    embedder = plan.runtime.embedders.get(space.model)
-    if space.model not in plan.embeddings:
-        plan.embeddings[space.model] = await embedder.embed(plan.texts)
+    embedders = plan.runtime.embedders
+    embeddings = await embedders.embed_query(plan.texts, model=space.model, asker=plan.caller.principal_id)
     return [
         prepare_query(
             text,
             mode=plan.mode,
             language=space.language,
             embedding=embedding,
-            model=embedder.model,
+            model=embedders.get(space.model).model,
             by_frequency=plan.by_frequency,
         )
-        for text, embedding in zip(plan.texts, plan.embeddings[space.model], strict=True)
+        for text, embedding in zip(plan.texts, embeddings, strict=True)
     ]
 
 

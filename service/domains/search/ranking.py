@@ -48,12 +48,8 @@ class Ranking:
     def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
         """Return the scores to report for hits shown in this order: from 0 to 1, never rising."""
         scores = self.with_hits(hits).similarities
-        return dict(
-            zip(hits, [max(0.0, each) for each in scores] if self.is_by_time else smooth_scores(scores), strict=True)
-        )
-
-    def put_first(self, first: Sequence[Hit]) -> "Ranking":
-        return self.with_hits(list(dict.fromkeys((*first, *self.hits))) if first else self.hits)
+        shown = [max(0.0, each) for each in scores] if self.is_by_time else smooth_scores(scores)
+        return dict(zip(hits, shown, strict=True))
 
 
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)

@@ -86,8 +86,8 @@ class SearchQuery:
         return read_query(self.text, self.stemmings, has_old_forms=self.has_old_forms)
 
     def terms_within(self, *texts: str) -> set[int]:
-        found = (find_matches(text, self.reading.marked, self.stemmings) for text in texts)
-        return {term for matches in found for match in matches for term in match.terms}
+        terms = self.reading.marked
+        return {term for text in texts for match in find_matches(text, terms, self.stemmings) for term in match.terms}
 
     @property
     def looks_for_words(self) -> bool:

@@ -177,7 +177,10 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[wire.
                 for passage in passages.get(row.document_id, ())
                 if passage.chunk_no != row.chunk_no
             ],
-            similar=[_to_name(found.rows[other]) for other in found.similar.get(hit, ())],
+            similar=[
+                NamedDocument(document_id=row.document_id, document_name=row.name, document_external_id=row.external_id)
+                for row in map(found.rows.__getitem__, found.similar.get(hit, ()))
+            ],
         )
         for hit, row in ((hit, found.rows[hit]) for hit in shown)
     ]
@@ -190,10 +193,6 @@ def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callabl
 
 def _to_spans(passage: Passage) -> list[wire.TextSpan]:
     return [wire.TextSpan(start=start, end=end) for start, end in passage.matches]
-
-
-def _to_name(row: queries.FoundDocument) -> NamedDocument:
-    return NamedDocument(document_id=row.document_id, document_name=row.name, document_external_id=row.external_id)
 
 
 _UNUSED = (

@@ -4,9 +4,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
-from service.index.terms import find_matches
+from service.index.terms import Match, find_matches
 
 SNIPPET_LENGTH = 320  # characters at most, so that a result is read at a glance
 
@@ -23,13 +22,7 @@ class Passage:
     matches: tuple[tuple[int, int], ...]
 
 
-class _Word(NamedTuple):
-    start: int
-    end: int
-    term: int
-
-
-def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
+def _merge_matches(words: Sequence[Match]) -> Iterator[tuple[int, int]]:
     """Yield the positions of matches in order; touching matches, such as bigrams, are merged."""
     start, end = -1, -1
     for word in words:
@@ -44,28 +37,27 @@ def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
     """Return the passage with most different terms, then matches, then the earliest; without terms, the beginning."""
-    found = find_matches(text, frozenset(terms), tuple(stemmings))
-    words = [_Word(each.start, each.end, each.terms[0]) for each in found]
+    words = find_matches(text, frozenset(terms), tuple(stemmings))
     start, end = _window(text, _densest(words, length), length)
     inside = [word for word in words if start <= word.start and word.end <= end]
     return Passage(text[start:end], tuple((first - start, last - start) for first, last in _merge_matches(inside)))
 
 
-def _densest(words: list[_Word], length: int) -> list[_Word]:
-    best: list[_Word] = []
+def _densest(words: Sequence[Match], length: int) -> Sequence[Match]:
+    best: Sequence[Match] = ()
     worth = (0, 0)
     first = 0
     for last in range(len(words)):
         while words[last].end - words[first].start > length and first < last:
             first += 1
         run = words[first : last + 1]
-        value = (len({word.term for word in run}), len(run))
+        value = (len({word.terms[0] for word in run}), len(run))
         if value > worth:
             best, worth = run, value
     return best
 
 
-def _window(text: str, run: list[_Word], length: int) -> tuple[int, int]:
+def _window(text: str, run: Sequence[Match], length: int) -> tuple[int, int]:
     if len(text) <= length:
         return 0, len(text)
     first, last = (run[0].start, run[-1].end) if run else (0, 0)

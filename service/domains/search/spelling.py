@@ -218,15 +218,16 @@ def _slip(word: str, first: int = 0) -> Iterator[tuple[int, str]]:
         yield at, left + right[:1] + letter + right[1:]
 
 
-def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:
-    return [word for word, parts in words.items() if not any(map(terms.isdisjoint, parts))]
+def words_without(words: Words, terms: AbstractSet[int]) -> dict[str, Sequence[frozenset[int]]]:
+    """Return the words with a part that has none of the terms."""
+    return {word: parts for word, parts in words.items() if any(map(terms.isdisjoint, parts))}
 
 
 def stretches_within(word: str, parts: Sequence[AbstractSet[int]], terms: AbstractSet[int]) -> list[str]:
     """Return the word if all its parts are among the terms; else, of a word without spaces, the stretches that are."""
     found = {at for at, part in enumerate(parts) if not terms.isdisjoint(part)}
-    if found and len(found) == len(parts):
-        return [word]
+    if not found or len(found) == len(parts):
+        return [word] if found else []
     begins, ends = (sorted(found - {at + step for at in found}) for step in (1, -1))
     is_cut = len(word) == len(parts) + 1  # into pairs of characters
     return [word[begin : end + 2] for begin, end in zip(begins, ends, strict=True)] if is_cut else []

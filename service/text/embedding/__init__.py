@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from itertools import zip_longest
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
 
 from service.platform.errors import BadRequest
 from service.platform.settings import VECTOR_DIMENSIONS, Settings
@@ -16,6 +20,9 @@ __all__ = ["MINILM", "Arithmetic", "Embedder", "Embedders", "EmbeddingModel", "W
 MODEL_FOLDER = "model"
 """In the data folder; all its contents can be rebuilt."""
 
+MOST_REMEMBERED = 512
+"""The queries whose vectors a worker remembers."""
+
 
 class Embedders:
     """The service's embedders by model name; the first is the default."""
@@ -23,6 +30,7 @@ class Embedders:
     def __init__(self, *embedders: Embedder) -> None:
         self._embedders = {each.model.name: each for each in embedders}
         self.default = embedders[0]
+        self._remembered: dict[tuple[UUID, str, *tuple[str, ...]], NDArray[np.float32]] = {}
 
     @property
     def texts_embedded(self) -> int:
@@ -37,6 +45,17 @@ class Embedders:
                 f"There is no such embeddings model. Choose one of: {', '.join(self._embedders)}.", code="unknown_model"
             )
         return self._embedders[name]
+
+    async def embed_query(self, texts: Sequence[str], *, model: str, asker: UUID) -> NDArray[np.float32]:
+        """Return the vectors of a query, remembered for the same principal: the time must not tell what others ask."""
+        query = (asker, model, *texts)
+        vectors = self._remembered.pop(query, None)
+        if vectors is None:
+            vectors = await self.get(model).embed(texts)
+        self._remembered[query] = vectors  # behind the queries that are longer ago
+        if len(self._remembered) > MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        return vectors
 
     async def close(self) -> None:
         for embedder in self._embedders.values():

@@ -5,9 +5,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
-
 from carrel.wire.agents import AgentRetrieval
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
@@ -86,7 +83,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
     async with runtime.database.transaction(caller.organization_id, read_only=True, first=first) as connection:
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
     most = max(lookup.limit, CANDIDATES) if reranks() and runtime.reranker else lookup.limit
-    texts, embeddings = lookup.queries(), dict[str, NDArray[np.float32]]()
+    texts = lookup.queries()
     found: list[Found[FoundChunk]] = []
     for collection in collections:
         plan = Plan(
@@ -102,7 +99,6 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
             filtering=Filtering(lookup.question, collection.fields) if options.enable_smart_filtering else None,
             # Weigh words by the chunks that the sender may read, not by the whole space's counts.
             by_frequency=False,
-            embeddings=embeddings,
             passages=REACH,
         )
         found.append(await search(plan))

@@ -9,7 +9,7 @@ from service.domains.search.understanding.folding import PATTERNS, WORDS, words_
 from service.domains.search.understanding.following import FEW_WORDS, leans_on_another
 from service.index.stemming import ENGLISH
 from service.index.stop_words import QUERY_STOP_WORDS
-from service.index.terms import query_words
+from service.index.terms import read_query
 from service.text.sentences import cut_sentences
 
 MOST_QUESTIONS = 4
@@ -62,7 +62,7 @@ def _select_needed(told: Sequence[str], previous: str, question: str) -> list[st
     details = _details(question)
     needed = [text for text in told if _details(text) - details]
     # "I lost my badge. What should I do?"
-    is_told = told and not needed and len({*query_words(question, [ENGLISH])} - QUERY_STOP_WORDS) <= FEW_WORDS
+    is_told = told and not needed and len({*read_query(question, (ENGLISH,)).words} - QUERY_STOP_WORDS) <= FEW_WORDS
     if (is_told or _leans(question)) and needed[-1:] != [previous]:
         needed.append(previous)
     return needed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from service.index.stemming import ENGLISH
 from service.index.stop_words import QUERY_STOP_WORDS
-from service.index.terms import query_words
+from service.index.terms import read_query
 from service.index.tokenization import WORD
 
 MOST_BEFORE = 3
@@ -43,7 +43,7 @@ def leans_on_another(message: str) -> bool:
     words = [word.lower() for word in WORD.findall(message)]
     if not words:
         return False
-    telling = query_words(message, [ENGLISH])
+    telling = read_query(message, (ENGLISH,)).words
     if words[0] == "and" and _asks_by_itself(words[1:], telling):
         return False
     if words[0] in _GOES_ON or _skip_what_about(words) != words:
