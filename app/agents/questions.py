@@ -43,7 +43,6 @@ OUTCOMES: Mapping[question_log.Outcome, str] = {
 THUMBS: Mapping[Verdict, str] = {Verdict.NEGATIVE: "Thumbs down", Verdict.POSITIVE: "Thumbs up"}
 HEADS = ("Question", "Reply", "Thumbs", "Comment", "Agent", "Person", "Email", "When", "Text of the reply", "Sources")
 LONGEST_SHOWN = 300
-_MOST_AGENTS = 200
 
 
 class Wanted(NamedTuple):
@@ -91,10 +90,10 @@ def _choose_questions() -> Wanted:
 def agent_names() -> dict[str, str]:
     """Return the names of the organization's agents by id, including deleted agents used in the last year."""
     now = datetime.now(UTC)
-    listed = next(api.client().admin.agents.list(page_size=_MOST_AGENTS).pages()).agents
     asked = api.client().admin.question_log.rank("AGENT", from_=now - timedelta(days=365), to=now).ranking
     names = {str(ranked.id): f"{one_line(ranked.name)} (deleted)" for ranked in asked}
-    names |= {str(agent.agent_id): one_line(agent.name) for agent in listed}
+    for agent in api.client().admin.agents.list(**ALL_ROWS):
+        names[str(agent.agent_id)] = one_line(agent.name if agent.collection_ids else f"{agent.name} (no collections)")
     return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
 
 
@@ -191,7 +190,7 @@ def _row_of(question: question_log.LoggedQuestion) -> dict[str, object]:
         "Question": shorten(one_line(question.message), LONGEST_SHOWN) if question.message is not None else ERASED,
         "Reply": in_words(question),
         "Thumbs": THUMBS[question.feedback] if question.feedback is not None else "",
-        "Agent": one_line(question.agent_name),
+        "Agent": show_errors(agent_names).get(str(question.agent_id), one_line(question.agent_name)),
         "Person": one_line(question.actor.name),
         "When": time_cell(question.at),
     }
@@ -292,7 +291,6 @@ def _add(agent_id: UUID, question: str) -> None:
 
 
 LISTS = {"newest": "Newest first", "unanswered": "Most asked, not answered", "agents": "By agent", "groups": "By group"}
-ONE = ("question",)
 _MOST_EXPORTED = 50_000
 _MOST_LINKS = 5
 # Blue, orange and purple look different to people with any colour vision, in both themes.
@@ -390,12 +388,12 @@ def _list_unanswered(wanted: Wanted) -> None:
     show_pages(
         "questions.unanswered",
         source_of(found, about=(wanted, len(found), found[0].question.message_id if found else None)),
-        row=lambda question: {
-            "Question": shorten(one_line(question.question.message or ERASED), LONGEST_SHOWN),
-            "Asked": question.count,
-            "People": question.people_count,
-            "Agent": one_line(question.question.agent_name),
-            "Last time": time_cell(question.question.at),
+        row=lambda group: {
+            "Question": shorten(one_line(group.question.message or ERASED), LONGEST_SHOWN),
+            "Asked": group.count,
+            "People": group.people_count,
+            "Agent": _row_of(group.question)["Agent"],
+            "Last time": time_cell(group.question.at),
         },
         empty=lambda: notices.show_empty(
             "Every question in this period was answered.",
@@ -406,21 +404,26 @@ def _list_unanswered(wanted: Wanted) -> None:
     )
 
 
+_NO_GROUP = ("None of the people who asked is in a group.", "A person in several groups counts in each group.")
+_RANKINGS = {
+    "agents": (question_log.RankedBy.AGENT, "Agent", "of", "", ("No questions in this period.", "")),
+    "groups": (question_log.RankedBy.GROUP, "Group", "group", "group:", _NO_GROUP),
+}
+
+
 def _list_ranked(wanted: Wanted, chosen: str) -> None:
-    by, parameter = (
-        (question_log.RankedBy.AGENT, "of") if chosen == "agents" else (question_log.RankedBy.GROUP, "group")
-    )
+    by, head, parameter, before, empty = _RANKINGS[chosen]
     found = show_errors(partial(rank, by, wanted))
 
     def narrow(question: question_log.RankedQuestions) -> None:
         st.query_params.pop("list", None)
-        notices.look_at(parameter, question.id if by is question_log.RankedBy.AGENT else f"group:{question.id}")
+        notices.look_at(parameter, f"{before}{question.id}")
 
     show_pages(
         f"questions.{chosen}",
         source_of(found, about=(wanted, chosen, tuple(found))),
         row=lambda question: {
-            "Agent" if by is question_log.RankedBy.AGENT else "Group": one_line(question.name),
+            head: one_line(question.name),
             "Questions": question.questions,
             OUTCOMES[question_log.Outcome.UNANSWERED]: question.unanswered,
             "Failed": question.failed,
@@ -428,19 +431,14 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
             "Thumbs down": question.thumbs_down,
             "People": question.askers,
         },
-        empty=lambda: notices.show_empty(
-            "No questions in this period."
-            if by is question_log.RankedBy.AGENT
-            else "None of the people who asked is in a group.",
-            "A person in several groups counts in each group." if by is question_log.RankedBy.GROUP else "",
-        ),
+        empty=lambda: notices.show_empty(*empty),
         go=narrow,
         hint="Select a row to see its questions.",
     )
 
 
 def _show_one(address: str) -> None:
-    notices.offer_way_back("All questions", *ONE)
+    notices.offer_way_back("All questions", "question")
     find = partial(by_id, api.client().admin.question_log.query, address)
     question = require_found(find, "This question is not in the log.", "The URL is wrong.")
     words = question.message if question.message is not None else ERASED
@@ -494,6 +492,7 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
         return
     if unanswered and not ids:
         notices.show_warning(
-            "This agent has no collections, so it finds nothing.", "Choose a collection in its settings."
+            "This agent has no collections, or they were deleted, so it finds nothing.",
+            "Choose a collection in its settings.",
         )
     offer_adding(agent, words)

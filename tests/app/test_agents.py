@@ -300,6 +300,10 @@ def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Des
     assert len(page.rows()) == 1
     page.get_by_key("filter.show").set_value("agents").run()
     assert "conversation" not in page.query_params
+    house.client.document_collections.delete_document_collection(desk.collection_id)
+    page = open_questions(house, desk, list="unanswered")
+    assert [name.partition(" (")[2] for name in page.column("Agent")] == ["no collections)"] * 2
+    assert "This agent has no collections, or they were deleted, so it finds nothing." in page.choose().shown
 
 
 def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: Desk) -> None:
@@ -351,16 +355,8 @@ def test_equal_questions_are_counted_together() -> None:
             withheld=False,
         )
 
-    found = rank_unanswered(
-        [
-            asked("One?", "ada", 1),
-            asked(" one", "ada", 2),
-            asked("Two?", "ada", 3),
-            asked("two  ?", "ben", 4),
-            asked("Three", "ada", 5),
-            asked(None, "ada", 6),
-        ]
-    )
+    questions = [("One?", "ada"), (" one", "ada"), ("Two?", "ada"), ("two  ?", "ben"), ("Three", "ada"), (None, "ada")]
+    found = rank_unanswered([asked(*question, minute) for minute, question in enumerate(questions)])
     assert [(one.question.message, one.count, one.people_count) for one in found] == [
         ("two  ?", 2, 2),
         (" one", 2, 1),
