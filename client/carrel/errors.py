@@ -144,8 +144,9 @@ class APIError(CarrelError):
         return self.status
 
     def __str__(self) -> str:
-        # The service's message may repeat a single detail, alone or after the member's name.
-        details = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]
+        # The service's message may repeat details: in a sentence, or a single detail after its member's name.
+        shown = self.message if " " in self.message.partition(": ")[0] else ""
+        details = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message not in shown]
         wrong = "".join(f"; {item}" for item in details if item not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""
         return f"{self.message}{wrong} ({self.status} {self.code}{request})"
