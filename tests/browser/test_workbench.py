@@ -295,6 +295,8 @@ def open_whole(page: Page, address: str) -> None:
 
 
 DIALOGS = cases("dialogs_of_pages")
+FIRST_FIELD = """dialog => [document.activeElement, undefined].includes(
+    [...dialog.querySelectorAll("input:is([type=text], [type=search]), textarea")].find(x => x.checkVisibility()))"""
 
 
 def found_in_dialog(page: Page, button: str) -> list[str]:
@@ -304,6 +306,7 @@ def found_in_dialog(page: Page, button: str) -> list[str]:
     dialog.wait_for()
     page.locator(people.DRAWN).wait_for()
     found = findings(page, within="[role=dialog]")
+    found += [] if dialog.evaluate(FIRST_FIELD) else ["the first field has no focus"]
     wide = "one => [one, ...one.querySelectorAll('*')].filter(x => x.getBoundingClientRect().right > 391)"
     found += dialog.evaluate(f"{wide}.map(x => x.outerHTML.slice(0, 200))")
     page.keyboard.press("Escape")

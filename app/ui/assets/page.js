@@ -1,5 +1,5 @@
 // Each page loads this script before Streamlit's. It adds keys, roles, a kept focus, kept text, and a word about waiting.
-// / puts the cursor into the first field of a dialog; ↑ and ↓ go among the results of a search; Enter in a field
+// A dialog opens with the cursor in its first field, and / puts it there again; ↑ and ↓ go among the results of a search; Enter in a field
 // that finds people keeps the only match, and empties itself for the next. A file that was just made is downloaded. A
 // document is scrolled to the passage that is marked in it.
 
@@ -16,13 +16,28 @@ function isSeen(one) {
   return one.checkVisibility() && !one.disabled;
 }
 
+function firstField() {
+  return [...document.querySelectorAll(FIELDS_OF_DIALOG)].find(isSeen);
+}
+
 // Elsewhere, / opens the palette (palette.js).
 function focusField(event) {
-  const field = [...document.querySelectorAll(FIELDS_OF_DIALOG)].find(isSeen);
+  const field = firstField();
   if (!field || isTyping(event.target)) return;
   event.preventDefault();
   field.focus();
   field.select();
+}
+
+// On a touch screen, the cursor would open the keyboard over the dialog.
+let entered = null;
+function enterDialog() {
+  const dialog = document.querySelector("[role=dialog]");
+  const isReady = isDrawn() && !dialog?.querySelector("[data-testid=stSkeleton]");
+  const field = dialog && isReady && firstField();
+  if (dialog && (dialog === entered || !field)) return;
+  entered = dialog;
+  if (field && matchMedia("(hover)").matches && !isTyping(document.activeElement)) field.focus();
 }
 
 function goAmongResults(event, step) {
@@ -452,6 +467,7 @@ function followPage() {
   keepUntranslated();
   downloadMadeFile();
   scrollToPassage();
+  enterDialog();
   keepFocus();
   followWaiting();
   if (!isDrawn()) pressedAt = 0; // what was pressed is being done
