@@ -209,6 +209,9 @@ def test_values_are_edited_by_keyboard_and_filtered_on_a_phone(workbench, page: 
     for part in ("About", "Documents"):  # the edits outlive the rows
         page.get_by_role("radio", name=part, exact=True).click()
     expect(fields.nth(0)).to_have_value("Bergen")
+    with page.expect_event("dialog") as asked:
+        page.evaluate("setTimeout(() => location.reload())")
+    asked.value.dismiss()
     assert findings(page, within=".carrel-rows") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     press(page.get_by_role("button", name="Save"), page.get_by_role("button", name="Edit values"))

@@ -98,6 +98,9 @@ function draw(root, data) {
   data.rows.forEach((values, number) => drawRow(body, values, number, data));
 }
 
+// The browser asks before it leaves or loads the page while a cell is changed and not saved.
+addEventListener("beforeunload", (event) => document.querySelector(".carrel-cell.is-changed") && event.preventDefault());
+
 function edit(root, setStateValue) {
   const placeOf = (field) => [field.closest("tr").dataset.row, field.closest("td").dataset.at];
   root.onchange = () => {
