@@ -21,7 +21,6 @@ from carrel.wire.conversations import Conversation, ConversationMessage, GetConv
 from flows.operations.formatting import count_text, list_text
 
 SHOWN = 20
-
 FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
 MORE, AGENT, WORDS, LISTED = "chat.more", "chat.agent", "chat.words", "chat.listed"
 
@@ -198,7 +197,8 @@ def show_conversation(
         return None
     agent_id = str(transcript.conversation.agent_id)
     location = conversations.ChatLocation(agent_id, place.conversation)
-    notices.show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
+    description = agents[agent_id].description if agent_id in agents else ""
+    notices.show_heading(transcript.conversation.title, transcript.conversation.agent_name, description)
     if (sharer := transcript.conversation.shared_by) is not None:
         notices.show_warning(f"Shared by {one_line(sharer)}. Replies whose sources you cannot read are hidden.")
         _show_transcript(transcript, location, can_continue=False)

@@ -309,6 +309,7 @@ def test_a_conversation_is_renamed_found_and_deleted(visit: Visit) -> None:
     page.press("` Question about dogs `").press("Rename")
     page.text_input(key="chat.title").set_value("Question of Rex").run().press_key("chat.rename.submit")
     assert titles(page) == ["` Question of Rex `", "` Question about ferries `"]
+    assert '<h2 class="carrel-name">Question of Rex</h2>' in page.shown
     page.text_input(key="chat.find").set_value("dogs rex").run()
     assert titles(page) == ["` Question of Rex `"]
     page.press("Delete …").answer("Delete …", "Delete")
