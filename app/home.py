@@ -34,8 +34,8 @@ _FRESH_SECONDS = 30.0
 _SHOWN, _MOST, _LOOKED_THROUGH, _LONGEST = 3, 50, 1000, 160
 _LOADING = (runs.UPLOAD, "collection-add", "docstore-sync", "quarantine-retry")
 _BEGUN = frozenset({"RUNNING", "CANCELLING", "COMPLETED"})
-_HELD = frozenset({"listing_empty", "deletion_limit"})
-"""The codes of sync runs with deletions held back."""
+_BLOCKED = frozenset({"listing_empty", "deletion_limit"})
+"""The codes of sync runs with blocked deletions."""
 _WIDENING = ("grants.set", "grants.share", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
 _RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
 
@@ -87,10 +87,10 @@ def _runs_of_late(*flows: str, days: int, states: Sequence[str] = ()) -> RunsPag
     return runs.server().page(size=2 * _MOST, flows=flows, states=states, after=_days_ago(days))
 
 
-def _held_deletions() -> Answer:
+def _blocked_deletions() -> Answer:
     """Return deletions that wait for a person: syncs, and the newest whole upload of each source in the last week."""
     page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
-    syncs = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _HELD]
+    syncs = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _BLOCKED]
     links = [LinkedText(item.config.sync_name, f"syncs?sync={item.docstore_credential_id}") for item in syncs]
     uploads = _runs_of_late(runs.UPLOAD, days=7, states=("COMPLETED",))
     newest: dict[str, RunStatus] = {}
@@ -166,7 +166,7 @@ def _widens(entry: AuditEntry) -> bool:
 CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Open alerts": ("No open alerts.", _alerts),
     "Failed documents": ("Every document was loaded and indexed.", _failures),
-    "Held deletions": ("No deletions wait for your approval.", _held_deletions),
+    "Blocked deletions": ("No deletions wait for your approval.", _blocked_deletions),
     "Questions without an answer": ("No question of the last seven days is without an answer.", _find_unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
     "Loading runs in the last 24 hours": ("Nothing was loaded.", _find_loaded),

@@ -214,12 +214,13 @@ def list_runs(name: Named, *, as_json: AsJson = False) -> None:
     show_list(screen, "runs", found.runs, RUNS, empty="No run has ended yet.")
 
 
-@app.command("remove-held")
+@app.command("remove-held", hidden=True)  # its former name
+@app.command("remove-blocked")
 def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove once the documents held back by the limit of removals, and launch a run; the limit stays unchanged."""
+    """Remove once the documents whose removal the limit blocked, and launch a run; the limit stays unchanged."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
-        found, docstore = sync_of(name, client), client.document_collections.docstore
-        held = list(docstore.list_docstore_held_removals(found.docstore_credential_id, page_size=1000))
+        sync_id, docstore = sync_of(name, client).docstore_credential_id, client.document_collections.docstore
+        held = list(docstore.list_docstore_held_removals(sync_id, page_size=1000))
         for removal in held:
             screen.say(f"- {removal.document_name}  {removal.document_external_id}")
         launched = False
@@ -227,8 +228,7 @@ def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> No
             confirm(screen, f"Remove these {len(held):,} documents, which are gone from the source?")
             for start in range(0, len(held), 10_000):  # the most that a request takes
                 part = [removal.document_id for removal in held[start : start + 10_000]]
-                answer = docstore.launch_docstore_sync(found.docstore_credential_id, approved_removals=part)
-                launched |= answer.sync_launched
+                launched |= docstore.launch_docstore_sync(sync_id, approved_removals=part).sync_launched
     words = f"Approved the removal of {len(held):,} documents." if held else "No removals wait for approval."
     say_done(screen, "approved" if held else "unchanged", words, documents=len(held), syncLaunched=launched)
 

@@ -227,7 +227,7 @@ def _show_state(sync: DocstoreSync) -> None:
 
 
 def _offer_removal(sync: DocstoreSync) -> None:
-    """Show a button that deletes held documents once, after a dialog with all names, read only after the click."""
+    """Show a button that deletes blocked documents once, after a dialog with all names, read only after the click."""
     docstore, sync_id = api.client().document_collections.docstore, sync.docstore_credential_id
     held = docstore.list_docstore_held_removals
     first = show_errors(lambda: next(held(sync_id, page_size=1).pages()))

@@ -57,7 +57,7 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monk
     access = found["New access in the last seven days"]
     assert ("gave Ada and Ben Viewer access" in access, "removed Viewer access" in access) == (True, False)
     assert ("(an admin)" in access, 'href="audit_log?from=' in access) == (False, True)
-    for title in ("Held deletions", "Loading runs in the last 24 hours"):
+    for title in ("Blocked deletions", "Loading runs in the last 24 hours"):
         assert "This can't be read now. Prefect" in found[title]
     upsert([{"email": BEN, "is_admin": True}])
     new_house.service.execute("UPDATE questions SET outcome = 'FAILED' WHERE turn_id = %s", [question["messageId"]])

@@ -72,8 +72,8 @@ def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tm
     assert run("sync", "update", "Things", "--filter", "@filter.json").code == 0
     held = run("sync", "watch", "Things")
     assert (held.code, "were not removed" in held.out) == (1, True), held
-    assert run("sync", "remove-held", "Things").code == 2
-    assert run("sync", "remove-held", "Things", "--yes", "--json").json["documents"] == 7
+    assert run("sync", "remove-held", "Things").code == 2, "the former name"
+    assert run("sync", "remove-blocked", "Things", "--yes", "--json").json["documents"] == 7
     removed = run("sync", "watch", "Things", "--json").json
     assert (removed["exitCode"], removed["deleted"], removed["documents"]) == (0, 7, 2)
     config = run("sync", "show", "Things", "--json").json["config"]

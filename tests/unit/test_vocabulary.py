@@ -28,7 +28,7 @@ RETIRED_LABELS = re.compile(
     r"Who that is|It ends|Granted|Not loaded|Set aside|Put back|What it is|Who may (use|read) it|Try it|"
     r"Stop watching|None goes on|Everything is fine|Index(ing)? again|Mint.*|"
     r"The account that loads|Give it to|Take it from|"
-    r".*\b(anew|goes on|held back|[Jj]udged sets?|[Aa]nswer sets?|[Ww]hoever|[Mm]eanwhile)\b.*",
+    r".*\b(anew|goes on|[Hh]eld (back|deletions?)|[Jj]udged sets?|[Aa]nswer sets?|[Ww]hoever|[Mm]eanwhile)\b.*",
     re.DOTALL,
 )
 

@@ -194,7 +194,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocstoreHeldRemoval, ListDocstoreHeldRemovalsResponse]:
-        """List the documents whose removal is held back by the sync's limit; for the sync's maker and admins."""
+        """List the documents whose removal the sync's limit blocked; for the sync's maker and admins."""
         request = ListDocstoreHeldRemovalsRequest(
             page_size=page_size,
             page_token=page_token,

@@ -90,7 +90,7 @@ class LaunchDocstoreSyncRequest(common.ActingRequest):
 
     docstore_credential_id: UUID
     approved_removals: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
-    """Ids of held documents that runs may remove despite the limit, until removed or back in the source."""
+    """Ids of blocked documents that runs may remove despite the limit, until removed or back in the source."""
 
 
 class DocstoreSyncLaunched(common.ResponseModel):
@@ -263,7 +263,7 @@ class ListDocstoreFailuresResponse(common.PagedResponse):
 
 
 class ListDocstoreHeldRemovalsRequest(ListDocstoreFailuresRequest):
-    """List the documents whose removal is held back by the sync's limit."""
+    """List the documents whose removal the sync's limit blocked."""
 
 
 class DocstoreHeldRemoval(common.ResponseModel):
@@ -277,11 +277,11 @@ class DocstoreHeldRemoval(common.ResponseModel):
 
 
 class ListDocstoreHeldRemovalsResponse(common.PagedResponse):
-    """A page of held removals."""
+    """A page of blocked removals."""
 
     held_removals: list[DocstoreHeldRemoval]
     held_count: int | None = None
-    """Number of held removals on all pages."""
+    """Number of blocked removals on all pages."""
 
 
 class ListDocstoreRunsRequest(GetDocstoreSyncRequest):
@@ -423,7 +423,7 @@ LIST_DOCSTORE_HELD_REMOVALS = operations.ApiOperation(
     operations.DOCSTORE_READ,
     operations.NOT_FOUND,
 )
-"""List the documents whose removal is held back by the sync's limit; for the sync's maker and admins."""
+"""List the documents whose removal the sync's limit blocked; for the sync's maker and admins."""
 LIST_DOCSTORE_RUNS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreRuns",
     ListDocstoreRunsRequest,

@@ -146,7 +146,7 @@ async def list_failures(
 async def list_held_removals(
     connection: Connection, caller: Caller, *, request: wire.ListDocstoreHeldRemovalsRequest
 ) -> wire.ListDocstoreHeldRemovalsResponse:
-    """List the document removals held back by a sync's limit. For callers who may change the sync."""
+    """List the document removals that a sync's limit blocked. For callers who may change the sync."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
     sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
     rows = await queries.list_held(connection, _key(caller, sync.sync_id), cursor.window)
