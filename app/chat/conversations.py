@@ -332,10 +332,10 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
         key="chat.whose",
         label_visibility="collapsed",
     )
-    shared, label = which == _SHARED or None, "Search conversations"
+    shared, label, hint = which == _SHARED or None, "Search conversations", "Search"
     empty = "No conversations are shared with you." if shared else "Your conversations will appear here."
     words = st.text_input(
-        label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
+        label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=hint
     ).strip()
     listed = partial(person_client().conversations.list, query=words or None, shared=shared)
     show_each(

@@ -232,12 +232,12 @@ def _warn_about(receiver: Principal) -> None:
 def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
     groups = ", ".join(one_line(group.name) for group in plan.groups)
     return [
-        ("Account", "active" if plan.user.active else "not active"),
-        ("Admin", "yes" if plan.user.is_admin else "no"),
+        ("Account", "Active" if plan.user.active else "Not active"),
+        ("Admin", "Yes" if plan.user.is_admin else "No"),
         ("API keys", f"{len(plan.api_keys):,}"),
         ("Browser sessions", f"{plan.browser_session_count:,}"),
         ("Connected applications", f"{plan.application_count:,}"),
-        ("Groups", groups or "none"),
+        ("Groups", groups or "None"),
     ]
 
 
