@@ -131,7 +131,7 @@ def _address_of(link: str, *, folder: str) -> str | None:
 
 
 def page_html(page: DocumentationPage | None) -> str:
-    """Return a page as a whole document. None: the first page, with the contents of all."""
+    """Return a help page as an HTML document; for None, the start page with the contents of all pages."""
     title = page.title if page else "Help"
     body = page.body if page else _contents_html()
     inside = [heading for heading in page.headings if heading.level == 2] if page else []

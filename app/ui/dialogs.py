@@ -150,7 +150,7 @@ class NotYetError(CarrelError):
 
 @contextmanager
 def naming(*asked: Principal) -> Generator[None]:
-    """Raise NotYetError with the names, instead of ids, of people and groups unknown to the service."""
+    """Convert an APIError in the block about deleted people and groups to a NotYetError with their names."""
     try:
         yield
     except APIError as error:

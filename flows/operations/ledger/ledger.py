@@ -135,7 +135,7 @@ class Ledger(ClaimedRun):
         return [(bytes(row.key), row.external_id, row.fingerprint) for row in self._rows(found)]
 
     def former_fingerprints(self, names: Sequence[str]) -> dict[str, str]:
-        """Return earlier versions' fingerprints of documents (up to a thousand) whose fingerprint differs."""
+        """Return earlier releases' fingerprints of up to a thousand documents, by external id, where they differ."""
         match = self._in_run(documents.c.key.in_([key_of(name) for name in names]))
         found = [entry_of(row) for row in self._rows(sa.select(documents).where(match))]
         return {entry.document.external_id: value for entry in found if (value := _former(entry))}

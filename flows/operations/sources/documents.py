@@ -143,7 +143,7 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
 
 
 def former_fingerprint(document: SourceDocument, *, sha256: bytes, fingerprint: str) -> str | None:
-    """Return the earlier versions' fingerprint of a document whose options name no reader; otherwise None."""
+    """Return the fingerprint by earlier releases of a document without readers in its options; otherwise None."""
     if fingerprint != fingerprint_of(replace(document, access=None), sha256=sha256):
         return None
     return fingerprint_of(replace(document, access=Access()), sha256=sha256)

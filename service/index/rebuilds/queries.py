@@ -148,7 +148,7 @@ async def retry_failed(connection: Connection, organization_id: UUID, *, space_i
 async def copy_entries(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> list[CopiedEntry]:
-    """Request in the new space the desired versions of locked documents in the old space; return the added entries."""
+    """Copy locked documents' entries from the old space to the new space, to be indexed; return the new entries."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = sa.and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (

@@ -392,7 +392,7 @@ async def save_files_done(
     files_done: int,
     not_read: Sequence[Mapping[str, Any]] | None = None,
 ) -> bool:
-    """Save the number of finished files, and at the end the unread parts; False when a newer version exists."""
+    """Save the number of finished files and, if given, the unread parts; False if the file is no longer the newest."""
     newest = select(documents.c.version).where(
         sql.matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
     )

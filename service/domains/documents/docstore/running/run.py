@@ -42,11 +42,11 @@ class RunError(SyncError):
 def unseal_uri(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> SecretStr:
     """Return a sync's address. Raises RunError `docstore_uri_lost`."""
     if sync.sealed_uri is None:
-        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update it in the sync.")
+        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Enter it in the sync again.")
     try:
         return unseal(runtime.keys.docstore_key(organization_id), row_id=sync.sync_id, sealed=sync.sealed_uri)
     except SealError as exc:
-        raise RunError("docstore_uri_lost", "The address can't be decrypted. Update it in the sync.") from exc
+        raise RunError("docstore_uri_lost", "The address can't be decrypted. Enter it in the sync again.") from exc
 
 
 @dataclass(frozen=True, slots=True)
