@@ -161,7 +161,7 @@ def is_id(text: str) -> bool:
     return True
 
 
-def found_at(find: Callable[[UUID], T], identity: str) -> T | None:
+def find_by_id(find: Callable[[UUID], T], identity: str) -> T | None:
     """Return the object with an id from an address; None for an invalid or unknown id."""
     try:
         return find(UUID(identity))

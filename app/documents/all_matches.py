@@ -11,7 +11,7 @@ from app import api
 from app.document_collections import contents
 from app.documents.listing import CHOSEN, LIST, Wanted, list_documents, tell_trash
 from app.labels import DOCUMENT_CHANGES, ROLES
-from app.lookup import found_at
+from app.lookup import find_by_id
 from app.permissions import panel
 from app.ui import notices
 from app.ui.dialogs import dialog, is_open, offer_submit, open_dialog
@@ -112,7 +112,7 @@ def _start(change: str, opened: Opened, collection: DocumentCollection | None) -
 def show_change() -> None:
     """Show the change in the page's address: its progress, and by name the documents that could not be changed."""
     address = st.query_params.get(CHANGE, "")
-    change = show_errors(lambda: found_at(api.client().catalog.get_document_change, address))
+    change = show_errors(lambda: find_by_id(api.client().catalog.get_document_change, address))
     if change is None:  # no address, another person's change, or too old
         return
     if change.status is DocumentChangeStatus.RUNNING:

@@ -16,7 +16,7 @@ from app.loading import runs, staging
 from app.loading.quarantine import read_sources
 from app.loading.schedules import new_schedule
 from app.loading.starting import UPLOAD
-from app.lookup import found_at, is_id
+from app.lookup import find_by_id, is_id
 from app.settings import settings
 from app.ui import notices
 from app.ui.dialogs import confirm
@@ -330,7 +330,7 @@ _PROBLEM = "run.problem"
 def show_run_page(name: str) -> None:
     notices.offer_way_back("All runs", "run", also=_look_at_all)
     hint = "It was removed from Prefect, or the URL is wrong. Go to all runs."
-    run = require_found(lambda: found_at(runs.server().run_status, name), "This run does not exist.", hint)
+    run = require_found(lambda: find_by_id(runs.server().run_status, name), "This run does not exist.", hint)
     if run.finished:
         _show_ended(run)
     else:

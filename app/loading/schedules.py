@@ -18,7 +18,7 @@ from app.labels import EVERY, RUN_KINDS, SCHEDULED
 from app.loading import runs, starting
 from app.loading.quarantine import MOST, label_sources, read_sources
 from app.loading.starting import Job, Missing
-from app.lookup import found_at
+from app.lookup import find_by_id
 from app.quality.sets import all_sets
 from app.syncs.labels import sync_names
 from app.ui import notices
@@ -203,7 +203,7 @@ def _job_of_run(name: str) -> Job | None:
     """Return a run's job without options for a single run; None if unavailable."""
     if not name:
         return None
-    if (run := found_at(runs.server().run_status, name)) is None:
+    if (run := find_by_id(runs.server().run_status, name)) is None:
         notices.show_warning("The run in the URL no longer exists.", "Choose an action for the schedule.")
         return None
     if runs.is_of_dropped_files(run.source) or run.flow not in _FIELDS:

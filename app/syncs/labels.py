@@ -9,7 +9,7 @@ from pathlib import Path
 import carrel
 from app import api
 from app.formatting import one_line
-from app.lookup import found_at
+from app.lookup import find_by_id
 from app.ui.errors import Problem, problem_of, show_errors
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 
@@ -22,7 +22,7 @@ def targets() -> dict[str, str]:
 
 
 def find_sync(name: str) -> DocstoreSync | None:
-    return found_at(api.client().document_collections.docstore.get_docstore_sync, name)
+    return find_by_id(api.client().document_collections.docstore.get_docstore_sync, name)
 
 
 def sync_names() -> dict[str, str]:

@@ -18,7 +18,7 @@ from app.documents.trash import show_trash
 from app.documents.uploading import offer_upload
 from app.formatting import ago, one_line
 from app.loading.runs import documents_from, documents_of, source_in_words
-from app.lookup import found_at, is_id
+from app.lookup import find_by_id, is_id
 from app.ui import notices, tables
 from app.ui.dialogs import confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_found, show_errors
@@ -211,7 +211,7 @@ def page() -> None:
                 link = notices.LinkedText(words, f"{name}?{urlencode(there)}").body
                 st.html(f'<p class="carrel-text">{link}</p>', width="content")
     get, hint = api.client().catalog.get_document, "It was deleted, you cannot read it, or the URL is wrong."
-    _show_document(require_found(partial(found_at, get, address), "This document is not available.", hint))
+    _show_document(require_found(partial(find_by_id, get, address), "This document is not available.", hint))
 
 
 page()

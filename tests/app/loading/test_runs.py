@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.loading import run_page
-from app.lookup import found_at
+from app.lookup import find_by_id
 from flows.operations.deletions import beyond
 from flows.operations.plan import Plan
 from flows.operations.summary import Summary
@@ -168,12 +168,12 @@ def test_a_run_that_is_removed_while_it_is_watched_is_said(house, deployment, mo
     run = house.prefect.start(deployment, {"source": "/srv/handbook"})
 
     def find_and_remove(find: Callable[[UUID], RunStatus], name: str) -> RunStatus | None:
-        found = found_at(find, name)
+        found = find_by_id(find, name)
         if found is not None:
             house.prefect.forget(run)
         return found
 
-    monkeypatch.setattr(run_page, "found_at", find_and_remove)
+    monkeypatch.setattr(run_page, "find_by_id", find_and_remove)
     assert "This run does not exist." in house.open("ingestion", run=run).shown
 
 
