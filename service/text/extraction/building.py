@@ -111,12 +111,12 @@ class BlockBuilder:
         if len(self.blocks) > self.limits.blocks:
             raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 
-    def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
+    def leave_out(self, kind: NotReadKind, label: str = "", *, count: int = 1) -> None:
         """Record unread parts, never with words of the file: admins see records of documents they may not read."""
         if count:
             noted = self._not_read.get(kind, NotRead(kind, 0))
-            is_new = where and where not in noted.where and len(noted.where) < MOST_PLACES
-            places = (*noted.where, where) if is_new else noted.where
+            is_new = label and label not in noted.where and len(noted.where) < MOST_PLACES
+            places = (*noted.where, label) if is_new else noted.where
             self._not_read[kind] = replace(noted, count=noted.count + count, where=places)
 
     @contextmanager
@@ -140,18 +140,18 @@ class BlockBuilder:
         self.scanned.append(number)
         self.leave_out(NotReadKind.PAGE, f"page {number}")
 
-    def picture(self, address: str, content: bytes, where: str = "", *, page: int | None = None) -> None:
+    def picture(self, address: str, content: bytes, label: str = "", *, page: int | None = None) -> None:
         """Record a new picture for later recognition, unless an icon, or leave it out; a drawing's texts are read."""
         if not self._is_new(content):
             return
         if (drawing := read_drawing(content)) is not None:
             self.paragraph(" ".join(drawing.lines), page=page)
-            self.leave_out(NotReadKind.PICTURE, where, count=drawing.others)
+            self.leave_out(NotReadKind.PICTURE, label, count=drawing.others)
             content = drawing.bitmap
         legible = is_legible(content, pixels=self.limits.pixels)
         if legible is False or (drawing is not None and drawing.lines and not legible):
             return
-        self.leave_out(NotReadKind.PICTURE, where)
+        self.leave_out(NotReadKind.PICTURE, label)
         if legible and self.limits.finds_pictures and len(self.pictures) < self.limits.pictures:
             page = self.page if page is None else page
             self.pictures.append(FoundPicture(address, page, self.sheet, after=len(self.blocks)))

@@ -94,7 +94,7 @@ def paragraph_texts(element: Any) -> Iterator[str]:
 def note_pictures(
     root: Any,
     builder: BlockBuilder,
-    where: str = "",
+    label: str = "",
     *,
     archive: zipfile.ZipFile,
     names: Callable[[str], str | None],
@@ -108,15 +108,15 @@ def note_pictures(
         links = (each.get(R + "embed") or each.get(R + "id") for each in (node, *node.iter(_SVG)))
         forms = [name for link in links if link and (name := names(link)) is not None]
         if forms and (name := choose_form(archive, forms, builder)) not in known:
-            note_entry(archive, name, builder, where, page=page, is_preview=_stands_for(node))
+            note_entry(archive, name, builder, label, page=page, is_preview=_stands_for(node))
         known.update(forms)
 
 
-def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, where: str = "") -> None:
+def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, label: str = "") -> None:
     """Record the objects and recordings among a part's relations, given by kind and name."""
     found = {(_LEFT_OUT[kind], target) for kind, target in relations if kind in _LEFT_OUT}
     for kind, _ in found:
-        builder.leave_out(kind, where)
+        builder.leave_out(kind, label)
 
 
 def _stands_for(picture: Any) -> bool:

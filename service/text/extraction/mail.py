@@ -206,19 +206,19 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
             builder.add(block)
 
 
-def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
+def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, label: str) -> list[str]:
     names: list[str] = []
     for address, read in pictures_of(message):
         content = read()
         if builder.limits.finds_pictures or is_svg(content):
-            builder.picture(address, content, where)
+            builder.picture(address, content, label)
         else:
-            builder.leave_out(NotReadKind.PICTURE, where)
+            builder.leave_out(NotReadKind.PICTURE, label)
     for part in _parts_beside_body(message):
         kind = _kind_of(part)
         # Only a mailbox's messages have a place; files in a single message become documents.
-        if kind is not NotReadKind.PICTURE and (where or kind is not NotReadKind.ATTACHMENT):
-            builder.leave_out(kind, where)
+        if kind is not NotReadKind.PICTURE and (label or kind is not NotReadKind.ATTACHMENT):
+            builder.leave_out(kind, label)
         if part.is_attachment() or "Content-ID" not in part:
             names.append(name_of(part))
     return [name for name in names if name]

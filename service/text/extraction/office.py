@@ -311,20 +311,20 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
     for shape in _flow(slide.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
         if title is None or shape is not title.element:
             _add_shape(shape, slide.part, number, repeated, builder)
-    where = f"slide {number}"
-    with builder.refinement(f"pictures of {where}"):
+    label = f"slide {number}"
+    with builder.refinement(f"pictures of {label}"):
         names, known = partial(_find_entry, slide.part), set[str]()
         drawings.note_pictures(
-            slide.shapes.element, builder, where, archive=archive, names=names, known=known, page=number
+            slide.shapes.element, builder, label, archive=archive, names=names, known=known, page=number
         )
         for name in _previews(slide.part):
-            packages.note_entry(archive, name, builder, where, page=number, is_preview=True)
-        drawings.leave_out_related(_targets(slide.part), builder, where)
-    with builder.refinement(f"notes of {where}"):
+            packages.note_entry(archive, name, builder, label, page=number, is_preview=True)
+        drawings.leave_out_related(_targets(slide.part), builder, label)
+    with builder.refinement(f"notes of {label}"):
         for notes in [slide.notes_slide] if slide.has_notes_slide else []:
             for shape in _flow(notes.shapes.element, _SHAPES, _SLIDE_WRAPPERS):
                 _add_shape(shape, notes.part, number, repeated, builder)
-    with builder.refinement(f"comments of {where}"):
+    with builder.refinement(f"comments of {label}"):
         for _, root in _find_related(slide.part, "comments"):
             builder.paragraphs(drawings.comment_texts(root), page=number)
 

@@ -116,7 +116,7 @@ def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
         return _add_rest(archive, copies, builder)
 
 
-def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[int, Mapping[int, str]]]:
+def _read_rows(table: Any, builder: BlockBuilder, label: str) -> Iterator[tuple[int, Mapping[int, str]]]:
     number = 0
     for row in table.iter(_TABLE + "table-row"):
         # A table inside a cell is read as the cell's text.
@@ -126,7 +126,7 @@ def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[
         column = 0
         for cell in row.iterchildren(*_CELLS):
             repeated = _read_count(cell, "columns")
-            text = _show(cell, builder, where) if cell.tag == _CELLS[0] else ""
+            text = _show(cell, builder, label) if cell.tag == _CELLS[0] else ""
             if text:
                 cells |= dict.fromkeys(range(column, column + min(repeated, MOST_COLUMNS)), text)
             column += repeated
@@ -136,13 +136,13 @@ def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[
         number += repeated
 
 
-def _show(cell: Any, builder: BlockBuilder, where: str) -> str:
+def _show(cell: Any, builder: BlockBuilder, label: str) -> str:
     """Return a cell's shown text and, if different, the stored value in brackets."""
     shown = one_line(" ".join(_text(each) for each in cell.iterchildren(*_PARAGRAPHS)))
     stored = next((value for name in _VALUES if (value := cell.get(_OFFICE + name))), "")
     formula = cell.get(_TABLE + "formula")
     if not shown and not stored and formula and cell.get(_OFFICE + "value-type") != "string":
-        builder.leave_out(NotReadKind.FORMULA, where)
+        builder.leave_out(NotReadKind.FORMULA, label)
         return formula.partition(":")[2] or formula
     if stored.startswith("PT") or cell.get(_OFFICE + "boolean-value"):
         return shown or stored
@@ -218,14 +218,14 @@ def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: Block
 
 
 def _note_picture(
-    archive: zipfile.ZipFile, image: Any, builder: BlockBuilder, where: str = "", *, page: int | None = None
+    archive: zipfile.ZipFile, image: Any, builder: BlockBuilder, label: str = "", *, page: int | None = None
 ) -> None:
     """Record a picture at its place. For a preview of another program's object, only read the text."""
     name = _entry_of(image)
     is_preview = image.getparent().find(_DRAW + "object-ole") is not None
     is_read_here = builder.limits.finds_pictures or packages.is_drawing(name)
     if name in archive.NameToInfo and (is_preview or (is_read_here and name.startswith("Pictures/"))):
-        packages.note_entry(archive, name, builder, where, page=page, is_preview=is_preview)
+        packages.note_entry(archive, name, builder, label, page=page, is_preview=is_preview)
 
 
 def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder: BlockBuilder) -> None:

@@ -185,14 +185,14 @@ def note_entry(
     archive: zipfile.ZipFile,
     name: str,
     builder: BlockBuilder,
-    where: str = "",
+    label: str = "",
     *,
     page: int | None = None,
     is_preview: bool = False,
 ) -> None:
     """Record a picture in an archive: a drawing is read now, a bitmap by OCR later; a preview gives only text."""
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
-        builder.leave_out(NotReadKind.PICTURE, where)
+        builder.leave_out(NotReadKind.PICTURE, label)
         return
     # Equal bytes contain no new text.
     if name in builder.entries_read:
@@ -202,7 +202,7 @@ def note_entry(
     if is_preview:
         builder.preview(content, page=page)
     else:
-        builder.picture(name, content, where, page=page)
+        builder.picture(name, content, label, page=page)
 
 
 def read_main(archive: zipfile.ZipFile, name: str, builder: BlockBuilder, what: str, piece: bytes) -> bytes:

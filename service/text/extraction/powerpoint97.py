@@ -121,8 +121,8 @@ class _Pictures:
             if is_preview:
                 self._builder.preview(content, page=number)
             else:
-                where = f"slide {number}" if number else ""
-                self._builder.picture(f"{stream}/{place}", content, where, page=number)
+                label = f"slide {number}" if number else ""
+                self._builder.picture(f"{stream}/{place}", content, label, page=number)
 
 
 class _Presentation:

@@ -72,10 +72,10 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             sheets = [(Path(part).stem, "worksheet", part) for part in sorted(found)]
         sheets = [each for each in sheets if each[1] in {"worksheet", "chartsheet", ""}]
         for number, (name, _, part) in enumerate(sheets, start=1):
-            where = f"sheet {number}"
-            with builder.refinement(where):
-                add_sheet(name, _read_rows(archive, part, book, builder, where), builder)
-            _add_beside(archive, part, builder, where)
+            label = f"sheet {number}"
+            with builder.refinement(label):
+                add_sheet(name, _read_rows(archive, part, book, builder, label), builder)
+            _add_beside(archive, part, builder, label)
         if not sheets:
             raise corrupt_file("an Excel workbook")
         for _, _, part in () if builder.has_contents else sheets:
@@ -131,11 +131,11 @@ def _iterate(archive: zipfile.ZipFile, part: str, name: str, builder: BlockBuild
 
 
 def _read_rows(
-    archive: zipfile.ZipFile, part: str, book: _Book, builder: BlockBuilder, where: str
+    archive: zipfile.ZipFile, part: str, book: _Book, builder: BlockBuilder, label: str
 ) -> Iterator[tuple[int, Mapping[int, str]]]:
     shared: dict[str | None, tuple[str, str]] = {}
     number = 0
-    for row in _iterate(archive, part, "row", builder, f"rest of {where}"):
+    for row in _iterate(archive, part, "row", builder, f"rest of {label}"):
         said = row.get("r") or ""
         number = int(said) if said.isdecimal() and len(said) < 8 else number + 1
         cells: dict[int, str] = {}
@@ -145,9 +145,9 @@ def _read_rows(
             text = _show(cell, book)
             if text is None and (formula := cell.find("{*}f")) is not None:
                 text = _formula(cell, formula, shared)
-                builder.leave_out(NotReadKind.FORMULA, where)
+                builder.leave_out(NotReadKind.FORMULA, label)
             elif text is None and cell.get("t") == "s":
-                builder.leave_out(NotReadKind.DETAIL, f"texts of {where}")
+                builder.leave_out(NotReadKind.DETAIL, f"texts of {label}")
             cells[column] = text or ""
         yield number, cells
 
@@ -181,33 +181,33 @@ def _formula(cell: Any, formula: Any, shared: dict[str | None, tuple[str, str]])
     return text
 
 
-def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
+def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, label: str) -> None:
     relations = [*packages.related(archive, part)]
     for _, kind, target in relations:
-        with builder.refinement(f"comments and drawings of {where}"):
+        with builder.refinement(f"comments and drawings of {label}"):
             if kind in {"comments", "threadedComment"}:
                 root = drawings.read_part(packages.read_undamaged(archive, target))
                 builder.paragraphs(drawings.comment_texts(root))
             elif kind == "drawing":
-                _add_drawing(archive, target, builder, where)
+                _add_drawing(archive, target, builder, label)
             elif kind == "vmlDrawing":
                 for _, inner, picture in packages.related(archive, target):
                     if inner == "image":
-                        packages.note_entry(archive, picture, builder, where, is_preview=True)
-    drawings.leave_out_related((each[1:] for each in relations), builder, where)
+                        packages.note_entry(archive, picture, builder, label, is_preview=True)
+    drawings.leave_out_related((each[1:] for each in relations), builder, label)
     printed = (
         drawings.without_print_codes(unescape_markup(text.decode(errors="replace"))) for text in _headers(archive, part)
     )
     builder.paragraphs(dict.fromkeys(printed))
 
 
-def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
+def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, label: str) -> None:
     root = drawings.read_part(packages.read_undamaged(archive, part))
     builder.paragraphs(drawings.paragraph_texts(root))
     relations = [*packages.related(archive, part)]
     parts = {identity: target for identity, _, target in relations}
-    drawings.note_pictures(root, builder, where, archive=archive, names=parts.get, known=set())
-    drawings.leave_out_related((each[1:] for each in relations), builder, where)
+    drawings.note_pictures(root, builder, label, archive=archive, names=parts.get, known=set())
+    drawings.leave_out_related((each[1:] for each in relations), builder, label)
     for identity in drawings.graphics(root):
         if identity in parts:
             drawings.add_graphic(packages.read_undamaged(archive, parts[identity]), builder)

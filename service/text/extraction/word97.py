@@ -256,10 +256,10 @@ def _read_pieces(main: bytes, table: bytes, header: _Header) -> list[_Piece]:
     place += 5 + 4 * (count + 1)
     pieces: list[_Piece] = []
     for number, (start, end) in enumerate(pairwise(starts)):
-        where = struct.unpack_from("<I", data, place + 8 * number + 2)[0]
-        packed = header.is_old or bool(where & 0x40000000)
-        where = where if header.is_old else (where & 0x3FFFFFFF) // (2 if packed else 1)
-        pieces.append(_Piece(start, max(end - start, 0), where, 1 if packed else 2))
+        offset = struct.unpack_from("<I", data, place + 8 * number + 2)[0]
+        packed = header.is_old or bool(offset & 0x40000000)
+        offset = offset if header.is_old else (offset & 0x3FFFFFFF) // (2 if packed else 1)
+        pieces.append(_Piece(start, max(end - start, 0), offset, 1 if packed else 2))
     return pieces
 
 
@@ -364,10 +364,10 @@ class _Formats:
 
 
 def _runs(
-    main: bytes, table: bytes, where: tuple[int, int], find: Callable[[bytes, int, int], bytes]
+    main: bytes, table: bytes, extent: tuple[int, int], find: Callable[[bytes, int, int], bytes]
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield begin, end and format of each run of equally formatted bytes, from the format pages."""
-    offset, size = where
+    offset, size = extent
     count = max(size - 4, 0) // 8
     for number in struct.unpack_from(f"<{count}I", table, offset + 4 * (count + 1)) if count else ():
         page = main[number * _PAGE : (number + 1) * _PAGE]
