@@ -320,7 +320,7 @@ class Runs(AbstractContextManager["Runs"]):
         return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
 
     def read_files_here(self, flow: str) -> bool:
-        """Return whether a flow's runs can read this process's files: same machine, same user."""
+        """Return whether a flow's runs can read the current process's files: with the same machine and user."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
         return this_machine() in (deployment.get("tags") or ())
 

@@ -169,7 +169,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that the service has accepted; `begun_at` is the page location from which it was sent."""
+    """A message accepted by the service; `begun_at` is the page location of the sender."""
 
     outgoing: Outgoing
     conversation_id: UUID

@@ -69,8 +69,8 @@ class _Client(Resources[M], Generic[M, connect.Http]):
         max_retries: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a client with other options that shares this client's connections. Omitted options stay unchanged.
-        `headers` are added to this client's headers, for example an `Idempotency-Key` for one operation:
+        """Return a client with new options and shared connections. Omitted options stay unchanged. `headers` are added
+        to the client's headers, for example an `Idempotency-Key` for a single operation:
         `client.with_options(headers={…}).search…`. Raises ConfigurationError for headers such as Authorization, which
         the client sets."""
         old = self._session

@@ -56,8 +56,8 @@ _readers = class_readers.c
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
-    """Select the access classes in which the caller has a role. This is THE condition of visibility: every query of
-    resources or contents includes it before LIMIT. Raises Forbidden for callers limited to collections."""
+    """Select the access classes in which the caller has a role: THE condition of visibility, before the LIMIT of every
+    query of resources or contents. Raises Forbidden for callers limited to collections."""
     _refuse_narrowed(caller)
     return classes_of(caller, at_least=at_least)
 

@@ -194,7 +194,7 @@ class Database:
 
     async def _commit(self, connection: Connection, held: AsyncExitStack) -> None:
         """Commit, and raise Unavailable after a statement's timeout. The commit itself is not cancelled: while it waits
-        for a standby, readers must not see the change. It keeps the connection, so a retry waits for it."""
+        for a standby, readers must not see the change. The commit keeps the connection, so a retry waits."""
         committing = asyncio.ensure_future(connection.commit())
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)

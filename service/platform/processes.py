@@ -189,7 +189,7 @@ class Signals:
 
 
 def go_on_when_parent_dies() -> None:
-    """On Linux, resume this process if it is stopped (SIGSTOP) when the parent dies, so that this process can end."""
+    """On Linux, resume a stopped process (SIGSTOP) when the parent dies, so the process can end."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 

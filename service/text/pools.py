@@ -54,8 +54,8 @@ class SharedForkServer(forkserver.ForkServer):
 
 
 class IdlePool:
-    """A pool of processes that start on demand and end after some idle time. Each process has its own queue, because a
-    process that is killed while it answers leaves its queue locked."""
+    """A pool of processes, started on demand and ended after some idle time. Each process has a separate queue, because
+    a process killed while answering leaves a queue locked."""
 
     def __init__(
         self, *, workers: int, tasks: int, initializer: Callable[..., None], initargs: tuple[Any, ...]

@@ -129,7 +129,7 @@ async def read_snapshot(
 async def answer_from_snapshot(
     request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Run `answer` in the request's read transaction. Read the body first, so that the transaction waits for nobody."""
+    """Run `answer` in the request's read transaction. Read the body first, so the transaction waits for no client."""
 
     async def read(connection: Connection) -> Response:
         request.scope[SNAPSHOT] = connection

@@ -74,7 +74,7 @@ class MembershipChange(ResponseModel):
 
 class DirectoryPlan(ResponseModel):
     """The changes that make the organization equal to the files. `problems` lists wrong rows. With `skips_problems` the
-    plan skips wrong rows, removes nobody for missing from the files, and deactivates users only by a row. `refusal`
+    plan skips wrong rows, keeps members missing from the files, and deactivates users only by a row. `refusal`
     says why the whole plan looks like a mistake. `notes` lists surprises. You can save a plan as JSON
     (`model_dump_json`), review it, and apply it later in the same organization."""
 

@@ -110,7 +110,7 @@ class ClaimedRun:
             release_unseen(connection, self.run, names=self._retry.names)
 
     def assure(self) -> None:
-        """Raise the same error as a write if this run no longer holds the source."""
+        """Raise the error of a write if the run no longer holds the source."""
         with self._writing():
             pass
 

@@ -69,8 +69,8 @@ class AuthorizationRequest:
         return self.client.is_public and without_local_port(self.redirect_uri) is not None
 
     def is_workbench(self, address: str | None) -> bool:
-        """Return whether the client is the workbench. It needs no consent: codes go to its own address, and tokens
-        need its secret."""
+        """Return whether the client is the workbench. The workbench needs no consent: codes go only to the workbench's
+        address, and tokens need the secret."""
         own = self.client.is_confidential_at([f"{address}/oauth/callback"])
         return address is not None and own
 

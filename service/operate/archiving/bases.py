@@ -76,8 +76,8 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
 
 
 def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
-    """Remove archived objects that no restore to a moment within `keep` needs; return their numbers. The last backup
-    before that period stays, with its files and all later log."""
+    """Remove archived objects unneeded for a restore to any moment within `keep`; return the numbers removed. The last
+    backup before the period stays, with all files and all later log."""
     since = datetime.now(UTC) - keep
     bases = archive.bases()
     earlier = [base for base in bases if base.ended_at <= since]

@@ -46,7 +46,7 @@ class TableWriter:
         box: Box | None = None,
         number: int | None = None,
     ) -> None:
-        """Add a row of cells; its `number` is by default the next. `header`: the file itself marks it as a header."""
+        """Add a row of cells; the default `number` is the next. `header`: the file marks the row as a header."""
         self._number = self._number + 1 if number is None else number
         row = _Row([one_line(cell) for cell in cells], self._number, self._page if page is None else page, box)
         if not any(row.values):

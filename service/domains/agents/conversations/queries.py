@@ -215,7 +215,7 @@ async def list_history(
 async def list_documents_under(
     connection: Connection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
-    """List the distinct documents whose passages the replies of these turns used."""
+    """List the distinct documents behind the replies of the given turns."""
     statement = (
         sa.select(turn_passages.c.document_id)
         .where(
@@ -257,8 +257,8 @@ async def note_feedback(
     principal_ids: Collection[UUID] | None,
     feedback: str,
 ) -> JudgedTurn | None:
-    """Save feedback on an agent's reply to one of these principals (None: anyone), replacing earlier feedback; return
-    the turn, or None without such a reply."""
+    """Save feedback on an agent's reply to any of the principals (None: anyone), replacing earlier feedback; return the
+    turn, or None for an unknown reply."""
     statement = (
         sa.update(turns)
         .where(

@@ -438,7 +438,7 @@ async def begin_listing(connection: Connection, key: SyncKey) -> int:
 async def mark_listed(
     connection: Connection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
-    """Record in a listing the documents that this sync has tried before; return their ids."""
+    """Mark documents as listed if the sync has tried the documents before; return the marked ids."""
     given = sql.rows_of([docstore_documents.c.document_id], [{"document_id": item} for item in document_ids])
     is_given = docstore_documents.c.document_id == given.c.document_id
     listed = update(docstore_documents).where(key.is_of(docstore_documents), is_given)

@@ -186,7 +186,7 @@ async def find_kinds(
 async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID], others: bool = False
 ) -> list[UUID]:
-    """Remove members from a group; return their ids. With `others`, remove all members except these."""
+    """Remove the given members from a group or, with `others`, all members except the given; return the removed ids."""
     is_named = sql.in_array(group_members.c.member_id, member_ids)
     member = select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()

@@ -37,8 +37,8 @@ _TOKEN = sql.columns_of(service_account_tokens, ServiceAccountToken, credential_
 
 @dataclass(frozen=True)
 class Reached(Generic[Row]):
-    """The first collections or agents that an account reaches, and their total. `noted` counts the collections that it
-    may change, or the agents that are closed to programs."""
+    """The first collections or agents within an account's reach, and the total. `noted` counts collections open to
+    changes, or agents closed to programs."""
 
     first: Sequence[Row] = ()
     total: int = 0

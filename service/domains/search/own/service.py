@@ -1,4 +1,4 @@
-"""A caller's recent and saved searches. Nobody, not even an admin, can list or change another person's searches."""
+"""A caller's recent and saved searches. No caller, not even an admin, can list or change another person's searches."""
 
 import json
 from uuid import uuid5

@@ -192,8 +192,8 @@ async def _write(
 async def _place(
     connection: Connection, caller: Caller, kept: Kept, *, version: int
 ) -> tuple[list[int], list[str], list[str]]:
-    """Add a restored document to its earlier collections. Return the collections' spaces, the names of collections that
-    were left out, and the names of values that no longer fit."""
+    """Add a restored document to the earlier collections. Return the spaces, the names of omitted collections, and the
+    names of omitted values."""
     space_ids, places, unfit = list[int](), list[str](), list[str]()
     for place in kept.collections:
         collection = await read_collection(connection, caller, collection_id=UUID(place["collection_id"]), lock=True)
