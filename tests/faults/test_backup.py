@@ -28,6 +28,7 @@ from service.operate.backup.taking import verify
 from service.operate.commands import run
 from service.platform.database import SERVICE_ROLE
 from service.platform.files import FileStore
+from service.platform.postgres.recovery import RecoveringPostgres, RecoveryError
 from service.platform.settings import Settings
 from tests.harness.cases import statement
 from tests.harness.databases import TestDatabases
@@ -410,7 +411,6 @@ def test_an_outside_database_is_backed_up_and_restored_by_its_owner(outside, mak
 
 
 def test_a_database_whose_rows_are_hidden_is_not_backed_up(outside, tmp_path, capsys) -> None:
-    """A partly readable table would make the backup incomplete."""
     name, url = outside.new_database()
     migrations.upgrade(url.set(drivername="postgresql+psycopg"))
     with outside.databases.connect(name) as connection:
@@ -478,7 +478,6 @@ def test_files_of_any_store_are_read_and_written_in_pieces() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"short", b"right size, wrong bytes", b"far too long" * 100_000])
 def test_a_file_that_isnt_what_the_database_says_stops_the_backup(tmp_path: Path, content: bytes) -> None:
-    """A damaged file store is noticed at the backup, not at the restore; no archive is left."""
     size = len(b"right size, wrong bytes")
     with pytest.raises(BackupError, match="damaged"), new_file(tmp_path / "x") as file:
         ArchiveWriter(file).add_file(b"\0" * 32, iter([content]), size=size)
@@ -512,7 +511,6 @@ def test_a_backup_that_ends_while_another_begins_stays_whole(tmp_path: Path, mon
 
 @pytest.mark.parametrize("kind", ["hard link", "pipe", "another user's"])
 def test_a_backup_is_written_to_no_file_that_others_put_there(tmp_path, monkeypatch, kind) -> None:
-    """In a shared folder, others could read the archive or have another file overwritten."""
     precious, partial = tmp_path / "precious", tmp_path / "x.partial"
     precious.write_bytes(b"precious")
     if kind == "hard link":
@@ -531,7 +529,6 @@ def test_a_backup_is_written_to_no_file_that_others_put_there(tmp_path, monkeypa
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.SYMTYPE])
 def test_a_header_that_says_it_is_huge_is_not_read_into_memory(tmp_path: Path, kind: bytes) -> None:
-    """A few kilobytes could unpack to more than the memory; only plain files are in a backup."""
     header = tarfile.TarInfo("files/x")
     header.type, header.size = kind, 256 * 1024 * 1024
     with gzip.open(tmp_path / "x", "wb") as file:
@@ -545,3 +542,10 @@ def test_a_header_that_says_it_is_huge_is_not_read_into_memory(tmp_path: Path, k
         assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/x"])
+def test_a_backup_of_an_archive_is_unpacked_within_its_folder(tmp_path, monkeypatch, name) -> None:
+    monkeypatch.delattr(tarfile, "data_filter")  # as before Python 3.11.4
+    with pytest.raises(RecoveryError, match="not a plain file"):
+        RecoveringPostgres(tmp_path).unpack(io.BytesIO(tarfile.TarInfo(name).tobuf()), 0)

@@ -115,7 +115,6 @@ def test_migrations_lead_to_the_declared_tables(databases: TestDatabases, used: 
 
 
 def test_the_newest_revision_is_the_one_a_start_looks_for() -> None:
-    """A start compares with `HEAD` without loading Alembic."""
     assert ScriptDirectory.from_config(alembic_config()).get_heads() == [migrations.HEAD]
 
 
@@ -168,7 +167,6 @@ def upgrade():
 
 
 def test_a_migration_waits_for_nobody_for_long(databases, migrated, tmp_path, monkeypatch) -> None:
-    """Sessions would queue behind the waiting migration, so the migration gives way and repeats."""
     folder, waits = tmp_path / "migrations", list[str]()
     shutil.copytree(migrations.FOLDER, folder)
     for before, following, table in ((migrations.HEAD, "9001", "documents"), ("9001", "9002", "turn_passages")):
@@ -265,7 +263,6 @@ def test_a_deletion_finds_what_refers_to_it_by_an_index(used: psycopg.Connection
 
 
 def test_every_table_is_under_row_level_security(used: psycopg.Connection[Any]) -> None:
-    """Each table names an organization, forces the policy on the owner too, and has a policy for every command."""
     found = {name: rest for name, *rest in used.execute(statement("tables_and_policies")).fetchall()}
     assert len(found) > 20
     assert {name: rest for name, rest in found.items() if rest != [True, True, True]}.keys() == UNPROTECTED | QUEUE
@@ -284,7 +281,6 @@ def queue_schema(connection: psycopg.Connection[Any]) -> dict[str, set[tuple[Any
 
 
 def test_the_job_queue_is_as_its_library_declares_it(databases: TestDatabases, used: psycopg.Connection[Any]) -> None:
-    """Fails when the library is upgraded without a migration."""
     name = databases.empty()
     with databases.connect(name) as declared:
         declared.execute(SchemaManager.get_schema())
@@ -306,7 +302,6 @@ def test_backups_show_every_row_to_the_owner_alone(used: psycopg.Connection[Any]
 
 
 def test_the_service_changes_nothing_that_is_for_good(module_service: RunningService) -> None:
-    """The audit log can only grow; only the database's owner changes the secret key's fingerprint after the set-up."""
     with module_service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         assert connection.execute("SELECT count(*) FROM deployment").fetchone() == (1,)
@@ -341,7 +336,6 @@ def test_an_outside_database_is_served_as_the_restricted_role(module_service: Ru
 
 @pytest.mark.parametrize("address", cases("an_address_that_is_not_postgresql_is_refused"))
 def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
-    """The message doesn't repeat the address: passwords are possible."""
     with pytest.raises(ValueError, match="CARREL_DATABASE_URL") as caught:
         driver_url(address)
     assert not re.search("secret", str(caught.value))
@@ -450,7 +444,6 @@ def test_the_rule_knows_what_adds(statement: str, is_good: bool, is_good_where_t
 
 
 def test_the_rule_knows_tables_that_are_new() -> None:
-    """New tables have no users, so filling and indexing at once is safe. Existing tables are altered in turn."""
     new = ["CREATE TABLE things (thing_id UUID)", "CREATE INDEX ix ON things (thing_id)", "UPDATE things SET a = 1"]
     assert Migration("1", None, [*new, "ALTER TABLE things FORCE ROW LEVEL SECURITY"]).faults() == []
     added, built = "ALTER TABLE documents ADD COLUMN a TEXT", "CREATE INDEX CONCURRENTLY ix ON documents (a)"

@@ -19,11 +19,8 @@ import psycopg
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import PARTIAL, SUPERUSER, EmbeddedPostgres
 
-_READ = 1024 * 1024
 _COMBINED = "combined"
-_NOT_REACHED = "recovery ended before configured recovery target was reached"
 _REPLAYING = re.compile(r"startup recovering ([0-9A-F]{24})")
-_LOOK_SECONDS = 0.1
 
 
 class RecoveryError(DatabaseServerError):
@@ -49,12 +46,15 @@ class RecoveringPostgres(EmbeddedPostgres):
         if number == 0:
             self._make_folder(self._work)
         self._make_folder(folder)
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=_READ) as tar:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=1024 * 1024) as tar:
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # which Python has from 3.11.4 on
             for member in tar:
-                if not (member.isfile() or member.isdir()):
+                path = folder / member.name
+                is_within = path.is_relative_to(folder) and ".." not in path.parts
+                if not (is_within and (member.isfile() or member.isdir())):
                     raise RecoveryError(f"{member.name[:100]!r} in the backup is not a plain file.")
-                tar.extract(member, folder, filter="data")
-                self._give(folder / member.name)
+                tar.extract(member, folder)
+                self._give(path)
 
     def combine(self, number: int) -> None:
         names = [str(each) for each in range(number)]
@@ -93,7 +93,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         if self._launch():
             return True
         told = self._log_end()
-        if until is not None and _NOT_REACHED in told:
+        if until is not None and "recovery ended before configured recovery target was reached" in told:
             (self._folder / "log").unlink()
             return False
         raise RecoveryError(f"PostgreSQL can't replay the log:\n{told}")
@@ -124,7 +124,7 @@ class RecoveringPostgres(EmbeddedPostgres):
                 titles = " ".join(" ".join(child.cmdline()) for child in process.children())
                 if replaying := _REPLAYING.search(titles):
                     self._show(replaying[1])
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(0.1)
         return False
 
     def _make_folder(self, folder: Path) -> None:
