@@ -12,6 +12,7 @@ import platformdirs
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from carrel.wire.agents import BUILT_IN_MODEL
 from carrel.wire.fields import must
 from service.platform.networks import is_confidential, is_mail_server, is_network, is_redis, overlap, parts_of
 
@@ -200,6 +201,10 @@ class Settings(BaseSettings):
     """Longest time for a reply, including retrieval and retries, in seconds."""
     model_history_tokens: int = Field(default=4000, ge=0)
     """Most tokens of earlier conversation shown to the model."""
+    model_context_tokens: int = Field(default=100_000, ge=1000)
+    """Tokens a model can read and write at once; passages and conversation are cut to fit."""
+    model_without_tools: Names = ()
+    """Models that can't call tools. The service searches for them before each reply, with the message."""
     agent_workers: int = Field(default=8, ge=1, le=1000)
     """Concurrent replies, at least one per worker."""
 
@@ -272,6 +277,11 @@ class Settings(BaseSettings):
             return self.public_url
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not listened on
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def agent_models(self) -> tuple[str, ...]:
+        """The models available to agents, the default first: those of the endpoint, then the built-in model."""
+        return tuple(dict.fromkeys((*self.model_names, BUILT_IN_MODEL)))
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

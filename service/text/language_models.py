@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-_CONTEXT = re.compile(r"413 |400 .*context (?:size|length|window)", re.IGNORECASE | re.DOTALL)
+_REFUSED = {
+    "too_long": r"413 |[45]\d\d .*context (?:size|length|window)",
+    "no_tools": r"[45]\d\d .*(?:support (?:tool|function)|tools? (?:choice|param) requires|tool calling is not supp)",
+}
 _PAGES = ("text/html", "application/xhtml")
 
 
@@ -37,13 +40,12 @@ class LanguageModels:
             await self._provider.client.close()
 
 
-def exceeds_context(error: Exception) -> bool:
-    """Return whether an endpoint refused a request as too long, in the wording of OpenAI, llama.cpp or vLLM."""
-    from pydantic_ai.exceptions import ModelContextWindowExceededError, ModelHTTPError  # noqa: PLC0415
-
-    if isinstance(error, ModelContextWindowExceededError):
-        return True
-    return isinstance(error, ModelHTTPError) and bool(_CONTEXT.match(f"{error.status_code} {error.body}"))
+def refusal_of(error: Exception) -> str | None:
+    """Return "too_long" for a request beyond the model's context, "no_tools" for a model that can't call tools."""
+    if type(error).__name__ == "ModelContextWindowExceededError":
+        return "too_long"
+    said = f"{getattr(error, 'status_code', '')} {getattr(error, 'body', '')}"
+    return next((name for name, words in _REFUSED.items() if re.match(words, said, re.IGNORECASE | re.DOTALL)), None)
 
 
 class WebPageError(Exception):

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from carrel.wire.agents import AgentRetrieval
 from service.auth.callers import Caller, authenticate
-from service.domains.agents.answering import Assignment, Exchange, Passage, Reply, answer
+from service.domains.agents.answering import answer
+from service.domains.agents.answering.models import Assignment, Exchange, Passage, Reply
 from service.domains.agents.answering.phrases import PHRASES
 from service.platform.errors import Forbidden
 from tests.harness.documents import create_collection, ok, uploaded

@@ -10,8 +10,8 @@ from statistics import fmean
 import pytest
 
 from carrel.evaluation import find_unsaid
-from service.domains.agents.answering import Reply
 from service.domains.agents.answering.grounding import measure_groundedness
+from service.domains.agents.answering.models import Reply
 from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import Library, a_library
 from tests.answering.test_organization import NAMES, loaded

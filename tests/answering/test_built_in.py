@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.domains.agents.answering import BUILT_IN, Exchange, Reply
+from carrel.wire.agents import BUILT_IN_MODEL
+from service.domains.agents.answering.models import Exchange, Reply
 from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
 from tests.harness.cases import cases, document
@@ -43,7 +44,7 @@ def test_it_quotes_the_sentence_that_answers_with_its_document(answered: Library
     assert quotes(reply)[0] == f"{first} {carried}"
     assert reply.text.startswith(f"From “Leave”, under “Annual leave”:\n\n> **{first}** {carried} [1]")
     assert reply.passages[reply.citations[0].passage_no].document_name == "Leave"
-    assert (reply.model, reply.quotes_only, list(reply.warnings)) == (BUILT_IN, True, [])
+    assert (reply.model, reply.quotes_only, list(reply.warnings)) == (BUILT_IN_MODEL, True, [])
     assert answered.told[-1] == (reply.text, reply.passages)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.domains.agents.answering import Reply
+from service.domains.agents.answering.models import Reply
 from tests.answering.asking import ADMIN, NOTHING_ANSWERS, Library, a_library
 from tests.harness.documents import ok
 from tests.service.test_questions import HANDBOOK, handbook_pages, in_parallel, rows_of

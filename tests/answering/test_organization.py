@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from sample.organization import FOLDER, MANIFEST
-from service.domains.agents.answering import Reply
+from service.domains.agents.answering.models import Reply
 from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
 from tests.harness.services import ServiceHarness
 from tests.service.test_questions import SAMPLE_QUESTIONS, in_parallel, questions_of, rows_of

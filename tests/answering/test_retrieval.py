@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.agents.answering import Passage
+from service.domains.agents.answering.models import Passage
 from service.domains.agents.answering.retrieval import LONGEST_PASSAGE, MOST_PASSAGES, Lookup, retrieve
 from tests.answering.asking import ADMIN, Library, a_library
 from tests.harness.documents import add_to_collection, create_collection, embedded, ok

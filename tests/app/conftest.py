@@ -25,7 +25,7 @@ from app.settings import settings
 from carrel import Carrel
 from carrel._drivers import SyncDriver
 from carrel.oauth.tokens import TokenResponse
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from tests.app.pages import SECONDS, Page
 from tests.harness.jobs import until
 from tests.harness.lazy import lazily

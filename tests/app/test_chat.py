@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 import carrel
 from app.auth import current
 from app.ui.passages import label
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from tests.app.pages import HOSTILE, HOSTILE_CASES, NOTHING, NOWHERE, Page
 from tests.app.visits import ASKED, Visit, begin_visit, say, until, until_replied
 from tests.service.conversations import Script, a_desk, a_reply, a_visitor, passage

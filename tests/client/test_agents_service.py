@@ -9,7 +9,7 @@ import pytest
 
 from carrel import AsyncCarrel, Reply, TextDelta, errors
 from carrel.wire.messages import RunningJob
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.test_reply_streams import told
 from tests.harness.cutting import Network, cutting

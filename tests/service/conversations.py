@@ -16,7 +16,7 @@ import httpx
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.domains.agents.answering import Assignment, Citation, Passage, Progress, Reply
+from service.domains.agents.answering.models import Assignment, Citation, Passage, Progress, Reply
 from service.identity_server.oauth import queries as oauth
 from service.platform.identifiers import uuid7
 from service.platform.secrets import ACCESS_TOKEN, REFRESH_TOKEN, mint

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from service.domains.agents.answering.providers import BUILT_IN
+from carrel.wire.agents import BUILT_IN_MODEL as BUILT_IN
 from service.domains.agents.definitions import queries
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.jobs import until

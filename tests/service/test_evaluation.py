@@ -5,7 +5,7 @@ import hashlib
 import httpx
 import pytest
 
-from service.domains.agents.answering.providers import BUILT_IN
+from carrel.wire.agents import BUILT_IN_MODEL
 from service.domains.agents.evaluation import service as rules
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
@@ -293,7 +293,7 @@ def test_a_run_of_an_agent_says_how_the_agent_is_defined(service: RunningService
     ]
     run = add_run(service, set_id, *results, mode=None)
     digest = hashlib.sha256(b"Be brief.").hexdigest()
-    assert (run["model"], run["instructionsDigest"], "mode" in run) == (BUILT_IN, digest, False)
+    assert (run["model"], run["instructionsDigest"], "mode" in run) == (BUILT_IN_MODEL, digest, False)
     assert run["settings"] == {"instructions": "Be brief.", "collectionIds": [], "retrieval": {}}
     assert (run["answered"], run["recall"], run["precision"]) == (0.5, 1, 0.5)
     about = {"evaluationSetId": set_id, "evaluationRunId": run["evaluationRunId"]}

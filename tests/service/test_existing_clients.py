@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from tests.harness.documents import add_to_collection, create_collection, ok, refused, uploaded
 from tests.service.conversations import FERRY, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import a_user, on_rows

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from service.domains.agents.answering import ModelFailure, Reply
+from service.domains.agents.answering.models import ModelFailure, Reply
 from service.platform.identifiers import uuid7
 from tests.harness.cases import cases
 from tests.harness.jobs import until

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from service.domains.agents.conversations.drafts import Superseded
 from service.domains.agents.conversations.jobs import answer_turn, expire_turns
 from service.platform.identifiers import uuid7

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from carrel.wire.agents import AgentRetrieval
-from service.domains.agents.answering import Exchange, Reply
+from service.domains.agents.answering.models import Exchange, Reply
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.jobs import until

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from tests.harness.documents import uploaded
 from tests.oauth.flow import v1
 from tests.service.conversations import ADA, BEN, Script, Visitor, a_reply, a_visitor, in_background, passage

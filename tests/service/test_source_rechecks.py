@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from service.domains.agents.answering import Reply
+from service.domains.agents.answering.models import Reply
 from tests.harness.documents import upload
 from tests.service.conversations import ADA, FERRY, Desk, Script, Visitor, a_reply, in_background, passage
 from tests.service.directory import a_user, done

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.domains.agents.answering import ModelFailure
+from service.domains.agents.answering.models import ModelFailure
 from tests.harness.jobs import until
 from tests.service import conversations
 from tests.service.conversations import Event, Script, Visitor, Watch, a_reply, in_flight, passage, text_of

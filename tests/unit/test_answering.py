@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from carrel.wire.agents import BUILT_IN_MODEL
 from carrel.wire.places import PassagePlace
 from service.domains.agents.answering.extractive import cut_question
 from service.domains.agents.answering.models import Exchange, Passage
 from service.domains.agents.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
-from service.domains.agents.answering.providers import BUILT_IN, model_names
 from service.domains.agents.answering.scoring import LONG_QUOTES, choose_quotes, has_number, has_words, is_alike
 from service.domains.agents.answering.sections import complete
 from service.domains.agents.answering.segments import LONGEST_LIST, Quotable, segments_of
@@ -208,9 +208,9 @@ def test_a_question_of_two_parts_is_asked_in_parts(message: str, parts: list[str
 
 
 def test_models_are_named_the_default_first() -> None:
-    assert model_names(Settings(model_url=None, model_names=())) == (BUILT_IN,)
+    assert Settings(model_url=None, model_names=()).agent_models == (BUILT_IN_MODEL,)
     settings = Settings(model_url="http://127.0.0.1:1/v1", model_names=("large", "small"))
-    assert model_names(settings) == ("large", "small", BUILT_IN)
+    assert settings.agent_models == ("large", "small", BUILT_IN_MODEL)
 
 
 @pytest.mark.parametrize(

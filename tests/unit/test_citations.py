@@ -33,7 +33,7 @@ SOUP = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_size
 REPLY = (
     'You have **27 days** [[1: "27 days of annual leave"]], holidays apart [[1: "plus public holidays"]]. '
     'A sign says so [[2: "mind the gap"]][[2: “mind the gap”]]; see [the page](https://example.test/leave?year=2).\n\n'
-    "- 3 < 4 and a[i] stay\n- so does the end."
+    '- 3 < 4 and a[i] stay, [[Page]] and [the list [a]]\n- <sup>[[passage 1: "27 days"]]</sup> so does the end.'
 )
 
 
@@ -92,8 +92,8 @@ def test_a_reply_only_ever_grows_while_it_is_written() -> None:
     assert whole.startswith(before)
     assert len(before) > len(whole) - 10
     assert whole == (
-        "You have **27 days** [1], holidays apart [2]. A sign says so [3][3]; see "
-        "[the page](https://example.test/leave?year=2).\n\n- 3 < 4 and a[i] stay\n- so does the end."
+        "You have **27 days** [1], holidays apart [2]. A sign says so [3][3]; see [the page](https://example.test/leave"
+        "?year=2).\n\n- 3 < 4 and a[i] stay, [[Page]] and [the list [a]]\n- [4] so does the end."
     )
 
 

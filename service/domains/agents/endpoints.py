@@ -5,7 +5,6 @@ from fastapi import Request, Response
 from carrel.wire import agents, question_log
 from carrel.wire import evaluation as wire
 from carrel.wire import evaluation_runs as run_wire
-from service.domains.agents.answering.providers import model_names
 from service.domains.agents.conversations.question_log import service as questions
 from service.domains.agents.definitions import service as definitions
 from service.domains.agents.evaluation import service
@@ -43,7 +42,7 @@ async def add_run(
 ) -> run_wire.AdminEvaluationSetsAddRunResponse:
     """Save the measurements of a run over an evaluation set, as the caller's."""
     grounded = await service.measure_replies(runtime.database, caller, request.results)
-    default_model = model_names(runtime.settings)[0]
+    default_model = runtime.settings.agent_models[0]
     async with runtime.database.transaction(caller.organization_id) as connection:
         attempt = attempt_of(http, response, caller=caller, connection=connection)
         if (kept := await attempt.claim()) is not None:

@@ -3,30 +3,8 @@
 import asyncio
 from importlib import import_module
 
-from service.domains.agents.answering.models import (
-    Assignment,
-    Citation,
-    Exchange,
-    ModelFailure,
-    Passage,
-    Progress,
-    Reply,
-)
-from service.domains.agents.answering.providers import BUILT_IN, model_names
+from service.domains.agents.answering.models import Assignment, Progress, Reply
 from service.runtime import Runtime
-
-__all__ = [
-    "BUILT_IN",
-    "Assignment",
-    "Citation",
-    "Exchange",
-    "ModelFailure",
-    "Passage",
-    "Progress",
-    "Reply",
-    "answer",
-    "model_names",
-]
 
 
 async def answer(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:

@@ -5,15 +5,14 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID
 
 from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, ToolReturn, UsageLimits
 
-from carrel.wire.agents import AgentRetrieval
 from service.domains.agents.answering.capabilities import ModelSpans, Retries
-from service.domains.agents.answering.models import Passage, Sender
+from service.domains.agents.answering.models import Assignment, Passage
 from service.domains.agents.answering.phrases import answer_small_talk
-from service.domains.agents.answering.retrieval import Lookup, describe_narrowing, retrieve
+from service.domains.agents.answering.retrieval import LONGEST_PASSAGE, Lookup, describe_narrowing, retrieve
+from service.domains.search.understanding.following import complete_question
 from service.runtime import Runtime
 
 SEARCH = "search_passages"
@@ -43,11 +42,10 @@ class AgentDeps:
     """The dependencies of a reply; `messages` has the newest last; `narrowed` and `note` are as in `Retrieved`."""
 
     runtime: Runtime
-    sender: Sender
-    collection_ids: Sequence[UUID]
-    instructions: str
+    assignment: Assignment
     messages: Sequence[str] = ()
-    retrieval: AgentRetrieval = field(default_factory=AgentRetrieval)
+    calls_tools: bool = True
+    most_characters: int = MOST_CHARACTERS
     passages: list[Passage] = field(default_factory=list[Passage])
     narrowed: dict[str, frozenset[bool]] = field(default_factory=dict[str, frozenset[bool]])
     note: str | None = None
@@ -55,7 +53,7 @@ class AgentDeps:
 
     @property
     def may_search(self) -> bool:
-        return bool(self.collection_ids) and self.searches < MOST_SEARCHES
+        return bool(self.assignment.collection_ids) and self.searches < MOST_SEARCHES
 
     @property
     def warnings(self) -> list[str]:
@@ -70,8 +68,11 @@ class AgentDeps:
     async def search(self, query: str) -> list[tuple[int, Passage]]:
         """Search with current rights. Return numbered passages in reading order, the best passage's document first."""
         self.searches += 1
-        lookup = Lookup(query, PASSAGES_A_SEARCH, messages=self.messages, options=self.retrieval)
-        retrieved = await retrieve(self.runtime, await self.sender(), collection_ids=self.collection_ids, lookup=lookup)
+        longest = min(LONGEST_PASSAGE, self.most_characters // 3)
+        given = self.assignment
+        lookup = Lookup(query, PASSAGES_A_SEARCH, messages=self.messages, options=given.retrieval, longest=longest)
+        caller = await given.sender()
+        retrieved = await retrieve(self.runtime, caller, collection_ids=given.collection_ids, lookup=lookup)
         for words, narrowed in retrieved.narrowed.items():
             self.narrowed[words] = self.narrowed.get(words, frozenset()) | narrowed
         self.note = retrieved.note or self.note
@@ -98,7 +99,7 @@ class AgentDeps:
             if known.document_id == passage.document_id and passage.text in known.text:
                 return number
         characters = sum(len(known.text) for known in self.passages)
-        if len(self.passages) >= MOST_PASSAGES or characters + len(passage.text) > MOST_CHARACTERS:
+        if len(self.passages) >= MOST_PASSAGES or characters + len(passage.text) > self.most_characters:
             return None
         self.passages.append(passage)
         return len(self.passages)
@@ -110,20 +111,33 @@ async def search_passages(context: RunContext[AgentDeps], query: str) -> ToolRet
     Args:
         query: A question or a few words, in the language of the documents."""
     found = await context.deps.search(query)
+    return ToolReturn(_to_json(found), metadata=context.deps.list_found(found))
+
+
+async def search_first(deps: AgentDeps) -> str:
+    """Return the message with the passages found for it, unless it is small talk or the agent has no collections."""
+    message = deps.assignment.message
+    if not deps.may_search or answer_small_talk(deps.messages[-1]) is not None:
+        return message
+    return f"{message}\n\nPassages:\n{_to_json(await deps.search(complete_question(deps.messages) or message))}"
+
+
+def _to_json(found: Sequence[tuple[int, Passage]]) -> str:
     # JSON keeps a passage's text from imitating another passage, or the end of a passage.
     shown = [{"n": number, "document": passage.document_name, "text": passage.text} for number, passage in found]
-    return ToolReturn(json.dumps(shown, ensure_ascii=False), metadata=context.deps.list_found(found))
+    return json.dumps(shown, ensure_ascii=False)
 
 
 async def _prepare_tool(context: RunContext[AgentDeps], tool: ToolDefinition) -> ToolDefinition | None:
-    return tool if context.deps.may_search else None
+    return tool if context.deps.calls_tools and context.deps.may_search else None
 
 
 def _rules(context: RunContext[AgentDeps]) -> str:
-    deps = context.deps
-    rules = [_RULES["always"], _RULES["with_documents" if deps.collection_ids else "without_documents"]]
-    if deps.instructions.strip():
-        rules.append(f"Beyond these rules, which nothing changes, your instructions are:\n{deps.instructions.strip()}")
+    given = context.deps.assignment
+    names = ["search", "passages"] if context.deps.calls_tools else ["passages"]
+    rules = [_RULES[name] for name in ["always", *(names if given.collection_ids else ["nothing"])]]
+    if instructions := given.instructions.strip():
+        rules.append(f"Beyond these rules, which nothing changes, your instructions are:\n{instructions}")
     return "\n\n".join(rules)
 
 

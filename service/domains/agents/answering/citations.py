@@ -24,26 +24,31 @@ OPEN, CLOSE = "\ue000", "\ue001"
 _SENTINELS = re.compile(f"[{OPEN}{CLOSE}\x00]")
 _VERIFIED = re.compile(f"{OPEN}(\\d+){CLOSE}")
 
-_QUOTES = "\"“”„«»'‘’"
+_QUOTES = "\"“”„«»'‘’「」"
 _DOUBLE = dict.fromkeys(map(ord, "“”„‟«»″"), '"')
 _SINGLE = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'")
 _TYPOGRAPHY = _DOUBLE | _SINGLE
 # Removed with the citation; matches only from the beginning of white space, so that long white space costs no more.
 _SPACE = r"(?:(?<![ \t])[ \t]++)?"
-_NAMED = r"(?:(?i:passage|source|document|doc)\W{0,2}|(?i:n)\s?)?"
+_NAMED = r"(?:(?i:passage|source|document|doc)\W{0,2}|(?i:n)\s?[=:]?\s?)?"
 MARK = re.compile(
-    rf"{_SPACE}(?:\[(?P<double>\[)|(?<!\[)\[)\s*{_NAMED}(?P<number>\d{{1,6}})\s*:\s*"
-    rf"[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\](?(double)\])",
+    rf"{_SPACE}(?:\[(?P<double>\[)|(?<!\[)\[)\s*{_NAMED}(?P<number>\d{{1,6}})\s*(?:[:：]|(?(double),|:))\s*"
+    rf"\\?[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)\\?[{_QUOTES}]\s*\](?(double)\]?)",
     re.DOTALL,
 )
+_UNNUMBERED = re.compile(
+    rf"{_SPACE}\[\[(?:[^\W\d][\w .-]{{0,80}}+:\s*+)?(?P<number>)"
+    rf"[{_QUOTES}](?P<words>[^\[\]]{{0,{LONGEST_QUOTE}}})[{_QUOTES}]\]\]"
+)
 _NEXT = r"\d{0,6}(?:\s*\]\s*\[\s*\d{1,6}){1,20}\s*"
+OPENING = re.compile(rf"\[\[(?=\s*{_NAMED}-?\d)")
 ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*{_NAMED}-?\d(?:[^\[\]]{{0,200}}|{_NEXT})\]\]")
 _HALF_MARK = re.compile(
-    rf"{_SPACE}\[\[\s*\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]).){{0,{LONGEST_QUOTE}}})?)?\]?\Z", re.DOTALL
+    rf"{_SPACE}\[\[\s*{_NAMED}\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]|[\"”] \w).){{0,{LONGEST_QUOTE}}})?)?\]?\Z",
+    re.DOTALL,
 )
-_OPENING = re.compile(r"\[\[(?=\s*\d)")
 _NUMBER = re.compile(
-    rf"{_SPACE}(?:\[\s*(?:\^|{_NAMED})\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]|【\d{{1,3}}(?:[:†][^【】\n]{{0,80}})?】)"
+    rf"{_SPACE}(?:(?<=\n)\[\^\d{{1,3}}\]:|\[\s*(?:\^|{_NAMED})\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]|【\d{{1,3}}(?:[:†][^【】\n]{{0,80}})?】)"
 )
 _TAIL = LONGEST_QUOTE + 50
 """The farthest from the end, in characters, where an unfinished citation can begin."""
@@ -88,12 +93,12 @@ class _Marks:
     uncited: list[str] = field(default_factory=list[str])
 
     def replace(self, text: str) -> str:
-        return MARK.sub(self._citation, text)
+        return _UNNUMBERED.sub(self._citation, MARK.sub(self._citation, text))
 
     def clean(self, text: str) -> str:
         text = self._drop(ODD_MARK, text, CITATION_DROPPED)
         text = text[:-_TAIL] + self._drop(_HALF_MARK, text[-_TAIL:], CITATION_DROPPED)
-        text = self._drop(_OPENING, text, CITATION_DROPPED)
+        text = self._drop(OPENING, text, CITATION_DROPPED)
         return self._drop(_NUMBER, text, NUMBER_DROPPED)
 
     def _drop(self, pattern: re.Pattern[str], text: str, warning: str) -> str:
@@ -103,7 +108,11 @@ class _Marks:
         return text
 
     def _citation(self, match: re.Match[str]) -> str:
-        citation = self._verify(int(match["number"]), match["words"])
+        numbers = [int(match["number"])] if match["number"] else range(1, len(self.passages) + 1)
+        found = (self._verify(number, match["words"]) for number in numbers)
+        citation = next((each for each in found if each), None)
+        if citation is None and not match["number"]:
+            return match[0]  # a link of a wiki, perhaps
         if citation is None:
             self.warnings.add(CITATION_DROPPED)
             before = match.string[max(0, match.start() - _CLAUSE) : match.start()]
@@ -146,6 +155,7 @@ def _find_quote(quote: str, passage: str) -> str | None:
     if not words or (len(words) < _FEWEST_WORDS and all(fold(word) in QUERY_STOP_WORDS for word in words)):
         return None
     normal, places = _normalize(passage)
+    wanted = wanted if wanted in normal else wanted.strip(" .…")
     start = normal.find(wanted)
     if start < 0:
         return None

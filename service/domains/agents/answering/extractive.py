@@ -11,8 +11,8 @@ from pathlib import PurePath
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
+from carrel.wire.agents import BUILT_IN_MODEL
 from service.domains.agents.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
-from service.domains.agents.answering.providers import BUILT_IN
 from service.domains.agents.answering.scoring import MOST_GATHERED, Place, choose_quotes, is_alike, is_within
 from service.domains.agents.answering.segments import Quotable, segments_of
 from service.domains.search.understanding.extraction import MOST_QUESTIONS, extract_questions
@@ -45,7 +45,7 @@ MOST_OF_A_PART, MOST_QUOTABLE = 2, 160
 
 def extractive_model(embedders: Embedders) -> FunctionModel:
     """Return the model; the local embedding model measures how near text is to a question."""
-    return FunctionModel(stream_function=partial(_write, embedders), model_name=BUILT_IN)
+    return FunctionModel(stream_function=partial(_write, embedders), model_name=BUILT_IN_MODEL)
 
 
 async def _write(

@@ -9,7 +9,7 @@ from pydantic_ai import exceptions
 
 from service.domains.agents.answering.models import ModelFailure
 from service.platform.logs import logger
-from service.text.language_models import WebPageError, exceeds_context
+from service.text.language_models import WebPageError, refusal_of
 
 SOON = 5
 """Seconds to wait before retrying a temporary failure; longer when a person has to fix the cause first."""
@@ -44,10 +44,8 @@ def _name(error: Exception) -> str:
         return "page"
     if isinstance(error, exceptions.ModelConnectionError):
         return "cut_off" if error.phase == "read" else "unreachable"
-    if exceeds_context(error):
-        return "ModelContextWindowExceededError"
     kinds = (name for name in SAID if isinstance(error, getattr(exceptions, name, ())))
-    found = next(kinds, "malformed")
+    found = refusal_of(error) or next(kinds, "malformed")
     # An UnexpectedModelBehavior with a cause ran out of retries; without a cause, the stream had no valid event.
     return "malformed" if found == "UnexpectedModelBehavior" and error.__cause__ is None else found
 

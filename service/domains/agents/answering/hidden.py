@@ -23,12 +23,8 @@ def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> s
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
 
     @cache
-    def squeezed() -> list[str]:
-        return ["".join(each.split()) for each in known]
-
-    @cache
     def stands(call: str) -> bool:
-        return any(call in each for each in squeezed())
+        return any(call in "".join(each.split()) for each in known)
 
     for pattern, each in _REMOVED:
         text = pattern.sub(partial(_replace, each=each, warnings=warnings, stands=stands), text)
@@ -36,7 +32,8 @@ def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> s
 
 
 def _replace(match: re.Match[str], *, each: dict[str, str], warnings: set[str], stands: Callable[[str], bool]) -> str:
-    groups = match.groupdict()
+    # Not `groupdict`, which fails for some matches of half a block of code.
+    groups = {name: match[name] for name in ("kept", "call") if name in match.re.groupindex}
     if groups.get("kept") or (groups.get("call") and _is_answer(match, stands)):
         return match[0]
     if "warning" in each:

@@ -40,6 +40,7 @@ _HALF_TAG = re.compile(
 # A link's target as Markdown reads it: text in angle brackets, or text up to white space with paired parentheses.
 _LEADS_TO = r"\s*+(?:<(?P<angle>[^<>\n]*+)>|(?P<plain>(?!<)[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+)(?!\())"
 _LINK = re.compile(rf"\[(?P<label>[^\[\]]{{0,500}})\]\({_LEADS_TO}[^()]{{0,500}}\)")
+_NUMBER = re.compile(r"\A\^?\d{1,3}\Z")
 _TARGET = re.compile(rf"\]\((?:(?={_LEADS_TO})|)")
 _DEFINED = r"\s*+(?:<(?P<angle>[^<>\n]*+)>|(?P<plain>(?!<)[^\s/\\:&]*+[/\\:&]\S*+))"
 _DEFINITION = re.compile(rf"^[ ]{{0,3}}\[[^\[\]\n]{{1,500}}\]:{_DEFINED}", re.MULTILINE)
@@ -76,7 +77,7 @@ class LinkFilter:
         text = _HALF_TAG.sub(self._separate, text)
         text = _DEFINITION.sub(lambda match: self._keep_known(match, ""), text)
         text = _DEFINES.sub(lambda match: self._keep_known(match, "] :"), text)
-        text = _LINK.sub(lambda match: self._keep_known(match, match["label"]), text)
+        text = _LINK.sub(lambda match: self._keep_known(match, _NUMBER.sub("", match["label"])), text)
         text = _TARGET.sub(lambda match: self._keep_known(match, "] ("), text)
         return _ADDRESS.sub(self._address, text)
 

@@ -18,15 +18,12 @@ class Exchange:
     reply: str
 
 
-Sender = Callable[[], Awaitable[Caller]]
-
-
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A message to answer. `sender` returns the caller with current rights, or raises Forbidden or NotFound; each
     search calls it. `model` None means the service's default. `history` is the readable conversation, oldest first."""
 
-    sender: Sender
+    sender: Callable[[], Awaitable[Caller]]
     message: str
     instructions: str = ""
     model: str | None = None

@@ -12,14 +12,14 @@ from pydantic_ai import RunContext, messages
 from pydantic_ai.models import Model
 from sqlalchemy.exc import SQLAlchemyError
 
+from carrel.wire.agents import BUILT_IN_MODEL
 from service.domains.agents.answering import failures, grounding
-from service.domains.agents.answering.agent import AGENT, LIMITS, AgentDeps
+from service.domains.agents.answering.agent import AGENT, LIMITS, MOST_CHARACTERS, AgentDeps, search_first
 from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked
 from service.domains.agents.answering.extractive import extractive_model
 from service.domains.agents.answering.hidden import CALL_REMOVED
 from service.domains.agents.answering.models import Assignment, Citation, Exchange, ModelFailure, Progress, Reply
 from service.domains.agents.answering.phrases import drop_greeting
-from service.domains.agents.answering.providers import BUILT_IN, model_names
 from service.domains.agents.answering.streaming import LONGEST_REPLY, Draft, Ended
 from service.platform.errors import Forbidden, NotFound, Unavailable
 from service.runtime import Runtime
@@ -30,6 +30,7 @@ UNSUPPORTED = "In none of the passages that the reply cites for it: {0}. Check t
 UNCITED = "The reply names no source: nothing shows that a document says this."
 ONLY_CALLED = "The model tried to look something up in a way that does not work, and said nothing else."
 OTHER_LANGUAGE = "The reply is in another language than the question."
+TOO_SLOW = "The reply was cut short: the model took longer than it may."
 CUT_SHORT = {
     "length": "The reply was cut short: the model reached its longest length.",
     "content_filter": "The reply was cut short: the model's endpoint refused to go on.",
@@ -42,46 +43,36 @@ _SETTINGS: Any = {"max_retries": 0}  # `Retries` retries within the deadline ins
 
 
 async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-    seconds = runtime.settings.model_seconds
-    deadline = asyncio.timeout(seconds)
-    try:
-        async with deadline:
-            return await _reply(runtime, assignment, progress)
-    except TimeoutError as error:
-        if not deadline.expired():
-            raise
-        raise failures.failure("timeout", seconds=seconds) from error
-
-
-async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -> Reply:
-    name = assignment.model or model_names(runtime.settings)[0]
-    model = extractive_model(runtime.embedders) if name == BUILT_IN else runtime.models.get(name)
+    name = assignment.model or runtime.settings.agent_models[0]
+    model = extractive_model(runtime.embedders) if name == BUILT_IN_MODEL else runtime.models.get(name)
     if model is None:
         raise failures.failure("not_configured")
+    settings = runtime.settings
+    context = MOST_CHARACTERS if name == BUILT_IN_MODEL else settings.model_context_tokens
     history = await select_history(
         assignment.history,
         tokenizer=runtime.embedders.default.tokenizer,
-        most_tokens=runtime.settings.model_history_tokens,
+        most_tokens=min(settings.model_history_tokens, context // 4),
     )
     deps = AgentDeps(
         runtime,
-        assignment.sender,
-        assignment.collection_ids,
-        assignment.instructions,
+        assignment,
         messages=[drop_greeting(each) for each in (*(exchange.message for exchange in history), assignment.message)],
-        retrieval=assignment.retrieval,
+        calls_tools=name not in settings.model_without_tools,
+        # Half of the model's context at three characters a token; the rest is for rules, conversation and reply.
+        most_characters=min(MOST_CHARACTERS, context * 3 // 2),
     )
-    before = (part for each in history for part in (each.message, each.reply))
+    before = [part for each in history for part in (each.message, each.reply)]
     known = [assignment.message, assignment.instructions, *before]
-    draft = Draft(progress, passages=deps.passages, known=known, searches=deps.may_search)
-    warnings = await _run(model, assignment.message, deps=deps, draft=draft, history=history, name=name)
+    draft = Draft(progress, passages=deps.passages, known=known, searches=deps.calls_tools and deps.may_search)
+    warnings = await _run(model, deps, draft=draft, history=history, name=name)
     checked = await draft.finish()
     if not checked.text and CALL_REMOVED in checked.warnings:
         checked = replace(checked, text=ONLY_CALLED)
     if not _SAYS.search(checked.text):
         raise failures.failure("endless" if warnings else "empty")
     citations, doubts = list(checked.citations), []
-    if name != BUILT_IN:
+    if name != BUILT_IN_MODEL:
         citations, doubts = await asyncio.to_thread(_doubt, checked, deps, [deps.messages[-1], assignment.instructions])
     return Reply(
         text=checked.text,
@@ -90,7 +81,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         citations=tuple(citations),
         warnings=(*checked.warnings, *doubts, *warnings, *deps.warnings),
         # A statement without its citation has no source.
-        quotes_only=name == BUILT_IN and CITATION_DROPPED not in checked.warnings,
+        quotes_only=name == BUILT_IN_MODEL and CITATION_DROPPED not in checked.warnings,
     )
 
 
@@ -114,20 +105,20 @@ def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[lis
     return citations, doubts
 
 
-async def _run(
-    model: Model[Any], message: str, *, deps: AgentDeps, draft: Draft, history: list[Exchange], name: str
-) -> list[str]:
+async def _run(model: Model[Any], deps: AgentDeps, *, draft: Draft, history: list[Exchange], name: str) -> list[str]:
+    deadline = asyncio.timeout(deps.runtime.settings.model_seconds)
     try:
-        result = await AGENT.run(
-            message,
-            model=model,
-            deps=deps,
-            message_history=_as_messages(history),
-            model_settings=_SETTINGS,
-            usage_limits=LIMITS,
-            event_stream_handler=_Listener(draft).listen,
-            infer_name=False,
-        )
+        async with deadline:
+            result = await AGENT.run(
+                deps.assignment.message if deps.calls_tools else await search_first(deps),
+                model=model,
+                deps=deps,
+                message_history=_as_messages(history),
+                model_settings=_SETTINGS,
+                usage_limits=LIMITS,
+                event_stream_handler=_Listener(draft).listen,
+                infer_name=False,
+            )
     except Ended as ended:
         return [str(ended)]
     # The sender has lost access, or the database failed, which the caller handles.
@@ -137,6 +128,10 @@ async def _run(
         after = int(error.headers.get("Retry-After", failures.SOON))
         raise ModelFailure(error.message, code=error.code, retry_after=after) from error
     except Exception as error:  # noqa: BLE001 - an endpoint may answer anything, and whatever breaks on it is told as one
+        if deadline.expired():
+            if draft.end_at_sentence():
+                return [TOO_SLOW]
+            raise failures.failure("timeout", seconds=deps.runtime.settings.model_seconds) from None
         # Not `from error`: each traceback would contain the provider's text.
         raise failures.failure_of(error, model=name) from None
     return [CUT_SHORT[each] for each in [result.response.finish_reason] if each in CUT_SHORT]

@@ -39,6 +39,7 @@ class Lookup:
     limit: int
     messages: Sequence[str] = ()
     options: AgentRetrieval = field(default_factory=AgentRetrieval)
+    longest: int = LONGEST_PASSAGE
 
     @property
     def question(self) -> str:
@@ -102,7 +103,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
             passages=REACH,
         )
         found.append(await search(plan))
-    read = [_to_passages(collection, each) for collection, each in zip(collections, found, strict=True)]
+    read = [_to_passages(*each, longest=lookup.longest) for each in zip(collections, found, strict=True)]
     passages = _merge(list(chain.from_iterable(read)))[:most]
     near: Chunks = {
         (collection.collection_id, passage.document_id, passage.chunk_no): passage
@@ -118,16 +119,16 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
     narrowed = {
         words: frozenset(others == words and not dropped for others, dropped in stated) for words, _ in stated if words
     }
-    return Retrieved(complete(passages[: lookup.limit], near, longest=LONGEST_PASSAGE), narrowed, note)
+    return Retrieved(complete(passages[: lookup.limit], near, longest=lookup.longest), narrowed, note)
 
 
-def _to_passages(collection: StoredCollection, found: Found[FoundChunk]) -> list[Passage]:
+def _to_passages(collection: StoredCollection, found: Found[FoundChunk], *, longest: int) -> list[Passage]:
     scores = found.ranking.scores_of(found.ranking.hits)
     return [
         Passage(
             hit.document_id,
             found.rows[hit].name,
-            next(cut_windows(Span("", found.rows[hit].text), LONGEST_PASSAGE)).text,
+            next(cut_windows(Span("", found.rows[hit].text), longest)).text,
             scores[hit],
             hit.chunk_no,
             place=found.rows[hit].place,

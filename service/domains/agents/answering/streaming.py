@@ -22,12 +22,21 @@ SECONDS_BETWEEN = 0.2
 """Seconds between two progress reports of the text."""
 
 _LAST_WORD = re.compile(r"[!-~]+\Z")
-_OPENING = re.compile(r"\[\[(?=\s*\d)|\[|<|\{(?=\s*(?:\"|\Z))")
+# What the next words may turn into nothing: a citation, link, tag, call, or turn of a made-up conversation.
+_OPENING = re.compile(
+    r"\[|<|【|(?:```\w*\s*)?\{(?=\s*(?:[\"{]|\Z))|```\w*\s*\Z|\A\s*Here(?:'s| is)(?: my)?(?: thought)?\s*\Z"
+    r"|\n[ \t]*(?:#+ )?(?:User|Human|Instruction)\s?:|(?:\A|\n)\s*#+\s*\Z"
+)
+_LINK = re.compile(r"\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\]|(?=[^(\[:]))")
+# A bracket with another one within, unless a citation's number follows: "[[Page]]", "[the list [a]]".
+_NESTED = re.compile(
+    r"\[(?!\[?\s*[a-zA-Z]{0,8}\W{0,2}(?:\d{1,6}\s*:|\d{0,6}\s*\Z))(?=\[?+[^\[\]]*\[)|\[\[[^\[\]\d][^\[\]]*\]\]"
+)
 _ENDS = {
-    "[[": (ODD_MARK, MARK),
-    "[": (re.compile(r"\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\]|(?=[^(\[:]))"),),
-    "<": (re.compile(r"<(?:[^a-zA-Z/|\uff5c]|[^<>]*>)"),),
-    "{": (re.compile(r"\{[^{}]*(?:\{[^{}]*\}\s*)?\}"),),
+    "[": (ODD_MARK, MARK, _LINK, _NESTED),
+    "<": (re.compile(r"<(?:[^a-zA-Z/|\uff5c]|[^<>]*>|\w+\s[^<>=]{40})"),),
+    "【": (re.compile(r"【(?:[^】\n]{0,90}[】\n]|[^】\n]{90})"),),
+    "{": (re.compile(r"(?:```\w*\s*)?\{\{?[^{}]*(?:\{[^{}]*\}\s*)?\}"),),
 }
 _SENTENCE_END = re.compile(r"[.!?…。！？](?:[\"'”’)\]]|\s?\[\[[^\[\]]*\]\])*(?=\s|\Z)|\n")  # noqa: RUF001 - many scripts
 
@@ -82,6 +91,12 @@ class Draft:
         if self._held:
             self._held, self._before, self._written = False, "", ""
 
+    def end_at_sentence(self) -> bool:
+        """End the text so far with its last sentence; returns False if there is none to show."""
+        has_sentence = not self._held and _SENTENCE_END.search(self._written) is not None
+        self._written = _cut_at_sentence(self._written)
+        return has_sentence
+
     async def finish(self) -> Checked:
         text = self._before + self._remove_hidden(self._removed)
         checked = check(text, passages=self._passages, known=self._known)
@@ -132,7 +147,7 @@ def complete_part(text: str) -> str:
 
 def _end(text: str, opening: re.Match[str]) -> int | None:
     """Return the end of the opened part; None while the end is still to come."""
-    found = (mark.match(text, opening.start()) for mark in _ENDS[opening[0]])
+    found = (mark.match(text, opening.start()) for mark in _ENDS.get(opening[0][-1], ()))
     return next((mark.end() for mark in found if mark), None)
 
 

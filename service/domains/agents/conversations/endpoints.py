@@ -57,7 +57,7 @@ async def stream_message(
         position=streaming.Position(),
         look=look,
         tell=streaming.v0_events,
-        cut=streaming.v0_cut(),
+        cut=streaming.V0_CUT,
     )
     headers = {**streaming.HEADERS, **response.headers}
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=headers)
@@ -117,9 +117,8 @@ async def stream_agent_response(
 ) -> StreamingResponse:
     """Send the progress of the caller's job as server-sent events; `Last-Event-ID` continues an interrupted stream."""
     position = streaming.Position.read(http)
-    turn = await streaming.read_job(runtime, http, job_id=request.job_id)
     look = partial(streaming.read_job, runtime, http, job_id=request.job_id)
-    events = streaming.stream_events(http, turn=turn, position=position, look=look, tell=streaming.job_events)
+    events = streaming.stream_events(http, turn=await look(), position=position, look=look, tell=streaming.job_events)
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 

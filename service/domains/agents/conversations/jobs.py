@@ -17,8 +17,7 @@ from carrel.wire.agents import AgentDefinition
 from service.audit.service import Change, record_later
 from service.auth.callers import Caller, reload_caller
 from service.domains.agents import answering
-from service.domains.agents.answering import Assignment, Exchange, Reply
-from service.domains.agents.answering.models import Citation, Passage
+from service.domains.agents.answering.models import Assignment, Citation, Exchange, Passage, Reply
 from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.drafts import Draft, Superseded, to_stored_passages
 from service.domains.agents.conversations.models import Work

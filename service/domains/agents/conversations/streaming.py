@@ -178,11 +178,6 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
     return news, Position(attempt, len(text)) if news else position
 
 
-def v0_cut() -> bytes:
-    """Return the chunk for an early end of a v0 stream, because v0 can't resume a stream."""
-    return _error("reply_delayed", f"The stream was cut. {AGAIN}")
-
-
 def _opening(turn: SeenTurn) -> dict[str, Any]:
     return {"conversation_id": turn.row.conversation_id, "warnings": turn.warnings}
 
@@ -194,3 +189,6 @@ def _error(code: str, message: str) -> bytes:
 def _chunk(kind: ChunkKind, **members: Any) -> bytes:
     data = StreamingChunk(event=kind, **members)
     return format_sse_event(data_str=data.model_dump_json(by_alias=True, exclude_none=True))
+
+
+V0_CUT = _error("reply_delayed", f"The stream was cut. {AGAIN}")

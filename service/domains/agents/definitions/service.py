@@ -13,7 +13,6 @@ from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
-from service.domains.agents.answering.providers import model_names
 from service.domains.agents.definitions import queries
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import lock_organization
@@ -45,7 +44,7 @@ async def create_agent(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
 ) -> wire.AdminAgentsCreateResponse:
     """Define an agent, unavailable to everyone until deployed."""
-    _refuse_unknown_model(request.model, model_names(runtime.settings))
+    _refuse_unknown_model(request.model, runtime.settings.agent_models)
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
     agent_id = uuid7()
@@ -73,7 +72,7 @@ async def update_agent(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
 ) -> wire.AdminAgentsUpdateResponse:
     """Change an agent from the next message on; omitted settings stay."""
-    _refuse_unknown_model(request.model, model_names(runtime.settings))
+    _refuse_unknown_model(request.model, runtime.settings.agent_models)
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     await refuse_stale(connection, caller, request.version, before, target_id=request.agent_id)
@@ -113,7 +112,7 @@ async def list_agents(
         after=cursor.after_id,
         limit=cursor.limit,
     )
-    return cursor.answer(wire.AdminAgentsListResponse, found, "agent_id", models=list(model_names(runtime.settings)))
+    return cursor.answer(wire.AdminAgentsListResponse, found, "agent_id", models=list(runtime.settings.agent_models))
 
 
 async def list_versions(

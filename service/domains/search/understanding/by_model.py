@@ -16,7 +16,7 @@ from service.domains.search.understanding.checking import StatedCondition
 from service.domains.search.understanding.drawing import Values
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, MOST_QUESTIONS
 from service.platform.logs import logger
-from service.text.language_models import exceeds_context
+from service.text.language_models import refusal_of
 
 SECONDS = 5.0  # the longest wait of a search for the model; afterwards the rules read the query
 
@@ -103,7 +103,7 @@ async def _ask(model: Model[Any], prompt: str) -> Reading:
         try:
             return (await _READER.run(prompt, **asked)).output
         except ModelRequestRejectedError as error:
-            if isinstance(error, ModelAuthenticationError | ModelNotFoundError) or exceeds_context(error):
+            if isinstance(error, ModelAuthenticationError | ModelNotFoundError) or refusal_of(error) == "too_long":
                 raise
     result = await _READER.run(prompt, output_type=Reading, **asked)
     _WITHOUT_SCHEMA.add(endpoint)
