@@ -69,9 +69,9 @@ def test_there_is_no_other_tool(canteen: Library, model: ModelServer, tool: str)
     assert list_documents(canteen.service) == before
 
 
-@pytest.mark.parametrize("more", [{"collection_ids": "all"}, {"person": "admin@example.test"}])
-def test_the_tool_takes_a_query_and_nothing_else(canteen, model, more) -> None:
-    model.in_turn(SEARCH, calls("search_passages", query="takeover", **more), says("I tried."))
+@pytest.mark.parametrize("other", [{"collection_ids": "all"}, {"person": "admin@example.test"}])
+def test_the_tool_takes_a_query_and_nothing_else(canteen, model, other) -> None:
+    model.in_turn(SEARCH, calls("search_passages", query="takeover", **other), says("I tried."))
     assert ask(canteen, model).text == "I tried."
 
 

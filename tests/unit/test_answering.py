@@ -1,8 +1,10 @@
 """Parts of an answer without a database or a model, and small talk in the question's language."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -122,8 +124,14 @@ def found(*numbers: int) -> list[tuple[int, int, int]]:
     return [(number, 0, 99) for number in numbers]
 
 
+def an_embedder(near: Callable[[str], float]) -> Any:
+    """Return an embedder that gives each text a vector with a single number."""
+    embed = lambda texts: asyncio.sleep(0, np.array([[near(text)] for text in texts], np.float32))  # noqa: E731
+    return SimpleNamespace(embed=embed, tokenizer=WordPieces(locate().tokenizer))
+
+
 async def test_long_quotes_are_few():
-    even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)))
+    even = an_embedder(lambda _: 1.0)
     for characters, most in ((10, 3), (LONG_QUOTES // 2 + 1, 2)):
         ferries = [Quotable(0, "", "", f"Ferry {each} sails.", whole=each * characters) for each in "xyz"]
         [(chosen, _)] = await choose_quotes(even, [("ferry", ())], ferries)
@@ -133,8 +141,7 @@ async def test_long_quotes_are_few():
 async def test_an_answer_stands_out_and_comes_from_the_best_passage():
     """A sentence as near as all others is no answer. Of equal sentences, the first passage's is taken."""
     near = {"gulls": 0.61, "terns": 0.61, "Sail?": 1.0}
-    rows = lambda texts: [[near.get(text[-5:], 0.1), 0.0] for text in texts]  # noqa: E731
-    embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))
+    embedder = an_embedder(lambda text: near.get(text[-5:], 0.1))
     two = [Quotable(number, "", "", text) for number, text in ((2, "Of gulls"), (1, "Of terns"))]
     asked = [("Sail?", ())]
     assert await choose_quotes(embedder, asked, two, found=[found(1, 2)]) == [(two, "far")]
@@ -146,14 +153,21 @@ async def test_an_answer_stands_out_and_comes_from_the_best_passage():
 @pytest.mark.parametrize(("nearness", "heading", "first", "fits"), cases("close_sentences"))
 async def test_the_clearly_closest_sentence_of_the_first_document_is_close(nearness, heading: str, first, fits) -> None:
     """By its nearness and its lead over other documents, or below a heading that has the question's words."""
-    rows = lambda texts: [[1.0 if text == "Sails?" else nearness * ("Of it" in text)] for text in texts]  # noqa: E731
-    embedder = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.array(rows(texts), np.float32)))
+    embedder = an_embedder(lambda text: 1.0 if text == "Sails?" else nearness * ("Of it" in text))
     quotable = [
         Quotable(1, "A", heading, "Of it all we have two kinds that rest on the pier."),
         Quotable(3, "B", "", "Rest"),
     ]
     [(_, fit)] = await choose_quotes(embedder, [("Sails?", ())], quotable, found=[found(first, 4 - first)])
     assert fit == fits
+
+
+async def test_only_misspelled_words_are_corrected() -> None:
+    """A word that the embedding model knows stays, although a sentence has a similar word."""
+    embedded, sentences = list[str](), [Quotable(1, "", "", "Other breaks come with an allowance.")]
+    asked = [("Does my mother get a longer break and an alowance?", ())]
+    await choose_quotes(an_embedder(lambda text: embedded.append(text) or 1.0), asked, sentences)
+    assert embedded[0] == "Does my mother get a longer break and an allowance?"
 
 
 def a_section(*texts: str, longest: int = 4000) -> list[Passage]:
@@ -190,8 +204,7 @@ async def test_what_stands_beside_a_passage_found_counts_less():
     lines = ["Sails of a gull rest on the pier.", "Sails of a tern rest on the quay."]
     beside = segments_of("\n".join(lines), number=1)
     for nearness, best in ((0.61, 0), (0.7, 1)):
-        rows = lambda texts, near=nearness: [[near if "tern" in each else 0.6] for each in texts]  # noqa: E731
-        embedder = SimpleNamespace(embed=lambda texts, rows=rows: asyncio.sleep(0, np.array(rows(texts), np.float32)))
+        embedder = an_embedder(lambda text, near=nearness: near if "tern" in text else 0.6)
         asked = [("Where do we sail?", ())]
         [(chosen, _)] = await choose_quotes(embedder, asked, beside, most=1, found=[[(1, 0, len(lines[0]))]])
         assert [each.text for each in chosen] == [lines[best]]

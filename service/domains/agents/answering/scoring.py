@@ -17,7 +17,7 @@ from service.domains.agents.answering.segments import Quotable
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import count_terms, read_query, words_of
 from service.index.tokenization import WORD
-from service.text.embedding.models import Embedder
+from service.text.embedding.models import Embedder, WordPieces
 from service.text.languages import tell_language
 
 OWN_WORDS, WORDS_IN_CONTEXT = 0.2, 0.1
@@ -94,18 +94,19 @@ async def choose_quotes(
     `found`: what was found for each question, best first."""
     if not quotable:
         return [([], "far")] * len(questions)
-    questions = await asyncio.to_thread(_correct, questions, quotable)
+    questions = await asyncio.to_thread(_correct, questions, quotable, embedder.tokenizer)
     texts = (f"{each.context}\n{each.text}" for each in quotable)
     vectors = await embedder.embed([*(question for question, _ in questions), *texts])
     near = vectors[: len(questions)] @ vectors[len(questions) :].T
     return await asyncio.to_thread(_choose_all, questions, quotable, near, found, most)
 
 
-def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable]) -> list[Asked]:
+def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable], pieces: WordPieces) -> list[Asked]:
+    """Correct misspelled words to words of the sentences. A word that the embedding model knows is spelled right."""
     known = {word for each in quotable for word in _SPELLED.findall(f"{each.context} {each.text}".casefold())}
 
     def correct(word: re.Match[str]) -> str:
-        if word[0] in known or not word[0].islower():
+        if word[0] in known or not word[0].islower() or pieces.count([word[0]]) == [1]:
             return word[0]
         near = (each for each in known if abs(len(each) - len(word[0])) < 2)
         return next(iter(get_close_matches(word[0], near, 1, SLIP)), word[0])

@@ -167,9 +167,8 @@ def _end_of_announced(lines: Sequence[str], ends: Sequence[bool], number: int) -
     """Return the number of the line behind an introduced list, table or set of answers."""
     announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
     for place in range(number + 1, last):
-        is_item = _ITEM.match(lines[place]) is not None or _is_row(lines[place])
-        is_over = announces and not is_item and (has_items or place > number + 1)
-        if is_over or ends[place]:
+        is_item = _is_point(lines[place])
+        if ends[place] or (announces and not is_item and (has_items or place > number + 1)):
             return place
         has_items = has_items or is_item
     return last
