@@ -396,7 +396,7 @@ def find_apart(text: str) -> Iterator[Form]:
 
 
 def _respell(query: str) -> Iterator[Form]:
-    """Yield other spellings that a text may have of a time, a fraction, or a telephone number with its zero."""
+    """Yield other spellings that a text may have of a time, a fraction, a numeral, or a telephone number."""
     for match in _SPELLED.finditer(query):
         first, sign, last = match["first"], match["sign"], match["last"]
         spellings = [f"{first}\u2044{last}"] if sign == "/" else []
@@ -411,18 +411,13 @@ def _respell(query: str) -> Iterator[Form]:
         yield Form(*match.span(), re.sub(r"\D", "", match[0]).lstrip("0"), JOINED, 1.0)
     for match in _FRACTION.finditer(query):
         yield Form(*match.span(), "=" + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), JOINED, 1.0)
-    for match in _NUMERAL.finditer(query):
-        yield from _respell_numeral(query, match)
-
-
-def _respell_numeral(query: str, match: re.Match[str]) -> Iterator[Form]:
-    """Yield the number behind a noun in the other digits: chapter 4, chapter IV."""
-    roman, number = match.groups()
-    other = str(_ARABIC.get(roman.upper(), "")) if roman else _ROMAN[int(number)]
-    if other and len(roman or other) > 1:
-        yield Form(*match.span(), other, JOINED, 1.0)
-    elif other and number and (noun := _NOUN_BEFORE.search(query, max(0, match.start() - 25), match.start() - 1)):
-        yield Form(noun.start(1), match.end(), f"{noun[1]} {other}", JOINED, 1.0)
+    for match in _NUMERAL.finditer(query):  # "chapter 4", "chapter IV"
+        roman, number = match.groups()
+        other = str(_ARABIC.get(roman.upper(), "")) if roman else _ROMAN[int(number)]
+        if other and len(roman or other) > 1:
+            yield Form(*match.span(), other, JOINED, 1.0)
+        elif other and number and (noun := _NOUN_BEFORE.search(query, max(0, match.start() - 25), match.start() - 1)):
+            yield Form(noun.start(1), match.end(), f"{noun[1]} {other}", JOINED, 1.0)
 
 
 def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:

@@ -254,10 +254,10 @@ async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
     """Fold some deltas of term statistics, at any time; return their number, 0 when none are left."""
     if not await try_lock_statistics(connection, organization_id):
         return 0
-    folded = await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE)
-    for space_id, terms in folded.unused.items():
+    count, unused = await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE)
+    for space_id, terms in unused.items():
         await delete_unused_terms(connection, organization_id, space_id=space_id, terms=terms)
-    return folded.deltas
+    return count
 
 
 async def _compute(texts: Sequence[str], work: Callable[[], Result]) -> Result:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from service.index.forms import BORDER, NEIGHBOURS, WHOLE, Form, find_apart, find_forms, forms_of_word, join_neighbours
-from service.index.stemming import ENGLISH, STEMMINGS, Stemmer, stemmer_for, stemming_of_word
+from service.index.stemming import ENGLISH, STEMMINGS, stemmer_for, stemming_of_word
 from service.index.stop_words import INDEX_STOP_WORDS, IRREGULAR, stop_words_of
 from service.index.tokenization import Word, find_words, fold, split_query, split_run, split_words
 from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
@@ -45,14 +45,10 @@ def term_of(word: str, stemming: str) -> int:
     own = stemming_of_word(folded, stemming)
     if own == ENGLISH and folded in INDEX_STOP_WORDS:
         return 0
-    stemmer = stemmer_for(own)
-    digest = blake2b((folded if stemmer is None else _stem(stemmer, folded)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % TERM_DIMENSIONS + 1
-
-
-def _stem(stemmer: Stemmer, word: str) -> str:
-    with _stemming:  # stemmers have mutable state
-        return stemmer.stemWord(word)
+    if stemmer := stemmer_for(own):
+        with _stemming:  # stemmers have mutable state
+            folded = stemmer.stemWord(folded)
+    return int.from_bytes(blake2b(folded.encode(), digest_size=8).digest()) % TERM_DIMENSIONS + 1
 
 
 @lru_cache(maxsize=2**17)
@@ -283,14 +279,11 @@ def inverse_frequency(frequency: float, total: float) -> float:
     return math.log(1 + (among - known + 0.5) / (known + 0.5))
 
 
-def weigh_query(
-    query: str, *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int, has_old_forms: bool = False
-) -> dict[int, float]:
-    """Return the query's terms with weights. Only rounded frequencies depend on the chunks. The weights reveal neither
+def weigh_query(reading: QueryTerms, *, frequencies: Mapping[int, int], total: int) -> dict[int, float]:
+    """Return a query's terms with weights. Only rounded frequencies depend on the chunks. The weights reveal neither
     the existing terms nor their number, because the rarest words are chosen before missing words are left out."""
-    sought = read_query(query, tuple(stemmings), has_old_forms=has_old_forms).sought
-    shares, own = defaultdict[tuple[int, ...], float](float), {each.terms for each in sought if each.is_own}
-    for each in sought:
+    shares, own = defaultdict[tuple[int, ...], float](float), {each.terms for each in reading.sought if each.is_own}
+    for each in reading.sought:
         shares[each.terms] += each.weight
     weighed = [
         (terms in own, share * inverse_frequency(sum(frequencies.get(term, 0) for term in terms), total), terms)

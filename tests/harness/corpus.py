@@ -237,6 +237,6 @@ class Corpus:
         words = read_query(query, ("english",)).words
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         counts = await self.frequencies(self.space.space_id, terms)
-        vector = weigh_query(query, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])
+        vector = weigh_query(read_query(query, ("english",)), frequencies=counts, total=counts[TOTAL_TERM])
         statement = "SELECT -(terms <#> cast(:query AS sparsevec)) AS score FROM chunks_384"
         return [row["score"] for row in await self.select(statement, query=as_sparsevec(vector))]

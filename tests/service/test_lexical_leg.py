@@ -18,7 +18,7 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare
 from service.index.forms import RULES
 from service.index.spaces.queries import CurrentSpace
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
-from service.index.terms import term_of, weigh_query
+from service.index.terms import read_query, term_of, weigh_query
 from service.permissions.access import Access
 from service.platform.batches import Batch
 from service.platform.identifiers import uuid7
@@ -76,7 +76,7 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), model=MODEL)
     space_id = corpus.space.space_id
     frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.reading.terms])
-    weights = weigh_query(query, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
+    weights = weigh_query(read_query(query, ("english",)), frequencies=frequencies, total=frequencies[TOTAL_TERM])
     keys, few = (
         choose_keys(weights, space_id=space_id, frequencies=frequencies, most=each) for each in (most, most // 4)
     )

@@ -120,7 +120,7 @@ def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
     stemmings = (ENGLISH, "german", "french")
     own, english = term_of("Verträge", "german"), term_of("Verträge", ENGLISH)
     frequencies = {own: 6, english: 2, term_of("Harbour", ENGLISH): 8}
-    weights = weigh_query("Verträge Harbour", stemmings=stemmings, frequencies=frequencies, total=100)
+    weights = weigh_query(read_query("Verträge Harbour", stemmings), frequencies=frequencies, total=100)
     assert len({weights[term] for term in frequencies}) == 1
 
 

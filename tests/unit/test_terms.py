@@ -99,7 +99,7 @@ def test_counts_of_two_texts_add_up(one, other):
 def test_a_pasted_page_is_asked_by_its_rarest_terms():
     words = [f"w{number}" for number in range(500)]
     frequencies = {terms.term_of(word, ENGLISH): 1 + number * 1000 for number, word in enumerate(words)}
-    vector = terms.weigh_query(" ".join(words), stemmings=[ENGLISH], frequencies=frequencies, total=10**6)
+    vector = terms.weigh_query(read_query(" ".join(words), (ENGLISH,)), frequencies=frequencies, total=10**6)
     assert len(vector) == 128
     assert terms.term_of("w0", ENGLISH) in vector
     assert terms.term_of("w499", ENGLISH) not in vector
@@ -115,7 +115,7 @@ STEMMINGS = ("english",)
 def score(query: str, *texts: str) -> float:
     chunks = weigh_chunks(texts, title="", stemming="english")
     frequencies = {term: sum(term in chunk for chunk in chunks) for chunk in chunks for term in chunk}
-    weights = weigh_query(query, stemmings=STEMMINGS, frequencies=frequencies, total=len(chunks))
+    weights = weigh_query(read_query(query, STEMMINGS), frequencies=frequencies, total=len(chunks))
     return sum(weight * chunks[0].get(term, 0.0) for term, weight in weights.items())
 
 
@@ -147,11 +147,11 @@ def test_what_is_found_by_any_form_is_marked_as_it_stands(query, text, marked):
 def test_weights_do_not_tell_whether_a_chunk_has_a_term(query):
     """Unreadable chunks count only in rounded frequencies, where none, one and two are equal."""
     found = {term: 0 for each in read_query(query, STEMMINGS).sought for term in each.terms}
-    weights = weigh_query(query, stemmings=STEMMINGS, frequencies=found, total=100)
-    old = weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100, has_old_forms=True)
+    weights = weigh_query(read_query(query, STEMMINGS), frequencies=found, total=100)
+    old = weigh_query(read_query(query, STEMMINGS, has_old_forms=True), frequencies={}, total=100)
     assert all(old[term] >= weight for term, weight in weights.items() if term in old)  # texts that have words alone
     for term, count in product(found, (1, 2)):
-        assert weigh_query(query, stemmings=STEMMINGS, frequencies=found | {term: count}, total=100) == weights
+        assert weigh_query(read_query(query, STEMMINGS), frequencies=found | {term: count}, total=100) == weights
 
 
 def test_years_in_a_row_are_words():
@@ -170,7 +170,7 @@ def test_a_long_query_costs_little(repeated):
     query, began = (repeated * 8192)[:8192], time.process_time()
     words = read_query(query, STEMMINGS).by_word
     assert [words_without(words, frozenset()) for _ in range(100)] == [words] * 100
-    weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100)
+    weigh_query(read_query(query, STEMMINGS), frequencies={}, total=100)
     assert time.process_time() - began < 2
 
 

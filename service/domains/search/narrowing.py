@@ -9,8 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.domains.search import queries
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
 from service.domains.search.syntax.parsing import Clause, FieldClause, ParsedQuery, is_phrase
-from service.index.statistics.queries import ask_frequencies
-from service.index.term_keys import every_key
+from service.index.statistics.queries import read_frequencies
 from service.index.terms import terms_of
 from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
@@ -44,26 +43,19 @@ async def find_narrowing(
     if not texts:
         return NOT_NARROWED
     terms = await compute(texts, lambda: {text: _terms_of_words(text, search_query) for text in texts})
-    counted, found = Batch(), Batch()
-    every = {term for words in terms.values() for word in words for term in word}
-    frequencies = ask_frequencies(
-        counted, scope.caller.organization_id, space_id=scope.space.space_id, terms=sorted(every)
-    )
-    await counted.run(connection)
-    known = dict(frequencies.rows)
-    answers, common = dict[str, Answer[Hit]](), set[str]()
+    every, space_id = {term for words in terms.values() for word in words for term in word}, scope.space.space_id
+    known = await read_frequencies(connection, scope.caller.organization_id, space_id=space_id, terms=sorted(every))
+    found, answers, common = Batch(), dict[str, Answer[Hit]](), set[str]()
     for text in texts:
         rarest = min(terms[text], key=lambda word: sum(known.get(term, 0) for term in word), default=())
         if not rarest and not is_phrase(text):
             continue
-        # The index reads all chunks with a word. For a common word, read the chunks in scope up to the limit.
         is_common = not rarest or sum(known.get(term, 0) for term in rarest) > MOST_FOUND
         if is_common and is_phrase(text):
             common.add(text)
-        keys = () if is_common else every_key(rarest, space_id=scope.space.space_id)
         phrase = text if is_phrase(text) else None
         answers[text] = queries.ask_containing(
-            found, scope, phrase=phrase, terms=rarest, keys=keys, most=MOST_FOUND + 1
+            found, scope, terms=rarest, phrase=phrase, is_common=is_common, most=MOST_FOUND + 1
         )
     few = queries.ask_whether_small(found, scope.caller, scope.space, few=MOST_FOUND) if common else None
     await found.run(connection)

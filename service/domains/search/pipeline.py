@@ -159,31 +159,27 @@ class Found(Generic[Row]):
 
 async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
     """Find hits on a readable server, rerank the best hits, and log the search."""
-    with plan.runtime.share.count_in(Figure.SEARCHES_RUNNING):
-        return await _search(plan, log)
-
-
-async def _search(plan: Plan[Row], log: SearchLog | None) -> Found[Row]:
     runtime = plan.runtime
     found: Found[Row] = Found()
-    if plan.space is not None:
-        find_hits = partial(find, plan, plan.space, log)
-        found = await runtime.standbys.read(runtime.database, plan.position, find_hits)
-    if found.without_meaning:
-        found_ids = [hit.document_id for hit in found.best(plan.limit)]
-        runtime.indexer.embedding.prefer(plan.caller.organization_id, found_ids)
-    if plan.reranks:
-        # The model scores without an open transaction.
-        best = {hit: found.rows[hit] for hit in found.ranking.hits[: plan.candidates] if hit in found.rows}
-        texts = {hit: text_of(row.name, row.text) for hit, row in best.items()}
-        order, reranking = await rerank(runtime.reranker, " ".join(plan.texts), texts)
-        ranking = found.ranking.with_hits(list(dict.fromkeys((*order, *found.ranking.hits))))
-        found = replace(found, ranking=ranking, reranking=reranking)
-    if plan.arrange is not None:
-        found = await asyncio.to_thread(plan.arrange, found)
-    if log is not None:
-        await log.keep(found.best(plan.limit))
-    return found
+    with runtime.share.count_in(Figure.SEARCHES_RUNNING):
+        if plan.space is not None:
+            find_hits = partial(find, plan, plan.space, log)
+            found = await runtime.standbys.read(runtime.database, plan.position, find_hits)
+        if found.without_meaning:
+            found_ids = [hit.document_id for hit in found.best(plan.limit)]
+            runtime.indexer.embedding.prefer(plan.caller.organization_id, found_ids)
+        if plan.reranks:
+            # The model scores without an open transaction.
+            best = {hit: found.rows[hit] for hit in found.ranking.hits[: plan.candidates] if hit in found.rows}
+            texts = {hit: text_of(row.name, row.text) for hit, row in best.items()}
+            order, reranking = await rerank(runtime.reranker, " ".join(plan.texts), texts)
+            ranking = found.ranking.with_hits(list(dict.fromkeys((*order, *found.ranking.hits))))
+            found = replace(found, ranking=ranking, reranking=reranking)
+        if plan.arrange is not None:
+            found = await asyncio.to_thread(plan.arrange, found)
+        if log is not None:
+            await log.keep(found.best(plan.limit))
+        return found
 
 
 async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Source) -> Found[Row]:

@@ -26,6 +26,7 @@ from service.domains.search.syntax.queries import any_with_field, field_paramete
 from service.identity.queries import user_as
 from service.index.spaces.queries import CurrentSpace, Space
 from service.index.statistics.queries import Frequency
+from service.index.term_keys import every_key
 from service.index.terms import as_sparsevec
 from service.permissions.queries import reader_parameters
 from service.platform import traces
@@ -83,8 +84,15 @@ class ChunkWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDocument:
+class FoundPassage:
     document_id: UUID
+    chunk_no: int
+    text: str
+    place: PassagePlace | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDocument(FoundPassage):
     name: str
     names: str
     external_id: str
@@ -96,9 +104,6 @@ class FoundDocument:
     resource_id: str
     container_id: UUID | None
     version: int
-    chunk_no: int
-    text: str
-    place: PassagePlace | None
 
     @property
     def hit(self) -> Hit:
@@ -106,13 +111,9 @@ class FoundDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChunk:
-    document_id: UUID
+class FoundChunk(FoundPassage):
     hit_no: int
-    chunk_no: int
     chunk_id: UUID
-    text: str
-    place: PassagePlace | None
     name: str
     names: str
     external_id: str
@@ -123,14 +124,6 @@ class FoundChunk:
     @property
     def hit(self) -> Hit:
         return Hit(self.document_id, self.hit_no)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPassage:
-    document_id: UUID
-    chunk_no: int
-    text: str
-    place: PassagePlace | None
 
 
 Row = TypeVar("Row", FoundDocument, FoundChunk)
@@ -207,9 +200,17 @@ def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_
 
 
 def ask_containing(
-    batch: Batch, scope: Scope, *, phrase: str | None, terms: Collection[int], keys: Sequence[int], most: int
+    batch: Batch,
+    scope: Scope,
+    *,
+    terms: Collection[int] = (),
+    phrase: str | None = None,
+    is_common: bool = False,
+    most: int = 1,
 ) -> Answer[Hit]:
-    """Read in a batch the chunks with any of these terms (of the phrase's rarest word) or, if given, the phrase."""
+    """Read in a batch the chunks with any of these terms (of the phrase's rarest word) or, if given, the phrase. For a
+    common word, read the chunks in scope up to the limit, because the index reads all chunks with a word."""
+    keys = () if is_common else every_key(terms, space_id=scope.space.space_id)
     parameters = _parameters_of(scope) | {"terms": as_sparsevec(dict.fromkeys(terms, 1.0)), "keys": list(keys)}
     pattern = {} if phrase is None else {"pattern": pattern_of(phrase.removeprefix('"'))}
     statement = sql.chunks_containing(shape_of(scope), is_phrase=phrase is not None)

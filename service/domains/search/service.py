@@ -186,7 +186,7 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[wire.
     ]
 
 
-def _to_snippet(row: queries.FoundDocument | queries.FoundPassage, mark: Callable[..., Passage]) -> wire.Snippet:
+def _to_snippet(row: queries.FoundPassage, mark: Callable[..., Passage]) -> wire.Snippet:
     passage = mark(row.text)
     return wire.Snippet(text=passage.text, matches=_to_spans(passage), chunk_index=row.chunk_no, place=row.place)
 

@@ -15,7 +15,7 @@ from service.domains.search import queries
 from service.domains.search.queries import Row
 from service.domains.search.search_query import WORDS, Hit, SearchQuery, compute
 from service.index.spaces.queries import Space, ask_current_space
-from service.index.statistics.queries import Frequency, ask_frequencies
+from service.index.statistics.queries import Frequency, ask_frequencies, read_frequencies
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.term_keys import FEW_READ, choose_keys
 from service.index.terms import TERMS_OF_STEMMINGS, find_stemmings, weigh_query
@@ -125,10 +125,7 @@ async def _weigh(
     if not search_query.by_frequency:
         return await compute([search_query.text], _weigh_alike, search_query)
     if further := await compute([search_query.text], lambda: sorted(search_query.reading.terms - asked.reading.terms)):
-        batch = Batch()
-        others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
-        await batch.run(connection)
-        frequencies |= dict(others.rows)
+        frequencies |= await read_frequencies(connection, organization_id, space_id=space.space_id, terms=further)
     return await compute([search_query.text], _weigh_by_frequency, search_query, frequencies, space.space_id)
 
 
@@ -140,13 +137,7 @@ def _weigh_alike(search_query: SearchQuery) -> SearchQuery:
 
 
 def _weigh_by_frequency(search_query: SearchQuery, frequencies: Mapping[int, int], space_id: int) -> SearchQuery:
-    weights = weigh_query(
-        search_query.text,
-        stemmings=search_query.stemmings,
-        frequencies=frequencies,
-        total=frequencies.get(TOTAL_TERM, 0),
-        has_old_forms=search_query.has_old_forms,
-    )
+    weights = weigh_query(search_query.reading, frequencies=frequencies, total=frequencies.get(TOTAL_TERM, 0))
     present = {term: weight for term, weight in weights.items() if frequencies.get(term, 0) > 0}
     weighed = replace(search_query.with_weights(weights, known=present), frequencies=frequencies)
     if search_query.is_small:  # all chunks are scored

@@ -1,7 +1,7 @@
 """The passage that best shows why a text was found, and the positions of the query's words in it."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,17 +22,14 @@ class Passage:
     matches: tuple[tuple[int, int], ...]
 
 
-def _merge_matches(words: Sequence[Match]) -> Iterator[tuple[int, int]]:
-    """Yield the positions of matches in order; touching matches, such as bigrams, are merged."""
-    start, end = -1, -1
+def _merge_matches(words: Sequence[Match]) -> list[tuple[int, int]]:
+    """Return the positions of matches in order; touching matches, such as bigrams, are merged."""
+    merged = list[tuple[int, int]]()
     for word in words:
-        if word.start > end:
-            if end > 0:
-                yield start, end
-            start = word.start
-        end = max(end, word.end)
-    if end > 0:
-        yield start, end
+        touches = merged and word.start <= merged[-1][1]
+        start, end = merged.pop() if touches else (word.start, word.end)
+        merged.append((start, max(end, word.end)))
+    return merged
 
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from heapq import nsmallest
 from string import ascii_lowercase
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -17,10 +18,9 @@ from service.domains.search import queries
 from service.domains.search.narrowing import MOST_FOUND
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.index.forms import fold_marks
-from service.index.statistics.queries import ask_frequencies
+from service.index.statistics.queries import read_frequencies
 from service.index.stemming import ENGLISH
 from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
-from service.index.term_keys import every_key
 from service.index.terms import round_frequency, terms_of
 from service.index.tokenization import WORD, fold, split_words
 from service.platform.batches import Answer, Batch
@@ -71,7 +71,9 @@ async def check_words(
     batch, known = Batch(), search_query.frequencies
     terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
-        word: _ask_whether(batch, scope, its, is_common=sum(known.get(term, 0) for term in its) > COMMON)
+        word: queries.ask_containing(
+            batch, scope, terms=its, is_common=sum(known.get(term, 0) for term in its) > COMMON
+        )
         for word, its in terms.items()
         if its and word not in _OF_QUESTIONS and not _is_left_out(word, its, search_query.stemmings)
     }
@@ -94,13 +96,6 @@ def _terms(word: str, stemmings: Sequence[str]) -> tuple[int, ...]:
 def _is_left_out(word: str, terms: Iterable[int], stemmings: Sequence[str]) -> bool:
     """Return whether English texts may have the word, but not their index: *it* as opposed to *IT*."""
     return ENGLISH in stemmings and fold(word) in INDEX_STOP_WORDS and {*terms} <= {*_terms(word, stemmings)}
-
-
-def _ask_whether(
-    batch: Batch, scope: Scope, terms: Sequence[int], *, is_common: bool = False, most: int = 1
-) -> Answer[Hit]:
-    keys = () if is_common else every_key(terms, space_id=scope.space.space_id)
-    return queries.ask_containing(batch, scope, phrase=None, terms=terms, keys=keys, most=most)
 
 
 async def _find_similar(
@@ -126,22 +121,18 @@ async def _find_similar(
 
 
 async def _find_apart(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
-    counted, asked, space_id = Batch(), Batch(), scope.space.space_id
+    asked, space_id = Batch(), scope.space.space_id
     cuts = [(word[:at], word[at:]) for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)]
     terms = {part: sorted(_terms(part, search_query.stemmings)) for cut in cuts for part in cut}
     every = sorted({term for its in terms.values() for term in its})
-    frequencies = ask_frequencies(counted, scope.caller.organization_id, space_id=space_id, terms=every)
-    await counted.run(connection)
-    known, answers = dict(frequencies.rows), dict[str, Answer[Hit]]()
+    known = await read_frequencies(connection, scope.caller.organization_id, space_id=space_id, terms=every)
+    answers = dict[str, Answer[Hit]]()
     counts = {part: sum(max(0, known.get(term, 0)) for term in its) for part, its in terms.items()}
     for cut in cuts:
         rarest, phrase = min(cut, key=counts.__getitem__), " ".join(cut)
-        stem = phrase.removesuffix("s") + "*"
+        stem, its = phrase.removesuffix("s") + "*", terms[rarest]
         if 0 < counts[rarest] <= COMMON:
-            keys = every_key(terms[rarest], space_id=space_id)
-            answers[phrase] = queries.ask_containing(
-                asked, scope, phrase=stem, terms=terms[rarest], keys=keys, most=COMMON
-            )
+            answers[phrase] = queries.ask_containing(asked, scope, terms=its, phrase=stem, most=COMMON)
     await asked.run(connection)
     return [phrase for phrase, answer in answers.items() if answer.rows][:1]
 
@@ -154,7 +145,7 @@ def find_wildcards(text: str) -> list[str]:
 async def _find_within(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
     """Return readable words that fit a word with asterisks, in most texts first. Compares a limited number of texts."""
     batch = Batch()
-    answer = queries.ask_containing(batch, scope, phrase=word, terms=(), keys=(), most=MOST_FOUND)
+    answer = queries.ask_containing(batch, scope, phrase=word, most=MOST_FOUND)
     await batch.run(connection)
     hits = [Hit(each.document_id, max(0, each.chunk_no)) for each in answer.rows[:READ_WITHIN]]
     texts = await queries.read_texts(connection, scope, search_query, hits) if hits else {}
@@ -175,13 +166,10 @@ async def _look_up(
 ) -> list[str]:
     stemmings, space_id = search_query.stemmings, scope.space.space_id
     terms = await asyncio.to_thread(lambda: sorted({term for each in spellings for term in _terms(each, stemmings)}))
-    counted, looked_up = Batch(), Batch()
-    frequencies = ask_frequencies(counted, scope.caller.organization_id, space_id=space_id, terms=terms)
-    await counted.run(connection)
-    known = sorted((-round_frequency(each.chunks), each.term) for each in frequencies.rows if each.chunks > 0)[
-        :MOST_LOOKED_UP
-    ]
-    answers = {term: _ask_whether(looked_up, scope, [term], most=MOST_TEXTS) for _, term in known}
+    found = await read_frequencies(connection, scope.caller.organization_id, space_id=space_id, terms=terms)
+    frequent = ((-round_frequency(chunks), term) for term, chunks in found.items() if chunks > 0)
+    known, looked_up = nsmallest(MOST_LOOKED_UP, frequent), Batch()
+    answers = {term: queries.ask_containing(looked_up, scope, terms=[term], most=MOST_TEXTS) for _, term in known}
     await looked_up.run(connection)
     places = [(term, place) for term, answer in answers.items() for place in answer.rows]
     hits = list(dict.fromkeys(place for _, place in places))

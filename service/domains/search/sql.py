@@ -469,31 +469,29 @@ def found_documents(shape: Shape) -> AnySelect:
         .subquery("best")
     )
     columns = (
-        documents.c.document_id,
-        documents.c.name,
-        all_names(ORGANIZATION).label("names"),
-        documents.c.external_id,
-        documents.c.external_url,
         documents.c.custom_metadata,
         documents.c.updated_at,
         time_of_change().label("changed_at"),
         as_member(resources.c.resource_type, ResourceType),
         *(resources.c.resource_id, resources.c.container_id),
-        shown_version().label("version"),
     )
-    found = (
-        sa.select(*columns)
-        .join(resources, resources.c.object_id == documents.c.document_id)
-        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
-        .where(
-            matches(documents, ORGANIZATION, document_id=ids),
-            matches(resources, ORGANIZATION),
-            matches(space_documents, ORGANIZATION, space_id=SPACE),
-        )
-        .subquery("found")
-    )
+    of_document = resources.c.object_id == documents.c.document_id, matches(resources, ORGANIZATION)
+    found = _select_documents(*columns).join(resources, sa.and_(*of_document)).subquery("found")
     return sa.select(*found.c, best.c.chunk_no, best.c.text, best.c.place).join(
         best, best.c.document_id == found.c.document_id
+    )
+
+
+def _select_documents(*columns: sa.ColumnElement[Any]) -> AnySelect:
+    """Select documents (`ids`) in the space, with their names and shown version, and further columns."""
+    named = documents.c.name, all_names(ORGANIZATION).label("names"), shown_version().label("version")
+    return (
+        sa.select(documents.c.document_id, *named, documents.c.external_id, documents.c.external_url, *columns)
+        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
+        .where(
+            matches(documents, ORGANIZATION, document_id=sa.any_(array_of("ids", sa.Uuid()))),
+            matches(space_documents, ORGANIZATION, space_id=SPACE),
+        )
     )
 
 
@@ -573,23 +571,7 @@ def readable_documents(*, is_narrowed: bool) -> AnySelect:
 @lru_cache(SHAPES)
 def found_chunks(shape: Shape) -> AnySelect:
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    entries = (
-        sa.select(
-            documents.c.document_id,
-            documents.c.name,
-            all_names(ORGANIZATION).label("names"),
-            documents.c.external_id,
-            documents.c.external_url,
-            space_documents.c.custom_metadata,
-            shown_version().label("version"),
-        )
-        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
-        .where(
-            matches(documents, ORGANIZATION, document_id=sa.any_(array_of("ids", sa.Uuid()))),
-            matches(space_documents, ORGANIZATION, space_id=SPACE),
-        )
-        .subquery("entries")
-    )
+    entries = _select_documents(space_documents.c.custom_metadata).subquery("entries")
     columns = [*(chunks.c[name] for name in ("chunk_id", "text", "place")), *list(entries.c)[1:]]
     hits = select_chunks(_given_hits(), shape)
     return hits.add_columns(*columns).join(entries, entries.c.document_id == chunks.c.document_id)

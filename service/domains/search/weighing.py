@@ -32,7 +32,4 @@ async def weigh_among_readable(read: Snapshot, caller: Caller) -> Snapshot:
 
 
 def _weigh(query: SearchQuery, frequencies: Mapping[int, int], total: int) -> SearchQuery:
-    stemmings, has_old_forms = query.stemmings, query.has_old_forms
-    return query.with_weights(
-        weigh_query(query.text, stemmings=stemmings, frequencies=frequencies, total=total, has_old_forms=has_old_forms)
-    )
+    return query.with_weights(weigh_query(query.reading, frequencies=frequencies, total=total))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -43,6 +42,16 @@ def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms
     return batch.ask(_FREQUENCIES, Frequency, params(organization_id, space_id=space_id, terms=list(terms)))
 
 
+async def read_frequencies(
+    connection: Connection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
+) -> dict[int, int]:
+    """Return the numbers of `ask_frequencies` by term."""
+    batch = Batch()
+    counted = ask_frequencies(batch, organization_id, space_id=space_id, terms=terms)
+    await batch.run(connection)
+    return dict(counted.rows)
+
+
 OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": sa.Integer(), "delta": sa.Integer()}
 _deltas = unnest_rows("deltas", OF_DELTAS)
 _values = (sa.cast(_deltas.c[name], each) for name, each in OF_DELTAS.items())
@@ -65,16 +74,11 @@ async def try_lock_statistics(connection: Connection, organization_id: UUID) -> 
     return bool((await connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """The number of folded deltas, and the terms no longer in any chunk, by space."""
-
-    deltas: int
-    unused: Mapping[int, Sequence[int]]
-
-
-async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: int) -> Folded:
-    """Fold up to `limit` deltas into statistics, in a single statement, so a reader sees each delta once."""
+async def fold_deltas(
+    connection: Connection, organization_id: UUID, *, limit: int
+) -> tuple[int, Mapping[int, Sequence[int]]]:
+    """Fold up to `limit` deltas into statistics, in a single statement, so a reader sees each delta once. Return the
+    number of folded deltas, and the terms no longer in any chunk, by space."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
     first = sa.tuple_(*keys).in_(sa.select(*keys).where(own).order_by(*keys).limit(limit))
@@ -99,7 +103,7 @@ async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: i
     for row in rows:
         if row.space_id is not None:
             unused.setdefault(row.space_id, []).append(row.term)
-    return Folded(rows[0].deltas, unused)
+    return rows[0].deltas, unused
 
 
 async def delete_unused_terms(

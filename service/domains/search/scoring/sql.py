@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy.types import TypeEngine
 
 from service.domains.documents.collections.filters import Comparison
-from service.domains.search.syntax.queries import FieldShape
+from service.domains.search.syntax.queries import ORGANIZATION, FieldShape
 from service.schema.indexing import INDEX_TABLES, TERM_DIMENSIONS
 
 AnySelect = sa.Select[*tuple[Any, ...]]
@@ -38,7 +37,6 @@ class Shape:
     is_small: bool | None = None
 
 
-ORGANIZATION: sa.ColumnElement[UUID] = sa.bindparam("organization_id", type_=sa.Uuid())
 SPACE: sa.ColumnElement[int] = sa.bindparam("space_id", type_=sa.Integer())
 
 
