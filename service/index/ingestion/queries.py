@@ -13,7 +13,14 @@ from service.index.forms import RULES
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import IndexEntry, ask_texts, is_pending, lacks_words
-from service.index.spaces.queries import SearchedSpace, is_older, is_searched, stands_for
+from service.index.spaces.queries import (
+    SearchedSpace,
+    is_older,
+    is_searched,
+    lock_existing,
+    select_catalog_id,
+    stands_for,
+)
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform import sql
 from service.platform.batches import Answer, Batch
@@ -103,21 +110,9 @@ def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     version, own = sql.param(entry.version), sql.param(entry.document_id)
     is_large = has_large_text(sql.ORGANIZATION, own)
     is_begun: sa.ColumnElement[bool] = sa.bindparam("param_is_begun", type_=sa.Boolean())
-    is_catalog = sa.and_(spaces.c.organization_id == sql.ORGANIZATION, spaces.c.is_catalog)
-    catalog_id = sa.select(spaces.c.space_id).where(is_catalog).scalar_subquery()
-    # The catalog's space and the space that replaces it, read with the lock held: a concurrent swap waits for this, or
-    # this for the swap.
-    homes = (
-        sa.select(spaces)
-        .where(
-            spaces.c.organization_id == sql.ORGANIZATION,
-            spaces.c.retired_at.is_(None),
-            sa.or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id),
-        )
-        .order_by(spaces.c.space_id)
-        .with_for_update(key_share=True, read=True)
-        .cte("homes")
-    )
+    catalog_id = select_catalog_id(sql.ORGANIZATION)
+    # The catalog's space and the space that replaces it.
+    homes = lock_existing(sql.ORGANIZATION, sa.or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id))
     claim = _claim_until(sa.and_(homes.c.is_catalog, is_begun))
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", "version", "is_large", "claimed_until"],

@@ -54,14 +54,6 @@ class RunningRebuild:
     forced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedEntry:
-    """An entry added to the new space; `caller_chunks`: a caller has made the chunks."""
-
-    document_id: UUID
-    caller_chunks: bool
-
-
 async def insert_rebuild(
     connection: Connection,
     caller: Caller,
@@ -147,8 +139,9 @@ async def retry_failed(connection: Connection, organization_id: UUID, *, space_i
 
 async def copy_entries(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
-) -> list[CopiedEntry]:
-    """Copy locked documents' entries from the old space to the new space, to be indexed; return the new entries."""
+) -> list[UUID]:
+    """Copy locked documents' entries from the old space to the new space, to be indexed; return the new entries'
+    documents with a caller's chunks."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = sa.and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
@@ -162,7 +155,7 @@ async def copy_entries(
     )
     new = insert(space_documents).from_select([*copied, "is_large", "space_id", "claimed_until"], wanted)
     statement = new.on_conflict_do_nothing().returning(space_documents.c.document_id, space_documents.c.caller_chunks)
-    return await sql.find_rows(connection, statement, CopiedEntry)
+    return [document_id for document_id, is_by_caller in await connection.execute(statement) if is_by_caller]
 
 
 async def copy_waiting_chunks(

@@ -83,8 +83,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
             return False
         await lock_objects(connection, organization_id, object_ids=missing)
         await lock_spaces(connection, organization_id, stands_for(rebuild.replaces_space_id))
-        copied = await queries.copy_entries(connection, organization_id, **spaces, document_ids=missing)
-        by_callers = [row.document_id for row in copied if row.caller_chunks]
+        by_callers = await queries.copy_entries(connection, organization_id, **spaces, document_ids=missing)
         await _copy_chunks(connection, organization_id, rebuild, by_callers)
     indexer.rebuilds_copied_to[rebuild.rebuild_id] = missing[-1]
     return True

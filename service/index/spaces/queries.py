@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, literal_column, or_, select
+from sqlalchemy import CTE, ColumnElement, ScalarSelect, and_, func, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -75,6 +75,19 @@ async def lock_spaces(
         select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, which).order_by(spaces.c.space_id)
     )
     await connection.execute(own.with_for_update(read=not exclusively, key_share=not exclusively))
+
+
+def select_catalog_id(organization_id: ColumnElement[UUID] | UUID) -> ScalarSelect[int]:
+    is_catalog = and_(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+    return select(spaces.c.space_id).where(is_catalog).scalar_subquery()
+
+
+def lock_existing(organization_id: ColumnElement[UUID] | UUID, *which: ColumnElement[bool]) -> CTE:
+    """Build the CTE of spaces that are not retired, read with the lock held: a concurrent swap of two spaces waits for
+    this, or this for the swap."""
+    own = spaces.c.organization_id == organization_id, spaces.c.retired_at.is_(None)
+    locked = select(spaces).where(*own, *which).order_by(spaces.c.space_id)
+    return locked.with_for_update(key_share=True, read=True).cte("homes")
 
 
 _CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)

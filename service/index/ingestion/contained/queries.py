@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion.backlog.queries import FROM_THE_START, has_large_text
 from service.index.ingestion.queries import extend_claim
-from service.index.spaces.queries import lock_spaces
+from service.index.spaces.queries import lock_existing, lock_spaces, select_catalog_id
 from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.catalog import collections, documents
 from service.schema.identity import resources
@@ -57,22 +57,12 @@ def _select_files(
     organization_id: UUID, container_id: UUID, document_ids: Collection[UUID]
 ) -> Select[*tuple[Any, ...]]:
     entry, owner = space_documents.c, literal(organization_id, Uuid())
-    is_catalog = and_(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
-    catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
-    # Read with the lock held: a concurrent swap of two spaces waits for this, or this for the swap.
     placed = select(entry.space_id).where(entry.organization_id == organization_id, entry.document_id == container_id)
-    homes = (
-        select(spaces.c.space_id)
-        .where(
-            spaces.c.organization_id == organization_id,
-            spaces.c.retired_at.is_(None),
-            ~spaces.c.is_catalog,
-            spaces.c.replaces_space_id.is_distinct_from(catalog_id),
-            spaces.c.space_id.in_(placed),
-        )
-        .order_by(spaces.c.space_id)
-        .with_for_update(key_share=True, read=True)
-        .cte("homes")
+    homes = lock_existing(
+        organization_id,
+        ~spaces.c.is_catalog,
+        spaces.c.replaces_space_id.is_distinct_from(select_catalog_id(organization_id)),
+        spaces.c.space_id.in_(placed),
     )
     return (
         select(
