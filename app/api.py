@@ -56,7 +56,6 @@ def _is_admin_still() -> bool:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def collections() -> list[DocumentCollection]:
-    """Return the collections that the person may search, by name."""
     listed = client().document_collections.list_document_collections()
     return sorted(listed, key=lambda found: found.collection_name.lower())
 

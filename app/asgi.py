@@ -70,8 +70,6 @@ HEADERS_OF_FILES = HEADERS | {
 
 
 class SecurityHeaders:
-    """Middleware for the security headers on every response."""
-
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 

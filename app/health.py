@@ -26,8 +26,6 @@ from flows.runs import Runs, RunsError
 
 
 class Level(StrEnum):
-    """The level of a health finding."""
-
     FINE = "OK"
     BUSY = "Running"
     TROUBLE = "Needs attention"

@@ -66,7 +66,6 @@ class FlowSettings(BaseSettings):
 
     @property
     def snapshots(self) -> Path:
-        """The folder of the permission snapshots, with a folder for each organization."""
         return (self.flows_dir or self.data_dir / "flows") / "snapshots"
 
 

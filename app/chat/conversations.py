@@ -183,7 +183,6 @@ class Sent:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def my_agents() -> list[Agent]:
-    """Return the agents that the person may message, by name."""
     return sorted(person_client().agents.list(), key=lambda agent: agent.name.lower())
 
 

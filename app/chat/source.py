@@ -25,7 +25,6 @@ _NO_REPLY = "This reply is no longer available. Reload the page."
 
 @st.fragment
 def show_source(place: conversations.ChatLocation) -> None:
-    """Show the source that the person has pressed in the conversation, if any."""
     told = draw_component("source", key=f"source-{place.conversation}", on_chosen_change=lambda: None)
     if not (chosen := cast("Mapping[str, Any]", told or {}).get("chosen")):
         return

@@ -140,7 +140,6 @@ def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: 
 
 
 def show_outcomes() -> None:
-    """Show the results of the last change, once."""
     outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
     failed = [outcome for outcome in outcomes if outcome.problem]
     unchanged = sum(item.left for item in outcomes)

@@ -40,8 +40,6 @@ Named = TypeVar("Named", bound=NamedDocument)
 
 
 class Wanted(NamedTuple):
-    """The filters and order of the page, as in the address."""
-
     name: str
     kind: str
     state: str

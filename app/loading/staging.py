@@ -33,8 +33,6 @@ class StagingError(Exception):
 
 
 class DroppedFile(Protocol):
-    """The attributes of an uploaded file needed for staging."""
-
     @property
     def name(self) -> str: ...
 

@@ -37,7 +37,6 @@ Counts = AdminAccessCountResourcesResponse
 
 
 def count_kind(counts: Counts, kind: str) -> int:
-    """Return the number of a kind, from all sources."""
     return sum(count.count for count in counts.counts if kind_of(count.resource_type) == kind)
 
 

@@ -92,7 +92,6 @@ def place_html(place: PassagePlace | None) -> str:
 
 
 def paragraph(escaped: str) -> str:
-    """Return escaped text as a paragraph with line breaks."""
     return f'<p class="carrel-passage">{escaped.strip().replace(chr(10), "<br>")}</p>'
 
 

@@ -18,8 +18,6 @@ _MOST_SETS = 1000
 
 
 class EvaluationOptions(BaseModel):
-    """Options of the run of an evaluation set."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(

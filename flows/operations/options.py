@@ -63,8 +63,6 @@ class UploadOptions(_SourceOptions):
 
 
 class SyncOptions(BaseModel):
-    """Options of a run of a sync."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     launch: bool = Field(default=True, description="Start a run. Otherwise report the current or last run.")
@@ -74,16 +72,12 @@ class SyncOptions(BaseModel):
 
 
 class CollectionOptions(_SourceOptions):
-    """Options of adding catalog documents to a collection."""
-
     collection: str = Field(description="Name or id of the collection.")
     hidden: bool = Field(default=False, description="Also load files and folders whose names begin with a dot.")
     wait_for_index: bool = Field(default=True, description="Wait until the added documents are searchable.")
 
 
 class ReindexOptions(BaseModel):
-    """Options of indexing a collection, or the catalog, again."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     everything: bool = Field(default=False, description="Every document, not only changed documents.")

@@ -12,8 +12,6 @@ from struct import Struct
 
 
 class Figure(IntEnum):
-    """A figure shared by each worker."""
-
     CONNECTIONS_OPEN = 0
     CONNECTIONS_MOST = auto()
     CONNECTIONS_REFUSED = auto()

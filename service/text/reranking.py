@@ -39,8 +39,6 @@ _OF_ONE_REQUEST = frozenset({400, 413, 422})
 
 
 class Outcome(StrEnum):
-    """The outcome of a request to the endpoint."""
-
     ANSWERED = "answered"
     TIMED_OUT = "timed_out"
     FAILED = "failed"

@@ -29,8 +29,6 @@ def count_in_row(row: int) -> None:
 
 
 class Metrics:
-    """An application's metrics."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._registry = CollectorRegistry()
         self._runtime = runtime

@@ -406,7 +406,6 @@ class Ledger(ClaimedRun):
         return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
-        """Return the external ids of the problems recorded by the scan."""
         problems = of_scan(self.run, ignored=None, part=0)
         found = sa.select(quarantine.c.external_id).where(problems, quarantine.c.external_id.in_(names))
         return {str(row.external_id) for row in self._rows(found)}

@@ -31,8 +31,6 @@ class State(StrEnum):
 
 
 class Action(StrEnum):
-    """The planned action for a document."""
-
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"

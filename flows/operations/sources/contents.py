@@ -23,8 +23,6 @@ QUIET_SECONDS = 2.0
 
 
 class ChangingFileError(Exception):
-    """The file changed while it was read or sent."""
-
     code = "file_changing"
 
     def __init__(self) -> None:

@@ -238,7 +238,6 @@ def _readable(name: str) -> str:
 
 
 def is_inside(path: str, root: str) -> bool:
-    """Return whether an absolute, resolved path is in the resolved folder `root`."""
     return path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 

@@ -156,7 +156,6 @@ def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:
 async def _show(
     connection: Connection, caller: Caller, resource: queries.Resource, grants: Sequence[queries.Grant] | None = None
 ) -> wire.ResourceGrants:
-    """Show some grants on a resource, or all."""
     organization_id = caller.organization_id
     if grants is None:
         grants = await queries.list_grants(connection, organization_id, access_class=resource.access_class)

@@ -56,8 +56,6 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Legs(Generic[Key]):
-    """The hits each leg found, best first."""
-
     lexical: Sequence[Key]
     dense: Sequence[Key]
 

@@ -147,5 +147,4 @@ class Visit(Visitor):
         return Response(status_code=status, headers=headers)
 
     def consent_purpose(self, person: SignedIn) -> str:
-        """Return the purpose of a consent form, bound to its authorization request and person."""
         return f"consent\n{person.principal_id}\n{urlencode(self.parameters)}"

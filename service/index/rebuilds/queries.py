@@ -43,8 +43,6 @@ class Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class RunningRebuild:
-    """A running rebuild, with the dimensions of the replaced space."""
-
     rebuild_id: UUID
     collection_id: UUID | None
     space_id: int

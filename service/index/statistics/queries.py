@@ -45,7 +45,6 @@ def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms
 async def read_frequencies(
     connection: Connection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
 ) -> dict[int, int]:
-    """Return the numbers of `ask_frequencies` by term."""
     batch = Batch()
     counted = ask_frequencies(batch, organization_id, space_id=space_id, terms=terms)
     await batch.run(connection)

@@ -84,7 +84,6 @@ def read_log_range(manifest: bytes) -> tuple[int, int, int]:
 
 
 def format_moment(moment: datetime, *, timespec: str = "seconds") -> str:
-    """Return a UTC time in the format of `--to`: 2026-11-26T06:00:00Z."""
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
@@ -230,7 +229,6 @@ class Archive:
         return sorted((self._bases[name] for name in names if name in self._bases), key=lambda base: base.ended_at)
 
     def base_names(self) -> list[str]:
-        """Return the names of all backups, including unfinished backups."""
         listed = obstore.list_with_delimiter(self._store, "bases")  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"])
 

@@ -37,7 +37,6 @@ def new_group(about: str) -> typer.Typer:
 
 
 def format_count(count: int, what: str) -> str:
-    """Format a count with its noun: `1 document`, `70 documents`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 

@@ -9,8 +9,6 @@ AGENTS = "agents"
 
 
 class TaskName(NamedTuple):
-    """The name of a task and a queue: enough to enqueue a job."""
-
     name: str
     queue: str
 

@@ -61,8 +61,6 @@ _ONE_BY_ONE = BatchLimits(texts=1)
 
 
 class Arithmetic(Protocol):
-    """Computes vectors from tokens."""
-
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         """Return a row for each text, in order. Raises Unavailable (with Retry-After) when too many texts wait."""
         ...

@@ -65,7 +65,6 @@ def is_binary(sample: bytes) -> bool:
 
 
 def join_halves(text: str) -> str:
-    """Return the text with each pair of surrogates joined to a character."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -14,7 +14,6 @@ _FONTS = {
 
 
 def is_known(font: str) -> bool:
-    """Return whether a font shows symbols in place of letters."""
     return font.lower() in _FONTS
 
 

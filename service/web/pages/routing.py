@@ -17,8 +17,6 @@ from service.web.pages.confidential import refuse_readable
 
 
 class PageRoute(OwnErrorsRoute):
-    """A route of pages."""
-
     async def serve(self, request: Request, handler: Handler) -> Response:
         """Serve pages only over confidential connections, at an address with a host name."""
         runtime = await current_runtime(request)

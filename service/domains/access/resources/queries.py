@@ -144,7 +144,6 @@ async def find_name(connection: Connection, organization_id: UUID, *, object_id:
 async def count_resources(
     connection: Connection, organization_id: UUID, *, resource_filter: ResourceFilter
 ) -> list[ResourceCount]:
-    """Count the matching resources of each type, ordered by type."""
     statement = (
         sa.select(resources.c.resource_type, sa.func.count().label("count"))
         .where(*_conditions(organization_id, resource_filter))

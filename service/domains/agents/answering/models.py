@@ -12,8 +12,6 @@ from service.platform.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An earlier message of the conversation, and the reply."""
-
     message: str
     reply: str
 

@@ -218,7 +218,6 @@ def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterat
 
 
 def _points_back(sentence: str) -> bool:
-    """Return whether a sentence begins with an English word referring back."""
     first, _, rest = sentence.casefold().partition(" ")
     return first in _BACK or (first in _TIMES and rest.startswith(("that", "this")))
 

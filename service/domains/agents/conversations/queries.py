@@ -215,7 +215,6 @@ async def list_history(
 async def list_documents_under(
     connection: Connection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
-    """List the distinct documents behind the replies of the given turns."""
     statement = (
         sa.select(turn_passages.c.document_id)
         .where(

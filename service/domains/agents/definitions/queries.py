@@ -60,7 +60,6 @@ async def list_agents(
     after: UUID,
     limit: int,
 ) -> list[AgentDefinition]:
-    """List agents by id, regardless of deployment; limited to `ids` if given."""
     page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
     statement = page.where(sql.optional_in(agents.c.agent_id, ids))
     if name_contains:

@@ -115,7 +115,6 @@ async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUI
 async def list_sets(
     connection: Connection, organization_id: UUID, window: sql.Window, *, request: AdminEvaluationSetsListRequest
 ) -> list[EvaluationSet]:
-    """List sets by id, limited to the requested ids if given."""
     set_id = evaluation_sets.c.evaluation_set_id
     chosen = sql.optional_in(set_id, request.ids), sql.optional(evaluation_sets.c.agent_id, request.agent_id)
     statement = sql.rows_after(_select_sets(organization_id).where(*chosen), set_id, *window)
@@ -142,7 +141,6 @@ async def rename_set(connection: Connection, organization_id: UUID, *, set_id: U
 
 
 async def delete_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> None:
-    """Delete a set with its cases, runs and results."""
     await sql.delete_rows(connection, evaluation_sets, organization_id, evaluation_set_id=set_id)
 
 
@@ -226,7 +224,6 @@ async def list_cases(
     after: int = 0,
     limit: int | None = None,
 ) -> list[StoredCase]:
-    """List the cases of a set in the order of their addition; limited to `ids` if given."""
     note = sa.func.nullif(evaluation_cases.c.note, "").label("note")
     statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase, note)).where(
         _is_of_set(organization_id, set_id),

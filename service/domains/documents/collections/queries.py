@@ -52,7 +52,6 @@ class StoredCollection:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The types of the fields, by name."""
         return {name: field.type for name, field in self.schema.items()}
 
     @property
@@ -408,7 +407,6 @@ async def list_values(
 async def write_values(
     connection: Connection, organization_id: UUID, *, space_id: int, values: Mapping[UUID, Mapping[str, str]]
 ) -> None:
-    """Save the values of locked documents in a space and its replacement."""
     rows = [{"document_id": one, "custom_metadata": dict(held)} for one, held in values.items()]
     given = sql.rows_of([space_documents.c.document_id, space_documents.c.custom_metadata], rows)
     space_ids = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))

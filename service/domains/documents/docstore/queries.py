@@ -517,6 +517,5 @@ async def list_unlisted_documents(
 
 
 async def delete_document_record(connection: Connection, key: SyncKey, *, document_id: UUID) -> None:
-    """Delete the record and failure of a document gone from source and catalog."""
     for table in (docstore_failures, docstore_documents):
         await connection.execute(delete(table).where(key.is_of(table), table.c.document_id == document_id))

@@ -193,7 +193,6 @@ async def keep_ignored(connection: Connection, key: ReportKey, *, old: ReportKey
 
 
 async def count_items(connection: Connection, key: ReportKey) -> tuple[int, int]:
-    """Count the items of a report: active items, and ignored items."""
     statement = select(
         func.count().filter(source_items.c.ignored.is_(False)), func.count().filter(source_items.c.ignored)
     ).where(key.is_of(source_items))

@@ -230,7 +230,6 @@ async def lock_group(connection: Connection, organization_id: UUID, *, group_id:
 async def keep_group(
     connection: Connection, organization_id: UUID, *, group_id: UUID, deleted_by: UUID | None, kept: Mapping[str, Any]
 ) -> None:
-    """Keep a group that is about to be deleted in the trash."""
     parameters = {"organization_id": organization_id, "group_id": group_id, "deleted_by": deleted_by, "kept": kept}
     await connection.execute(_KEEP, parameters)
 

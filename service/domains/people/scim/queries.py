@@ -173,7 +173,6 @@ async def list_members(
 async def find_kinds(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """Return the kind of each id that belongs to a person or group."""
     statement = select(principals.c.principal_id, principals.c.kind).where(
         principals.c.organization_id == organization_id,
         sql.in_array(principals.c.principal_id, principal_ids),
@@ -186,7 +185,6 @@ async def find_kinds(
 async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID], others: bool = False
 ) -> list[UUID]:
-    """Remove the given members from a group or, with `others`, all members except the given; return the removed ids."""
     is_named = sql.in_array(group_members.c.member_id, member_ids)
     member = select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
@@ -293,7 +291,6 @@ async def get_token(connection: Connection, organization_id: UUID, *, token_id: 
 async def list_tokens(
     connection: Connection, organization_id: UUID, window: sql.Window, *, ids: Collection[UUID] | None
 ) -> list[ScimToken]:
-    """List tokens by id, limited to `ids` if given."""
     own_id = scim_tokens.c.token_id
     statement = select(*_TOKEN).where(sql.matches(scim_tokens, organization_id), sql.optional_in(own_id, ids))
     return await sql.find_rows(connection, sql.rows_after(statement, own_id, *window), ScimToken)

@@ -122,7 +122,6 @@ async def list_tokens(
     account_id: UUID | None,
     ids: Collection[UUID] | None,
 ) -> list[ServiceAccountToken]:
-    """List tokens by id with `status`, of an account or of all, limited to `ids` if given."""
     own_id = service_account_tokens.c.token_id
     chosen = sql.optional_in(own_id, ids), sql.optional(service_account_tokens.c.service_account_id, account_id)
     statement = sql.rows_after(_tokens(organization_id).where(*chosen), own_id, *window)

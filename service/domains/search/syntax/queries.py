@@ -134,7 +134,6 @@ def is_readable(*, is_narrowed: bool) -> sa.ColumnElement[bool]:
 
 
 def is_visible_collection(*, is_narrowed: bool) -> sa.ColumnElement[bool]:
-    """Build the condition for a collection visible to the reader."""
     narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
     visible = sa.select(resources.c.object_id).where(matches(resources, ORGANIZATION), is_readable(is_narrowed=False))
     return sa.and_(
@@ -216,7 +215,6 @@ def time_of_change() -> sa.ColumnElement[datetime]:
 
 
 def is_newest_version() -> sa.ColumnElement[bool]:
-    """Build the condition for the newest version of a document."""
     own = {"document_id": documents.c.document_id, "version": documents.c.version}
     return matches(document_versions, ORGANIZATION, **own)
 

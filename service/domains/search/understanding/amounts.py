@@ -12,8 +12,6 @@ _TIMES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "millions": 1e6, "billion":
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUnit:
-    """A measured quantity, and its amount per unit."""
-
     measure: str
     factor: float
 

@@ -47,8 +47,6 @@ Question = Annotated[str, Field(max_length=LONGEST_QUESTION), NO_NUL, AfterValid
 
 
 class Reading(BaseModel):
-    """The conditions and the questions of a query."""
-
     conditions: Annotated[list[StatedCondition], Field(max_length=MOST_CONDITIONS)] = []
     questions: Annotated[list[Question], Field(max_length=MOST_QUESTIONS)] = []
 

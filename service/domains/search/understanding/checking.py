@@ -44,8 +44,6 @@ _STEM = 5
 
 
 class StatedCondition(BaseModel):
-    """A condition that the model says the query states."""
-
     field: str
     operator: FilterOperator
     value: Annotated[str, Field(max_length=200)]

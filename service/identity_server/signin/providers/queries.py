@@ -116,7 +116,6 @@ async def has_domain(connection: Connection, organization_id: UUID, *, domain: s
 
 
 async def list_providers(connection: Connection, organization_id: UUID, window: sql.Window) -> list[StoredProvider]:
-    """List the providers of an organization, oldest first."""
     statement = select(*_PROVIDER).where(sign_in_providers.c.organization_id == organization_id)
     statement = sql.rows_after(statement, sign_in_providers.c.provider_id, *window)
     return await sql.find_rows(connection, statement, StoredProvider)

@@ -20,8 +20,6 @@ from service.schema.indexing import space_documents, spaces
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file to index in a collection."""
-
     document_id: UUID
     collection_id: UUID
     version: int

@@ -104,7 +104,6 @@ def _move(organization_id: UUID, before: UUID, after: UUID) -> list[sa.CTE]:
 
 
 async def give_back(connection: Connection, organization_id: UUID, kept: Kept) -> None:
-    """Move the contents of a document back from the trash."""
     own = matches(documents, organization_id, document_id=kept.document_id)
     returned = sa.update(documents).where(own).values(deleted_at=None, created_at=kept.created_at)
     moved = _move(organization_id, kept.trashed_document_id, kept.document_id)
