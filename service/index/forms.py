@@ -91,9 +91,6 @@ _JOINED_WEEK = re.compile(r"(?:KW|CW|W|wk)0?(\d{1,2})")
 _OF_QUARTER = re.compile(rf"(\w{{1,9}})[.\u00ba]? (?:{'|'.join(_PERIODS['quarters'].split())})\b", re.IGNORECASE)
 _HAS_QUARTER = re.compile("[qQkKtT](?:uart|vart|wart|rimes)")
 
-# The initials of a name, such as General Data Protection Regulation, are often its abbreviation.
-_NAME = re.compile(r"[A-Z](?<!\w.)[a-z]{2,20}+(?: (?:(?:of|and|the|for|in|on) ){0,2}[A-Z][a-z]{2,20}+){2,7}")
-
 # Spellings of a query that texts may have in another way: 10.30, 1/2 and ½, and a telephone number with its zero.
 _SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/x\u00d7])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")
 _TELEPHONE = re.compile(r"(?<![\w./+-])0[\d/-]{5,18}\d(?![\w/-])")
@@ -111,6 +108,7 @@ _NOT_IN_CODES = {each for each in QUERY_STOP_WORDS if len(each) > 1 or each == "
 _BEFORE, _AFTER = re.compile(r"\b\w{1,9}+\Z"), re.compile(r"(\w{1,9}+\b)(?:/\w\b)?")
 
 _SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
+_ALSO_NAMES = {"it", "us", "who"}  # alone, such a word asks for IT, US or WHO; "the" asks for nothing
 _CAPITALS = re.compile("[A-Z](?<![\\w'\u2019&][A-Z])[A-Z]+(?![\\w'\u2019&])")
 _HAS_SMALL, _HAS_OTHER = re.compile("[a-z]"), re.compile(r"\b[A-Z]{2,}\b")
 _LETTER = re.compile(r" ([A-Z])(?<=[^\W\d_] .)(?![\w'\u2019+#&]|\.\w)")
@@ -225,11 +223,6 @@ def find_forms(text: str) -> Iterator[Form]:
             yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
     yield from _find_periods(text)
-    for match in _NAME.finditer(text):
-        initials, second = re.sub("[^A-Z]", "", match[0]), match.start() + match[0].index(" ") + 1
-        yield Form(*match.span(), initials, EXPANDED, 1.0)
-        if len(initials) > 3:  # the first word may only begin a sentence
-            yield Form(second, match.end(), initials[1:], EXPANDED, 1.0)
 
 
 def _find_periods(text: str) -> Iterator[Form]:
@@ -439,8 +432,8 @@ def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
             if is_label and noun.lower() not in QUERY_STOP_WORDS:
                 yield Form(joined[0].start, joined[-1].end, f"{noun} {letter}", 1.0, 1.0)
     yield from _respell(query)
-    if len(words) == 1 and (short := words[0].text.upper()) in _SHORT and not words[0].text.isupper():
-        yield Form(words[0].start, words[0].end, f"{short}!", 1.0, 0.3)
+    if len(words) == 1 and words[0].text in _ALSO_NAMES:
+        yield Form(words[0].start, words[0].end, f"{words[0].text.upper()}!", 1.0, 0.3)
     for word in words:
         pieces = list(_BORDER.finditer(word.text)) if not word.text.isdecimal() else []
         for first, size in product(range(len(pieces)), (2, 3)):

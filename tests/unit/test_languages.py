@@ -135,5 +135,6 @@ def test_words_count_more_in_a_language_that_the_model_does_not_know(text, germa
 async def test_sentences_answer_in_their_language():
     texts = ("Der Mietvertrag für das Lager gilt zehn Jahre.", "Die Kantine öffnet mittags und bietet viele Gerichte.")
     quotable = [Quotable(number, "Handbuch", "", text) for number, text in enumerate(texts)]
-    even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)))
+    pieces = SimpleNamespace(count=lambda words: [2] * len(words))  # unknown words
+    even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)), tokenizer=pieces)
     assert await choose_quotes(even, [("Mietverträge?", ())], quotable) == [([quotable[0]], "answers")]
