@@ -27,6 +27,9 @@ def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> s
         return any(call in "".join(each.split()) for each in known)
 
     for pattern, each in _REMOVED:
+        if each.get("before") and (ends := [end.end() for end in pattern.finditer(text) if not end["kept"]]):
+            warnings.add(_WARNINGS[each["warning"]])
+            text = text[ends[-1] :]
         text = pattern.sub(partial(_replace, each=each, warnings=warnings, stands=stands), text)
     return text
 
