@@ -106,7 +106,7 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
 
 
 def save_rule(rule: AlertRule | None) -> None:
-    """Create or change a rule from the dialog's fields. The secret of a new webhook is shown afterwards."""
+    """Create or change a rule from the dialog's fields. A new webhook's secret is shown later. Raises NotYetError."""
     kinds, names = cast("list[AlertKind]", st.session_state[_KINDS]), cast("list[str]", st.session_state[_NAMES])
     if not kinds:
         raise dialogs.NotYetError("Choose at least one alert.")

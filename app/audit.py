@@ -183,7 +183,7 @@ def _describe_settings(entry: AuditEntry, names: KnownNames) -> str | None:
 
 
 def _describe_transfer(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence with the number of transferred resources: made Ben the owner of 12 resources of Ada."""
+    """Return the number of transferred resources in words: made Ben the owner of 12 resources of Ada; or None."""
     counts = entry.details.get("counts")
     if not isinstance(counts, dict):
         return None

@@ -187,7 +187,7 @@ def _prepare_prefect(settings: FlowSettings) -> None:
 
 
 async def _as_flow(flow: Callable[[], Awaitable[object]]) -> None:
-    """Run a flow; fail with a message when Prefect can't be reached, before any work begins."""
+    """Run a flow. Raises ServiceDownError before any work if Prefect is away, and SourceBusyError for a skipped run."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415 - as above
 
     async with get_client() as client:

@@ -70,7 +70,7 @@ async def _run_process(
     env: Mapping[str, str | None],
     **_: object,
 ) -> None:
-    """Replace Prefect's function of this name: fork a process instead of starting `python -m prefect.engine`."""
+    """Replace Prefect's function of this name: fork a process instead of starting `command`, and wait until it ends."""
     del command
     environment = {name: value for name, value in env.items() if value is not None}
     process = get_context("forkserver").Process(target=_run, args=(environment,))

@@ -289,7 +289,7 @@ def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str |
 
 
 def delete_schedule(runs: Runs, schedule: Schedule) -> None:
-    """Delete a schedule in Prefect; its runs stay. Raises ScheduleChangedError and RunsError."""
+    """Delete a schedule, but no past run. Raises RunsError, also for a changed schedule or one defined in the file."""
     if schedule.schedule_id is None:
         raise InvalidScheduleError(f"{schedule.name} is defined in the file of schedules. Remove it there.")
     with _one_at_a_time:

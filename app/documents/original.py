@@ -90,7 +90,7 @@ def _page_of(place: PassagePlace, weights: Sequence[tuple[PageBox, int]]) -> int
 
 
 def _spans_of_words(text: str, wanted: PassageLocation) -> list[TextSpan]:
-    """Return the positions of quoted words in a passage, or of searched words if no words are quoted."""
+    """Return where a passage has the quoted words; if it lacks them, searched numbers and words over 3 letters."""
     if quote := find_quote(text, wanted.quoted):
         start = text.index(quote)
         return [TextSpan(start=start, end=start + len(quote))]

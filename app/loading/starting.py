@@ -221,7 +221,7 @@ def open_run(run: UUID) -> None:
 
 
 def was_pressed(*buttons: bool) -> bool:
-    """Return whether a button was pressed. A second click leads to the run begun by the first."""
+    """Return whether a button was pressed; on a second click, open the run begun by the first instead (`open_run`)."""
     before: UUID | None = st.session_state.pop(_BEGUN, None)
     if any(buttons) and before is not None:
         open_run(before)

@@ -82,7 +82,7 @@ async def list_organizations(connection: Connection) -> list[Organization]:
 
 
 async def is_only_organization(connection: Connection, organization_id: UUID) -> bool:
-    """Return whether there is a single organization. Outside of any, row-level security shows all organizations."""
+    """Return whether there is no other organization. Read outside of any, where row-level security shows all."""
     await enter_organization(connection, None)
     others = sa.exists(
         sa.select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id)

@@ -60,7 +60,7 @@ class Metrics:
         return self._runtime.share.total(figure)
 
     def keep_told(self, background: Background) -> None:
-        """Publish the worker's figures to the other workers regularly, as long as the service runs."""
+        """Have `background` publish the worker's figures to the other workers regularly while the service runs."""
 
         async def tell() -> None:
             self.tell()

@@ -186,7 +186,7 @@ def ask_whether_small(batch: Batch, caller: Caller, space: Space, *, few: int | 
 
 
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:
-    """Read the hits of a search's legs in a batch; the mode needs at least one leg."""
+    """Add the read of a search's hits to a batch. The caller checks that a lexical search looks for words."""
     by_meaning = search_query.mode is not SearchMode.LEXICAL
     shape = shape_of(scope)
     is_whole = scope == Scope(scope.caller, scope.space, scope.by_chunk, pattern=scope.pattern)

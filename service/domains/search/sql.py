@@ -258,8 +258,8 @@ def _find_by_terms(shape: Shape, keys: sa.ColumnElement[Any]) -> AnySelect:
 
 @lru_cache(SHAPES)
 def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
-    """Build the statement of at most `most` chunks in scope with a word (any of `terms`) or a phrase (`pattern`). The
-    number is WHOLE for a phrase in a title. In a large scope, an index finds the chunks to compare by `keys`."""
+    """Build the statement of at most `most` chunks in scope with a word (any of `terms`) or a phrase (`pattern`). With
+    the index on one server, `chunk_no` is WHOLE for a phrase in a title, and `keys` find chunks in a large scope."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no).where(_in_scope(chunks, shape))
     has_phrase = chunks.c.text.op("~*", is_comparison=True)(PATTERN)

@@ -36,7 +36,7 @@ _IS_OF_CONTENTS = sa.and_(
 
 
 def all_names(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
-    """Select the names by which the index finds a document: its name or its file's, and the title of its contents."""
+    """Build one text of the names by which the index finds a row of `documents`: its own or its file's, and a title."""
     own = {"document_id": documents.c.document_id, "version": documents.c.version}
     versions = document_versions.outerjoin(document_contents, _IS_OF_CONTENTS)
     names = sa.select(sa.func.concat_ws(" ", NAME, TITLE)).select_from(versions)

@@ -293,7 +293,7 @@ def _fill(file: IO[bytes], manifest: Manifest, settings: Settings, files: FileSt
 
 
 def _refuse_filled_folder(settings: Settings) -> None:
-    """Raise NotEmptyError if the data folder holds a deployment's files, except after an interrupted restore."""
+    """Raise NotEmptyError for a deployment's store and, unless a restore was interrupted, its files in the folder."""
     if settings.files_url is not None and open_files(settings).has_owner():
         raise NotEmptyError(
             "The store at CARREL_FILES_URL belongs to a deployment. Set CARREL_FILES_URL to an unused store. If that "

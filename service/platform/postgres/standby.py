@@ -49,7 +49,7 @@ class EmbeddedStandby(RecoveringPostgres):
         return Segment(timeline, high, low)
 
     def write_log(self, segment: str, offset: int, content: bytes, *, segment_bytes: int) -> None:
-        """Write bytes of a segment from an offset on; a new segment has zeros for the bytes not yet received."""
+        """Write bytes of a segment from an offset on, and sync the file. A new segment has zeros for bytes to come."""
         path = self._folder / "pg_wal" / segment
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:

@@ -121,7 +121,7 @@ class BlockBuilder:
 
     @contextmanager
     def refinement(self, what: str) -> Generator[None]:
-        """Catch any error in the `with` block, and record `what` as not read. Only for dispensable parts of a text."""
+        """Record `what` as not read after an error in the `with` block (`skip`). Only for dispensable parts of text."""
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception

@@ -27,7 +27,7 @@ _AT_PEN = 1
 _GAP, _WIDEST_GAP = 0.35, 4
 _Matrix = tuple[float, float, float, float, float, float]
 _UNCHANGED: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-_BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
+_BITMAP_HEADERS = frozenset({40, 52, 56, 64, 108, 124})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ def read_metafile(content: bytes) -> Drawing | None:
 
 
 def with_header(bitmap: bytes) -> bytes:
-    """Return a Windows bitmap (DIB) with the header of a bitmap file; empty if it isn't a bitmap."""
+    """Return a Windows bitmap (DIB) with the header of a bitmap file; empty for other bytes and for 12-byte headers."""
     if len(bitmap) < 40:
         return b""
     size, bits, compression, colours = (
         int.from_bytes(bitmap[place : place + length], "little")
         for place, length in ((0, 4), (14, 2), (16, 4), (32, 4))
     )
-    if size not in _BITMAP_HEADERS or size == 12:
+    if size not in _BITMAP_HEADERS:
         return b""
     palette = 4 * (colours or (1 << bits if bits <= 8 else 0)) + (12 if compression == 3 and size == 40 else 0)
     if palette > len(bitmap):

@@ -238,7 +238,7 @@ def read_undamaged(archive: zipfile.ZipFile, name: str, *, most: int | None = No
 
 
 def read_damaged(content: bytes) -> Any:
-    """Return the root of XML; of damaged XML the readable elements; None without any."""
+    """Return the root of XML, or damaged XML's readable elements; None without any. Unreadable: out of memory."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
     try:
         return etree.fromstring(content, parser)

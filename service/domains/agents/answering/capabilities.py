@@ -62,7 +62,7 @@ class Retries(AbstractCapability[Any]):
         request_context: ModelRequestContext,
         error: Exception,
     ) -> ModelResponse:
-        """Wait and ask for another attempt; raises the error when a retry is no use."""
+        """Wait, then raise RetryModelRequest. After the last attempt, or if a retry is no use, raises `error`."""
         attempt = request_context.attempt
         pause = pause_after(error, attempt=attempt)
         if pause is None or attempt >= ATTEMPTS:
@@ -73,7 +73,7 @@ class Retries(AbstractCapability[Any]):
 
 
 def pause_after(error: Exception, *, attempt: int) -> float | None:
-    """Return the seconds before a retry: the endpoint's, or doubled each time with jitter; None means give up."""
+    """Return seconds before a retry: the endpoint's, or doubling with jitter. None: a lasting error, or a long wait."""
     if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
         return None
     if error.retry_after is not None:
