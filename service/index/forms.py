@@ -88,8 +88,10 @@ _ORDINALS = {name: number for number, names in _PERIODS["ordinals"].items() for 
 _WEEK = re.compile(r"\d(?<=[^\W\d_][ .].)\d?(?!\w|[.,:/%-]\d)")
 _BEFORE_WEEK = re.compile(r"\b([^\W\d_]{2,14})[ .]\Z")
 _JOINED_WEEK = re.compile(r"(?:KW|CW|W|wk)0?(\d{1,2})")
-_OF_QUARTER = re.compile(rf"(\w{{1,9}})[.\u00ba]? (?:{'|'.join(_PERIODS['quarters'].split())})\b", re.IGNORECASE)
-_HAS_QUARTER = re.compile("[qQkKtT](?:uart|vart|wart|rimes)")
+_OF_QUARTER = re.compile(
+    rf"(?<![\w.,/])(\w{{1,9}})[.\u00ba]? (?:{'|'.join(_PERIODS['quarters'].split())})\b", re.IGNORECASE
+)
+_HAS_QUARTER = re.compile("[qkt](?:uart|vart|wart|rimes)", re.IGNORECASE)
 
 # Spellings of a query that texts may have in another way: 10.30, 1/2 and ½, and a telephone number with its zero.
 _SPELLED = re.compile(r"(?<![\w.,:/-])(?P<first>\d\d?)(?P<sign>[:.hH/x\u00d7])(?P<last>\d\d?)(?!\w|[.,:/-]\d)")

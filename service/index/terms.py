@@ -200,7 +200,9 @@ def _hash_stems(word: str, stemmings: tuple[str, ...]) -> tuple[int, ...]:
 
 def terms_of(word: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the terms of a query's word: for each part to search for, a term for each stem."""
-    return [_hash_stems(part, tuple(stemmings)) for part in split_run(word)]
+    # Texts that are not renewed yet have traditional Chinese as written.
+    pairs, its = zip(split_run(word), split_run(word, as_written=True), strict=True), tuple(stemmings)
+    return [tuple(sorted({*_hash_stems(part, its), *_hash_stems(written, its)})) for part, written in pairs]
 
 
 def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
@@ -238,7 +240,7 @@ def _find_known(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) ->
         for term in {term for _, _, spelled in _hash_spellings(word, stemmings) for term in spelled}:
             by_term.setdefault(term, set()).add(word)
         known.add(word)
-    if len(known) > MOST_KNOWN:
+    if sum(len(words) for words, _ in [*_known_words.values()]) > MOST_KNOWN:
         _known_words.clear()
     return {word for term in terms if term in by_term for word in by_term[term] & words}
 

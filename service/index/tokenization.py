@@ -95,11 +95,11 @@ def is_unspaced(word: str) -> bool:
     return _HAS_UNSPACED.match(word) is not None
 
 
-def split_run(run: str) -> list[str]:
+def split_run(run: str, *, as_written: bool = False) -> list[str]:
     """Return the search words of a `split_query` word: the word, or the bigrams of a run without spaces."""
     if not is_unspaced(run):
         return [run]
-    folded = _fold_run(run)
+    folded = _fold(run) if as_written else _fold_run(run)
     return [one + other for one, other in pairwise(folded)] or [folded]
 
 

@@ -1,10 +1,11 @@
 """Operators of a query: phrases, exclusion, alternatives and fields, in the three modes and as several people."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from service.domains.search import sql
+from service.domains.search import spelling, sql
 from tests.harness.cases import cases
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
@@ -122,6 +123,16 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typ
     assert search(library, f'"{typed}"')["applied"].get("corrections", []) == []  # a phrase is meant as it is
     assert search(library, "diery")["applied"].get("corrections", []) == []
     assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
+
+
+@pytest.mark.timeout(60)
+def test_many_asterisks_cost_little(module_service: RunningService) -> None:
+    add_users(module_service, CAROL)
+    uploaded(module_service, "run", "xxxxxxxxxxxxxxxxxxxxxy " + "x" * 64, as_user=CAROL, file_name="run.md")
+    assert search(module_service, "x*" * 20 + "y", as_user=CAROL, mode="LEXICAL")["results"] != []
+    began = time.process_time()
+    assert spelling.find_wildcards("a" * 8000) == []
+    assert time.process_time() - began < 0.1
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -89,6 +89,10 @@ def test_any_text_makes_a_vector_pgvector_can_hold(text):
     assert terms.read_sparsevec(terms.as_sparsevec(vector)) == pytest.approx(vector)
 
 
+def test_a_query_finds_traditional_chinese_before_the_index_is_renewed() -> None:
+    assert {term_of(text, "english") for text in ("報銷", "报销")} <= {*terms.terms_of("報銷單", ["english"])[0]}
+
+
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_counts_of_two_texts_add_up(one, other):
     assert terms.count_terms(f"{one}\n\n{other}", ENGLISH) == pytest.approx(

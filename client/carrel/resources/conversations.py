@@ -95,8 +95,8 @@ class Conversations(Resource[M]):
         headers: Mapping[str, str] | None = None,
     ) -> Call[ShareConversationResponse]:
         """Share one of the person's own conversations with active users of the organization; `readers` replaces
-        earlier readers. Readers see all questions, and each reply whose documents they may all read. Access ends when
-        a reader may no longer use the agent.
+        earlier readers. A reader sees all questions, and each reply of which that reader may read every document.
+        Access ends when a reader may no longer use the agent.
         """
         request = ShareConversationRequest(conversation_id=as_any(UUID, conversation_id), readers=as_list(str, readers))
         return Call(SHARE_CONVERSATION, request)

@@ -135,7 +135,7 @@ class SpellingCorrection(common.ResponseModel):
     word: str
     """Word of the query, as written."""
     replaced_by: list[str]
-    """Similar words of documents that the caller may search; the first word is searched."""
+    """Similar words of documents that the caller may search; these words are searched."""
 
 
 class AppliedOptions(common.ResponseModel):

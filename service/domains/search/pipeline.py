@@ -331,8 +331,8 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -
     if says_little and not narrowing.only and not plan.parsed.clauses:
         narrowing = NOT_NARROWED
     elif narrowing.only and plan.mode is SearchMode.LEXICAL and (says_little or "*" in "".join(parsed.phrases)):
-        # The index may have no word of the query, so rank the documents by meaning.
-        read = replace(read, search_queries=[replace(each, mode=SearchMode.SEMANTIC) for each in read.search_queries])
+        # The index may have no word of the query, so rank the documents by meaning, too.
+        read = replace(read, search_queries=[replace(each, mode=SearchMode.HYBRID) for each in read.search_queries])
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)
     return _Ranked(read, scope, replace(await _rank_in(plan, read, scope), notes=narrowing.notes))
 

@@ -2,6 +2,7 @@
 "How to Write a Spelling Corrector", 2007). So no word list can reveal documents hidden from the reader."""
 
 import asyncio
+import fnmatch
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.search import SpellingCorrection
 from service.domains.search import queries
 from service.domains.search.narrowing import MOST_FOUND
-from service.domains.search.search_query import Hit, Scope, SearchQuery
+from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
 from service.index.forms import fold_marks
 from service.index.statistics.queries import read_frequencies
 from service.index.stemming import ENGLISH
@@ -38,7 +39,7 @@ _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
 _TWICE = range(7, 14)
 _COMPOUNDING = frozenset({"danish", "dutch", "estonian", "finnish", "german", "hungarian", "norwegian", "swedish"})
-_WILDCARD = re.compile(r"[\w*]*\*[\w*]*")
+_WILDCARD = re.compile(r"(?<![\w*])[\w*]*\*[\w*]*")
 MOST_WITHIN, READ_WITHIN = 8, 50  # words that fit a word with asterisks, and texts with such words to read
 _SOUNDS = {each: group for group in ("aeiouy", "ckqs", "bp", "fvw", "dt", "mn", "gj", "lr", "zx") for each in group}
 
@@ -109,13 +110,13 @@ async def _find_similar(
     seen = {fold(each) for text in texts for each in split_words(text) if len(each) >= _SHORTEST and each.isalpha()}
     own = replace(search_query, stemmings=search_query.stemmings[:1])  # stem thousands of spellings in one language
     slips = _slip(folded) if len(folded) in _TWICE else ()
-    joins = [] if _COMPOUNDING.isdisjoint(search_query.stemmings) else [folded]
+    compounds = not _COMPOUNDING.isdisjoint(search_query.stemmings)
     twice = (other for at, each in slips for _, other in _slip(each, at))
     return (
         await _look_up(connection, scope, search_query, folded, _change(folded), alike=ALIKE)
         or get_close_matches(folded, seen - QUERY_STOP_WORDS, MOST_CORRECTIONS, LIKE_SEEN)
         or await _find_apart(connection, scope, search_query, folded)
-        or (joins and await _find_within(connection, scope, search_query, f"*{folded}*"))
+        or (await _find_within(connection, scope, search_query, f"*{folded}*") if compounds else [])
         or await _look_up(connection, scope, own, folded, twice, alike=ALIKE_TWICE)
     )
 
@@ -149,9 +150,9 @@ async def _find_within(connection: Connection, scope: Scope, search_query: Searc
     await batch.run(connection)
     hits = [Hit(each.document_id, max(0, each.chunk_no)) for each in answer.rows[:READ_WITHIN]]
     texts = await queries.read_texts(connection, scope, search_query, hits) if hits else {}
-    fits = re.compile(r"\w*".join(map(re.escape, re.split(r"\*+", fold_marks(fold(word))))))
-    words = ({fold(each) for each in WORD.findall(text)} for text in texts.values())
-    counts = Counter(each for its in words for each in its if fits.fullmatch(fold_marks(each)))
+    fits = re.compile(fnmatch.translate(fold_marks(fold(word))))  # reads each letter once for many asterisks, too
+    words = (each for text in texts.values() for each in {*map(fold, WORD.findall(text))})
+    counts = await compute([*texts.values()], lambda: Counter(each for each in words if fits.match(fold_marks(each))))
     return [each for each, _ in counts.most_common(MOST_WITHIN)]
 
 

@@ -317,7 +317,6 @@ async def count_progress(
 async def list_failures(
     connection: Connection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> list[IndexRebuildFailure]:
-    """List failed documents visible to the caller, by id."""
     columns = (
         documents.c.document_id,
         documents.c.name.label("document_name"),

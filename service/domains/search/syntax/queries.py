@@ -69,6 +69,8 @@ def _pattern_of_word(word: str) -> str:
 
 
 def _pattern_of_unspaced(character: str) -> str:
+    if character == "*":
+        return r"\w*"
     usual = character.translate(simplified())
     return f"[{usual}{others}]" if (others := _traditional().get(usual)) else re.sub(r"([^\w\s])", r"\\\1", character)
 
