@@ -297,6 +297,8 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         if (self.model_url is None) != (not self.model_names):
             raise ValueError("set both CARREL_MODEL_URL and CARREL_MODEL_NAMES, or neither")
+        if not {*self.model_without_tools} <= {*self.model_names}:
+            raise ValueError("CARREL_MODEL_WITHOUT_TOOLS may only have names from CARREL_MODEL_NAMES")
         if (self.smtp_url is None) != (self.mail_from is None):
             raise ValueError("set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither")
         return self

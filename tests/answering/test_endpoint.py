@@ -166,9 +166,10 @@ def test_every_failure_has_a_code_and_says_what_to_do(leave, model, caplog, answ
 def test_a_reply_that_never_ends_is_ended_by_the_deadline(make_service, model: ModelServer) -> None:
     library = a_library(make_service(**model.settings, model_seconds=0.5))
     over = threading.Event()
-    model.in_turn(model_server.repeats_slowly("and ", until=over))
-    with failing("model_timeout"):
-        library.ask("Hello", collection_ids=[])
+    for endless in ("and ", "<think>The person wants leave. "):
+        model.in_turn(model_server.repeats_slowly(endless, until=over))
+        with failing("model_timeout"):
+            library.ask("Hello", collection_ids=[])
     model.in_turn(model_server.repeats_slowly("Good day. How", until=over))
     assert library.ask("Hello", collection_ids=[]).warnings == (replying.TOO_SLOW,)
     over.set()

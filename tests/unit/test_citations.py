@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -102,6 +103,9 @@ def test_a_citation_is_spelt_as_the_passage_spells_it() -> None:
     assert found.text == "So [1] and [2]."
     assert found.citations == [Citation(1, "says “mind the gap”; see"), Citation(1, "or\nask   Ada's team")]
     assert not found.warnings
+    code = 'roles = ["admin", "user"] by default'
+    found = checked(f'So [[1: "{code}"]].', passages=[replace(PASSAGES[0], text=code)])
+    assert (found.text, found.citations[0].quote) == ("So [1].", code)
 
 
 @pytest.mark.parametrize("mark", cases("citations_that_do_not_hold"))

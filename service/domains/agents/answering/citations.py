@@ -33,7 +33,7 @@ _SPACE = r"(?:(?<![ \t])[ \t]++)?"
 _NAMED = r"(?:(?i:passage|source|document|doc)\W{0,2}|(?i:n)\s?[=:]?\s?)?"
 MARK = re.compile(
     rf"{_SPACE}(?:\[(?P<double>\[)|(?<!\[)\[)\s*{_NAMED}(?P<number>\d{{1,6}})\s*(?:[:：]|(?(double),|:))\s*"
-    rf"\\?[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)\\?[{_QUOTES}]\s*\](?(double)\]?)",
+    rf"\\?[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)\\?[{_QUOTES}]\s*\](?(double)(?:\]|(?![^\[\]]*\]\])))",
     re.DOTALL,
 )
 _UNNUMBERED = re.compile(
@@ -147,6 +147,7 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
     return _VERIFIED.sub(render, text).strip(), [verified[number] for number in order]
 
 
+@lru_cache(maxsize=2**12)  # while a reply is written, each of its quotes is looked for again and again
 def _find_quote(quote: str, passage: str) -> str | None:
     """Return a quote with the passage's spelling, ignoring white space and quotation marks; None if missing."""
     wanted, _ = _normalize(quote.strip())

@@ -93,7 +93,8 @@ class Draft:
 
     def end_at_sentence(self) -> bool:
         """End the text so far with its last sentence; returns False if there is none to show."""
-        has_sentence = not self._held and _SENTENCE_END.search(self._written) is not None
+        self._written = re.sub(r"\d\.?\Z", "", self._written)  # "1." may be the beginning of 1.5
+        has_sentence = not self._held and _SENTENCE_END.search(self._remove_hidden(set())) is not None
         self._written = _cut_at_sentence(self._written)
         return has_sentence
 

@@ -119,7 +119,6 @@ async def lock_collections(
 async def set_collections(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
 ) -> None:
-    """Replace an agent's collections; the new collections are locked."""
     is_gone = ~sql.in_array(agent_collections.c.collection_id, collection_ids)
     await sql.delete_rows(connection, agent_collections, organization_id, is_gone, agent_id=agent_id)
     columns = [agent_collections.c[name] for name in ("agent_id", "collection_id", "organization_id")]

@@ -202,7 +202,6 @@ async def _find_case(
 async def remove_judgements(
     connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
 ) -> bool:
-    """Remove judgements of a case; return False when none existed."""
     judgements, ids = evaluation_cases.c.judgements, sa.literal(list(external_ids), sa.ARRAY(sa.Text))
     is_case = sql.matches(evaluation_cases, organization_id, evaluation_set_id=set_id, case_id=case_id)
     changed = sa.update(evaluation_cases).where(is_case, judgements.has_any(ids))
@@ -319,7 +318,6 @@ async def list_runs(
 async def list_results(
     connection: Connection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
 ) -> list[StoredResult]:
-    """List a run's measurements in the order of the cases."""
     others = (evaluation_cases.c.case_no, evaluation_cases.c.question, evaluation_results.c.ranks.label("found"))
     statement = (
         sa.select(*sql.columns_of(evaluation_results, StoredResult, *others))
