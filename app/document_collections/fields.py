@@ -53,7 +53,6 @@ def offer_changes(collection: DocumentCollection) -> None:
 
 
 def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
-    """Return the change that the form has; empty: none."""
     key, kinds = f"fields.{chosen}", list(TYPES)
     name_at, kind_at = st.columns([3, 2])
     name = name_at.text_input("Name", chosen, key=f"{key}.name", max_chars=200).strip()

@@ -254,7 +254,6 @@ def show_runs() -> None:
 
 
 def show_runs_of(source: str, found: Sequence[RunStatus]) -> None:
-    """Show the runs of a source that the page names above."""
     listed = source_of(found, about=(source, tuple((run.flow_run_id, run.state) for run in found)))
     _show_list(f"{LIST}.of", listed, Source=None)
 

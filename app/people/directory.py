@@ -58,7 +58,7 @@ def memberships_of(principal: Principal) -> list[GroupMembership]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroupsPreviewLossesResponse:
-    """Return the people who would lose access if `members` left the group or, for None, if the group were deleted."""
+    """Return the people who would lose access if `members` left the group or, for (), if the group were deleted."""
     return api.client().admin.groups.preview_losses(group_id, [member.reference for member in members] or None)
 
 

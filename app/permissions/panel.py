@@ -61,7 +61,6 @@ class Grants:
 
     @property
     def holders(self) -> list[tuple[str, str]]:
-        """The key and the unique label of each holder, by name."""
         labels = disambiguate(self.who.values())
         return sorted(((key, text) for key, (text, _) in labels.items()), key=lambda pair: pair[1].lower())
 

@@ -230,7 +230,6 @@ _MOST_VALUES = 200
 
 
 def show_chips(name: str, chips: Mapping[T, str], key: str, keep: Callable[[Sequence[T]], None]) -> None:
-    """Show removable texts; `keep` is called with the remaining keys."""
     st.session_state[key] = list(chips)
     st.multiselect(
         name,

@@ -198,7 +198,7 @@ def show_conversation(
     agent_id = str(transcript.conversation.agent_id)
     location = conversations.ChatLocation(agent_id, place.conversation)
     description = agents[agent_id].description if agent_id in agents else ""
-    notices.show_heading(transcript.conversation.title, transcript.conversation.agent_name, description)
+    notices.show_heading(transcript.conversation.title or "(no text)", transcript.conversation.agent_name, description)
     if (sharer := transcript.conversation.shared_by) is not None:
         notices.show_warning(f"Shared by {one_line(sharer)}. Replies whose sources you cannot read are hidden.")
         _show_transcript(transcript, location, can_continue=False)

@@ -41,7 +41,7 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
 
 
 def unreadable(response: httpx.Response, expected: str) -> errors.UnexpectedResponseError:
-    """Build the exception for a 2xx response whose body isn't the `wanted` type."""
+    """Build the exception for a 2xx response whose body isn't the `expected` type."""
     return unexpected_response(response, f"The answer isn't {expected}. Check that base_url is Carrel's address")
 
 

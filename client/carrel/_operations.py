@@ -98,7 +98,7 @@ def _say_wrong(error: Mapping[str, Any]) -> str:
 
 
 def _with_options(session: Session, kwargs: dict[str, Any], names: Iterable[str] = ("timeout", "headers")) -> Session:
-    """Return the session for one call, and remove the call's own `timeout` and `headers` from `given`."""
+    """Return the session for one call, and remove the call's own `timeout` and `headers` from `kwargs`."""
     options = {name: kwargs.pop(name) for name in names if name in kwargs}
     if not options:
         return session
@@ -109,7 +109,7 @@ def _with_options(session: Session, kwargs: dict[str, Any], names: Iterable[str]
 
 
 def _with_own_session(resource: Resource[Any], kwargs: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:
-    """Return the resource for one call, and remove the options named in `_with_options` from `given`."""
+    """Return the resource for one call, and remove the options named in `_with_options` from `kwargs`."""
     session = _with_options(session_of(resource), kwargs, *names)
     return resource if session is session_of(resource) else type(resource)(session)
 

@@ -145,7 +145,8 @@ class APIError(CarrelError):
 
     def __str__(self) -> str:
         # The service's message may repeat details: in a sentence, or a single detail after its member's name.
-        shown = self.message if " " in self.message.partition(": ")[0] else ""
+        start, fields = self.message.partition(": ")[0], {detail.field for detail in self.details}
+        shown = self.message if " " in start and start not in fields else ""
         details = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message not in shown]
         wrong = "".join(f"; {item}" for item in details if item not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""

@@ -35,7 +35,7 @@ class EvaluationOptions(BaseModel):
 async def evaluate_agent(
     source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
-    """Keep an agent's replies to a set (name or id) as a run. Then raises ScoresTooLowError, also for a failed question."""
+    """Keep an agent's replies to a set (name or id) as a run; then may raise ScoresTooLowError, also for a failure."""
     stopped = threading.Event()
 
     def count(done: int, of: int) -> None:

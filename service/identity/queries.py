@@ -272,7 +272,6 @@ async def find_person(connection: Connection, organization_id: UUID, *, email: s
 async def find_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
-    """Return the principal, also if inactive or deleted."""
     statement = sa.select(*_SUMMARY).where(
         sql.matches(principals, organization_id, principal_id=principal_id, kind=kind)
     )

@@ -27,7 +27,7 @@ ADVISORY_LOCK = 0x_CA55_E1
 LOCK_MILLISECONDS = 500
 PAUSE_SECONDS = 0.5
 # Raised by a server before PostgreSQL 17 or without pgvector 0.7, and for a user without a right.
-_UNFIT = psycopg.ProgrammingError | psycopg.NotSupportedError | UnsafeNewEnumValueUsage
+_UNFIT = psycopg.ProgrammingError | psycopg.NotSupportedError | psycopg.DataError | UnsafeNewEnumValueUsage
 
 
 def upgrade(url: URL) -> None:
@@ -85,7 +85,7 @@ def _migrate(connection: Connection) -> None:
             logger.warning("migration_waits", schema=current_revision(connection), reason=told)
             sleep(PAUSE_SECONDS)
         elif isinstance(error.orig, _UNFIT):
-            msg = f"{told}. Carrel needs PostgreSQL 17 or newer with pgvector 0.7 or newer: see docs/operating.md."
+            msg = f"{told}. Carrel needs PostgreSQL 17 or newer, pgvector 0.7, and a user as in docs/operating.md."
             raise MigrationError(msg) from error
         else:
             raise

@@ -83,7 +83,6 @@ class Connections:
 
     @property
     def has_others(self) -> bool:
-        """Whether other workers accept connections on the port."""
         return self.share.workers > 1
 
     @property

@@ -164,7 +164,8 @@ class Exchange:
     def _refusal(self) -> ServiceError | None:
         headers = self._headers.raw
         if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > MOST_HEADER_BYTES:
-            message = f"The request has over {MOST_HEADERS} headers, or {MOST_HEADER_BYTES} bytes of them. Send fewer."
+            limits = f"{MOST_HEADERS} headers, or over {MOST_HEADER_BYTES:,} bytes of headers"
+            message = f"The request has over {limits}. Send fewer or shorter headers."
             return ServiceError(message, code="headers_too_large", status=431)
         if len(self._scope["raw_path"]) + len(self._scope["query_string"]) > MOST_URL_BYTES:
             message = f"The request's address is longer than {MOST_URL_BYTES} bytes. Send a shorter address."

@@ -94,7 +94,7 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
     name = str(location[-1]) if location else ""
     if kind == "extra_forbidden":
         models = _models_at(model, location[1:-1])
-        known = [field.alias or part for model in models for part, field in model.model_fields.items()]
+        known = [field.alias or own for model in models for own, field in model.model_fields.items()]
         nearest = find_nearest(name, known)
         return f"; the nearest is {nearest}" if nearest else f"; there are {', '.join(known)}" if known else ""
     if kind in {"literal_error", "enum", "union_tag_invalid"} and isinstance(error["input"], str | dict):
@@ -103,19 +103,19 @@ def _hint(error: Mapping[str, Any], model: type[BaseModel] | None) -> str:
         return f"; the nearest is {nearest}" if nearest else ""
     if kind in {"union_tag_not_found", "model_attributes_type", "dict_type"}:
         types = [
-            part.model_fields["type"].annotation
-            for part in _models_at(model, location[1:])
-            if "type" in part.model_fields
+            each.model_fields["type"].annotation
+            for each in _models_at(model, location[1:])
+            if "type" in each.model_fields
         ]
-        tags = sorted({str(tag) for part in types for tag in get_args(part)})
+        tags = sorted({str(tag) for kind in types for tag in get_args(kind)})
         return f"; its type is {' or '.join(tags)}" if tags else ""
     if kind.startswith("uuid"):
         # The last word of a list's path tells which ids it has: listDocumentCollections, agents/list.
         stem = re.sub(r"Ids?$", "", next((str(part) for part in reversed(location) if isinstance(part, str)), ""))
         lists = re.compile(rf"/(list\w*{re.escape(stem)}s|{re.escape(stem)}s/list)$", re.IGNORECASE)
         # Several lists may match, such as listSources and listResources.
-        models = min(filter(lists.search, OPERATIONS), key=_rank_list, default=None) if stem else None
-        return f". A name isn't taken; {models} has the ids" if models else ". A name isn't taken"
+        path = min(filter(lists.search, OPERATIONS), key=_rank_list, default=None) if stem else None
+        return f". A name isn't taken; {path} has the ids" if path else ". A name isn't taken"
     return ""
 
 

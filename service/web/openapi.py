@@ -123,13 +123,11 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 async def show_reference() -> HTMLResponse:
-    """Return the page with the API reference."""
     return HTMLResponse(PAGE, headers=PROTECTION)
 
 
 @router.get("/docs/start.js")
 async def start_reference() -> FileResponse:
-    """Return the script of the API reference."""
     return FileResponse(START, media_type="text/javascript")
 
 

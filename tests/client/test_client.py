@@ -76,6 +76,12 @@ def test_an_error_says_nothing_twice(message: str, detail: dict[str, str], said:
     assert str(errors.BadRequestError(message, status=400, code="c", details=details)) == said
 
 
+def test_an_error_names_each_wrong_member() -> None:
+    details = [ErrorDetail(field=name, message="Give a value") for name in ("due date", "end date")]
+    error = errors.BadRequestError("due date: Give a value", status=400, code="c", details=details)
+    assert str(error) == "due date: Give a value; end date: Give a value (400 c)"
+
+
 async def test_error_without_the_services_shape(caller: Caller, server: Server) -> None:
     server.will(raw(b"gone", status=410))
     with pytest.raises(errors.UnexpectedResponseError, match="HTTP 410"):

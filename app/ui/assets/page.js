@@ -1,7 +1,7 @@
 // Each page loads this script before Streamlit's. It adds keys, roles, a kept focus, kept text, and a word about waiting.
-// A dialog opens with the cursor in its first field, and / puts it there again; ↑ and ↓ go among the results of a search; Enter in a field
-// that finds people keeps the only match, and empties itself for the next. A file that was just made is downloaded. A
-// document is scrolled to the passage that is marked in it.
+// A dialog opens with the cursor in its first field, and / puts it there again; ↑ and ↓ go among the results of a
+// search; Enter in a field that finds people keeps the only match, and empties itself for the next. A file that was just
+// made is downloaded. A document is scrolled to the passage that is marked in it.
 
 const FIELDS_OF_DIALOG = "[role=dialog] :is(input[type=text], input[type=search], textarea)";
 const RESULTS = ".carrel-result h2 a";
@@ -32,12 +32,12 @@ function focusField(event) {
 // On a touch screen, the cursor would open the keyboard over the dialog.
 let entered = null;
 function enterDialog() {
-  const dialog = document.querySelector("[role=dialog]");
+  const dialog = document.querySelector(".stDialog [role=dialog]");
   const isReady = isDrawn() && !dialog?.querySelector("[data-testid=stSkeleton]");
   const field = dialog && isReady && firstField();
   if (dialog && (dialog === entered || !field)) return;
   entered = dialog;
-  if (field && matchMedia("(hover)").matches && !isTyping(document.activeElement)) field.focus();
+  if (field && matchMedia("(hover)").matches && [document.body, dialog].includes(document.activeElement)) field.focus();
 }
 
 function goAmongResults(event, step) {

@@ -167,8 +167,8 @@ SHARE_CONVERSATION = ApiOperation(
     "conversations/share", ShareConversationRequest, ShareConversationResponse, MESSAGE, NOT_FOUND, version="v1"
 )
 """Share one of the person's own conversations with active users of the organization; `readers` replaces
-earlier readers. Readers see all questions, and each reply whose documents they may all read. Access ends when
-a reader may no longer use the agent."""
+earlier readers. A reader sees all questions, and each reply of which that reader may read every document.
+Access ends when a reader may no longer use the agent."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,

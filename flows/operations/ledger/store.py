@@ -95,10 +95,10 @@ class Store(AbstractContextManager["Store"]):
             self._wait_for_makers(connection)
             found = self._read_format(connection)
             if found > FORMAT:
-                raise LedgerError(f"The ledger is from a newer Carrel (format {found}, here {FORMAT}). Use that.")
+                raise LedgerError(f"{self.address} is from a newer Carrel (format {found}, here {FORMAT}). Use that.")
             if 0 < found < FORMAT:
-                which = f"format {found}, from before 0.2.0 (here {FORMAT})"
-                raise LedgerError(f"The ledger is of {which}. Run version 0.4.0 on it once, or move it away.")
+                which = f"The ledger {self.address} has format {found}, from before 0.2.0 (here {FORMAT})"
+                raise LedgerError(f"{which}. Run version 0.4.0 on it once, or move it away.")
             if not found:
                 metadata.create_all(connection)
                 self._write_format(connection)

@@ -235,7 +235,6 @@ async def save_attempt(
 
 
 async def read_attempts(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> list[dict[str, Any]]:
-    """Return the last attempts of a pending delivery, oldest first."""
     statement = select(alert_deliveries.c.attempts).where(_is_delivery(organization_id, delivery_id))
     return (await connection.execute(statement)).scalar_one_or_none() or []
 

@@ -24,7 +24,7 @@ from service.platform.errors import Forbidden, require
 
 
 async def get_shares(connection: Connection, caller: Caller, *, request: wire.GetSharesRequest) -> wire.ResourceShares:
-    """Return the roles that the caller has given on a resource that the caller owns. Raises like `_require_owned`."""
+    """Return the roles that the caller has given on a resource that the caller owns. 403 `owner_required`."""
     found_resource = await queries.find_resource(connection, caller.organization_id, request.resource)
     resource, access = await _require_owned(connection, caller, found_resource)
     return await _show(connection, caller, resource, resource.shared_in(access))

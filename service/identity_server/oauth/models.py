@@ -145,8 +145,6 @@ class StoredCode:
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """An access or refresh token."""
-
     token_id: UUID
     family_id: UUID
     client_id: UUID

@@ -131,8 +131,8 @@ async def read_filter(
         readers.append(await find_grantee(connection, caller.organization_id, request.readable_by, field="readableBy"))
     if request.document_external_ids is not None:
         names = {form for name in request.document_external_ids for form in forms_of(name)}
-        external_ids = {document_id_for(caller.organization_id, name) for name in names}
-        ids = external_ids if ids is None else external_ids.intersection(ids)
+        named_ids = {document_id_for(caller.organization_id, name) for name in names}
+        ids = named_ids if ids is None else named_ids.intersection(ids)
     return DocumentFilter(request, ids, readers)
 
 

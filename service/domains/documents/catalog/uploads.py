@@ -112,19 +112,23 @@ async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:
 async def read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) -> Contents:
     """Read a file's text in a worker process, and put the file into the store."""
     recognizes = runtime.settings.ocr
-    text = await runtime.extractor.extract(file.path, file_name=file.name, finds_pictures=reads_pictures and recognizes)
+    extracted = await runtime.extractor.extract(
+        file.path, file_name=file.name, finds_pictures=reads_pictures and recognizes
+    )
     await runtime.files.put(file.path, file.sha256)
     stored = StoredFile(
         sha256=file.sha256,
         size=file.size,
         name=file.name,
-        media_type=text.media_type,
-        not_read=None if text.not_read is None else [asdict(part) for part in text.not_read],
-        file_count=text.file_count or None,
-        files_done=0 if text.file_count else None,
+        media_type=extracted.media_type,
+        not_read=None if extracted.not_read is None else [asdict(part) for part in extracted.not_read],
+        file_count=extracted.file_count or None,
+        files_done=0 if extracted.file_count else None,
         reads_pictures=reads_pictures,
     )
-    return Contents(stored, text.title, text.packed, text.scanned if recognizes else (), text.pictures)
+    return Contents(
+        stored, extracted.title, extracted.packed, extracted.scanned if recognizes else (), extracted.pictures
+    )
 
 
 async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) -> SavedUpload | Decision:

@@ -57,7 +57,7 @@ def unknown_collection() -> NotFound:
 
 
 def not_in_collection() -> NotFound:
-    message = "The document is not in this collection. To add it, call addDocumentToCollection."
+    message = "The document is not in this collection. listDocumentsInCollection lists its documents."
     return NotFound(message, code="document_not_in_collection")
 
 

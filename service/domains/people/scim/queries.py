@@ -155,7 +155,6 @@ async def search_groups(
 async def list_members(
     connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> list[StoredMember]:
-    """List the direct people and groups in groups, ordered by id."""
     statement = (
         select(*sql.columns_of(principals, StoredMember, group_members.c.group_id))
         .join(group_members, group_members.c.member_id == principals.c.principal_id)

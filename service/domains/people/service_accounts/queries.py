@@ -66,7 +66,6 @@ async def insert_account(
 async def list_accounts(
     connection: Connection, organization_id: UUID, window: Window, *, query: str | None, ids: Collection[UUID] | None
 ) -> list[ServiceAccount]:
-    """List service accounts by id with `query` in name or address, limited to `ids` if given."""
     own_id = principals.c.principal_id
     statement = sql.rows_after(_accounts(organization_id).where(sql.optional_in(own_id, ids)), own_id, *window)
     if query:

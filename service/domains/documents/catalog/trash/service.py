@@ -65,7 +65,7 @@ async def list_trashed(
 async def delete_for_good(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteTrashedDocumentsRequest
 ) -> wire.DeleteTrashedDocumentsResponse:
-    """Delete documents in the trash for good; for their owners and admins. 404 if none of the documents is there."""
+    """Delete documents in the trash for good, for their owners and admins. 404 if none of the documents is there."""
     trashed = await _lock(runtime, connection, caller, request.trashed_document_ids)
     ids = [item.trashed_document_id for item in trashed]
     # Use the trashed id: another document may have the earlier id by now.
