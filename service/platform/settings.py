@@ -202,7 +202,7 @@ class Settings(BaseSettings):
     model_history_tokens: int = Field(default=4000, ge=0)
     """Most tokens of earlier conversation shown to the model."""
     model_context_tokens: int = Field(default=100_000, ge=1000)
-    """Tokens a model can read and write at once; passages and conversation are cut to fit."""
+    """Tokens a model can read and write at once; texts are cut to fit. For Chinese and Japanese texts, set half."""
     model_without_tools: Names = ()
     """Models that can't call tools. The service searches for them before each reply, with the message."""
     agent_workers: int = Field(default=8, ge=1, le=1000)
