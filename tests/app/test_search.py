@@ -162,7 +162,7 @@ def test_a_hundred_saved_searches_are_enough(house: House) -> None:
         )
     assert [each.label for each in house.open("search", signed_in_as=email).expander] == ["90 more"]
     page = house.open("search", signed_in_as=email, q="one more").press("Save this search")
-    assert "You have saved 100 searches" in page.shown
+    assert "You have 100 saved searches" in page.shown
 
 
 @pytest.mark.parametrize(("text", "options", "said"), cases("a_result_tells_of_its_document"))

@@ -34,7 +34,7 @@ def reranked(service_harness: ServiceHarness, endpoint: RerankingEndpoint) -> It
         for name, text in {
             "first": f"The zebra report, the zebra report: {WORSE}.",
             "second": "The zebra report about invoices.",
-            "third": f"A report on the stripes of a zebra, {BETTER} and {BETTER}.",
+            "third": f"A zebra report on the stripes of an animal, {BETTER} and {BETTER}.",
         }.items():
             uploaded(service, name, text, internalPublic="true", documentName=name)
         uploaded(service, "secret", f"{SECRET}: {BETTER}.", as_user=BEN, documentName="secret")
