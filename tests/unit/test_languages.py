@@ -94,9 +94,9 @@ def test_a_part_of_a_run_is_found(run, data):
     run = f"ก{run}" if unicodedata.category(run[0]).startswith("M") else run
     start = data.draw(st.integers(0, len(run) - 2).filter(lambda at: not unicodedata.category(run[at]).startswith("M")))
     part = run[start : data.draw(st.integers(start + 2, len(run)))]
-    asked = {term for word in read_query(part, (ENGLISH,)).words for its in terms_of(word, [ENGLISH]) for term in its}
+    asked = [its for word in read_query(part, (ENGLISH,)).words for its in terms_of(word, [ENGLISH])]
     assert asked
-    assert asked <= count_terms(f"Nr. 7 {run}.", ENGLISH).keys()
+    assert all(count_terms(f"Nr. 7 {run}.", ENGLISH).keys() & {*its} for its in asked)
 
 
 def test_a_run_is_marked_whole():
