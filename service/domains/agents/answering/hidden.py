@@ -35,8 +35,7 @@ def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> s
 
 
 def _replace(match: re.Match[str], *, each: dict[str, str], warnings: set[str], stands: Callable[[str], bool]) -> str:
-    # Not `groupdict`, which fails for some matches of half a block of code.
-    groups = {name: match[name] for name in ("kept", "call") if name in match.re.groupindex}
+    groups = match.groupdict()
     if groups.get("kept") or (groups.get("call") and _is_answer(match, stands)):
         return match[0]
     if "warning" in each:
