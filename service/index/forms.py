@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import date
+from decimal import Decimal
 from functools import lru_cache
 from itertools import chain, pairwise, product
 from pathlib import Path
@@ -18,7 +19,7 @@ from service.index.tokenization import WORD, Word, fold, is_unspaced
 
 FORMS = 1  # from this number on, a document's texts have further forms
 APART = 2  # from this number on, its vectors are in a table of their own (docs/decisions/018)
-RULES = 5  # of newly written documents; a higher number renews every index: raise it when texts get other forms
+RULES = 6  # of newly written documents; a higher number renews every index: raise it when texts get other forms
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5  # forms with at least this share are other spellings of the whole; forms with less are parts
 PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
@@ -84,7 +85,11 @@ _MONTHS = {
 
 _PERIODS = tomllib.loads(Path(__file__).with_name("periods.toml").read_text("utf-8"))
 _WEEKS = frozenset[str](_PERIODS["weeks"].split())
-_ORDINALS = {name: number for number, names in _PERIODS["ordinals"].items() for name in names.split()}
+_ORDINALS, _POWERS, _UNITS = (
+    {name: value for value, names in _PERIODS[table].items() for name in names.split()}
+    for table in ("ordinals", "powers", "units")
+)
+_MEASURE = re.compile(rf"(\d(?<![\w.,:/-]\d)(?:[\d.,'\u2019]*\d)?)[{_BLANKS}-]?([^\W\d_]{{1,14}}|[%\u20ac])(?!\w)")
 _WEEK = re.compile(r"\d(?<=[^\W\d_][ .].)\d?(?!\w|[.,:/%-]\d)")
 _BEFORE_WEEK = re.compile(r"\b([^\W\d_]{2,14})[ .]\Z")
 _JOINED_WEEK = re.compile(r"(?:KW|CW|W|wk)0?(\d{1,2})")
@@ -225,6 +230,7 @@ def find_forms(text: str) -> Iterator[Form]:
             yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
     yield from _find_periods(text)
+    yield from _find_measures(text)
 
 
 def _find_periods(text: str) -> Iterator[Form]:
@@ -236,6 +242,17 @@ def _find_periods(text: str) -> Iterator[Form]:
     for match in _OF_QUARTER.finditer(text) if _HAS_QUARTER.search(text) else ():
         if number := _ORDINALS.get(fold_marks(fold(match[1]))):
             yield Form(*match.span(), f"Q{number}", JOINED, 1.0)
+
+
+def _find_measures(text: str) -> Iterator[Form]:
+    """Yield a number with the word for a power of ten in digits ("2.5 million": 2500000), and with a unit's symbol."""
+    for match in _MEASURE.finditer(text):
+        written, noun = match[1], match[2].lower() if match[2].isascii() else fold_marks(fold(match[2]))
+        power, unit = _POWERS.get(noun), _UNITS.get(noun)
+        if power or unit:
+            readings = [written] if written.isdecimal() else [form.text for form in read_number(written)]
+            for number in {Decimal(each).scaleb(int(power or 0)).normalize() for each in readings}:
+                yield Form(*match.span(), f"{number:f}{unit or ''}", JOINED, 1.0)
 
 
 def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
