@@ -252,7 +252,7 @@ def _find_measures(text: str) -> Iterator[Form]:
         if power or unit:
             readings = [written] if written.isdecimal() else [form.text for form in read_number(written)]
             for number in {Decimal(each).scaleb(int(power or 0)).normalize() for each in readings}:
-                yield Form(*match.span(), f"{number:f}{unit or ''}", JOINED, 1.0)
+                yield Form(*match.span(), f"{number:f}{unit or ''}", JOINED, 0.3)
 
 
 def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
