@@ -46,8 +46,8 @@ _SHOWN = (
 )
 # Actions that change editable settings.
 _CHANGES = (
-    r"\.(create|update|update_sync|rename|set|deploy|members|judge|remove_judgements|offboard|approve"
-    r"|add_document|add_chunks|reindex_document)$"
+    r"\.(create|update|update_sync|rename|set|share|deploy|members|judge|remove_judgements|offboard|approve"
+    r"|add_document|remove_document|add_chunks|reindex_document|change_fields|change_values)$"
 )
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, refused, upload, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import collection as resource_of
-from tests.service.directory import grant, user, walk
+from tests.service.directory import entries, grant, user, walk
 
 PLAN, CHANGE, MEMBERS, LIST = (
     f"documentCollections/{name}"
@@ -116,8 +116,9 @@ def test_a_plan_that_no_longer_holds_is_refused_with_the_fields_as_they_are(serv
     with ThreadPoolExecutor(2) as threads:
         answers = list(threads.map(lambda one: service.call(CHANGE, one), asked))
     won, lost = sorted(answers, key=lambda one: one.status_code)
-    current = refused(lost, 409, "changed_meanwhile")["meanwhile"]["current"]
-    assert current["fields"] == ok(won)["fields"]
+    meanwhile = refused(lost, 409, "changed_meanwhile")["meanwhile"]
+    assert meanwhile["current"]["fields"] == ok(won)["fields"]
+    assert meanwhile["changedAt"] == entries(service, action="collection.change_fields")[0]["at"]
 
 
 def test_values_for_the_former_fields_are_refused_with_the_fields_name(service: RunningService) -> None:
