@@ -9,10 +9,10 @@ from service.identity_server.oauth import authorize
 from service.identity_server.oauth.authorize import MOST_COLLECTIONS as MOST_OFFERED
 from tests.harness.documents import add_to_collection, ok, uploaded
 from tests.harness.services import RunningService
-from tests.oauth.flow import EVERY_SCOPE, App, Page, Person, Pkce, an_mcp_client, call_mcp, sent_back
+from tests.oauth.flow import EVERY_SCOPE, App, Page, Person, Pkce, a_person, an_mcp_client, call_mcp, sent_back
 from tests.oauth.talking import refusal, result, send, use
 from tests.service.conversations import Desk, a_desk
-from tests.service.directory import done
+from tests.service.directory import collection, done, grant, user
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,11 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
     page = admin.press(admin.open(scene.agent, scope="api:catalog:read", prompt="consent"), "find", find="%<i>\0")
     assert first not in page.text
     assert "&lt;i&gt;" in page.text
+    assert "Second documents" in admin.http.get("/account/consents").text
+    owned = {"resources": [collection(second)], "newOwner": user(a_person(scene.service).email)}
+    done(scene.service.call("admin/owners/transfer", owned))
+    grant(scene.service, collection(second))
+    assert "Second documents" not in admin.http.get("/account/consents").text, "the admin can no longer read it"
 
 
 def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> None:

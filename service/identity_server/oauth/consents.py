@@ -1,6 +1,7 @@
 """GET and POST /account/consents: a person's connected applications, and revoking their access."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -8,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_for
+from service.auth.queries import get_acting_principal
 from service.auth.scopes import agent_of, meaning
 from service.identity_server.oauth.consented.queries import find_reuses, list_consents
 from service.identity_server.oauth.consented.service import withdraw_for
@@ -18,7 +20,7 @@ from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries as providers
 from service.identity_server.signin.providers.queries import ChosenProvider, LeftSession
 from service.identity_server.signin.providers.registrations import open_registration
-from service.identity_server.signin.sessions import Browser, SignedIn, Visitor, end_session, find_session
+from service.identity_server.signin.sessions import SignedIn, Visitor, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest, ServiceError, require
 from service.platform.identifiers import to_uuid
@@ -55,12 +57,12 @@ async def change_consents(visitor: VisitorDep) -> Response:
         if not visitor.is_own_form(form, _purpose(person)):
             return await _consents_page(visitor, connection, person, notice=STALE)
         if form.get("action") == "signOut":
-            left = await _find_session_there(connection, browser, person)
+            left = await providers.find_session_there(connection, person.organization_id, secret_hash=browser.hash)
             await end_session(connection, browser, organization_id=person.organization_id)
         elif form.get("action") == "withdraw":
             unknown = BadRequest("You have no such application. Reload the page to see the applications you allowed.")
             client_id = require(to_uuid(form.get("client_id", "")), unknown)
-            await withdraw(runtime, connection, person=person, client_id=client_id)
+            await _withdraw(runtime, connection, person=person, client_id=client_id)
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
     address = await _sign_out_address(runtime, person, left) if left else None
@@ -68,7 +70,8 @@ async def change_consents(visitor: VisitorDep) -> Response:
     return lead_to(address or back)
 
 
-async def withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn, client_id: UUID) -> None:
+async def _withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn, client_id: UUID) -> None:
+    """Delete a person's consent to a client and revoke the tokens; record this if there was a consent."""
     organization_id, principal_id = person.organization_id, person.principal_id
     now = await runtime.clock.now(connection)
     if await withdraw_for(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):
@@ -79,10 +82,11 @@ async def withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn
 async def _consents_page(
     visitor: Visitor, connection: Connection, person: SignedIn, *, notice: str | None = None, done: str | None = None
 ) -> Response:
-    settings = visitor.runtime.settings
-    left = await _find_session_there(connection, visitor.browser, person)
-    rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
-    reuses = await find_reuses(connection, person.organization_id, principal_id=person.principal_id)
+    settings, organization_id, whose = visitor.runtime.settings, person.organization_id, person.principal_id
+    left = await providers.find_session_there(connection, organization_id, secret_hash=visitor.browser.hash)
+    reader = await get_acting_principal(connection, organization_id, principal_id=whose)
+    rows = [] if reader is None else await list_consents(connection, organization_id, principal_id=whose, reader=reader)
+    reuses = await find_reuses(connection, organization_id, principal_id=whose)
     scopes = sorted({(scope, row.audience) for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
@@ -119,20 +123,14 @@ async def meanings_to(
     ]
 
 
-async def _find_session_there(connection: Connection, browser: Browser, person: SignedIn) -> LeftSession | None:
-    return await providers.find_session_there(connection, person.organization_id, secret_hash=browser.hash)
-
-
 async def _sign_out_address(runtime: Runtime, person: SignedIn, left: LeftSession) -> str | None:
-    """Return the provider's address for signing out; None without an address, or if the provider is unreachable."""
+    """Return the provider's address for signing out; None without an address, or if the provider can't be used."""
     organization_id = person.organization_id
     id_token: str | None = None
     if left.sealed_id_token is not None:
         key = runtime.keys.provider_key(organization_id)
-        try:
+        with suppress(SealError):  # the service's key has changed since
             id_token = unseal(key, row_id=left.session_id, sealed=left.sealed_id_token).get_secret_value()
-        except SealError:  # the service's key has changed since
-            id_token = None
     back_to = f"{runtime.settings.issuer}/account/sign-in"
     try:
         registered = await open_registration(runtime, ChosenProvider(organization_id, left.provider_id))

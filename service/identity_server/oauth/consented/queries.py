@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, any_, delete, false, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, ScalarSelect, and_, any_, delete, exists, false, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -112,12 +112,18 @@ async def list_consents(
     connection: Connection,
     organization_id: UUID,
     *,
-    principal_id: UUID | None = None,
+    principal_id: UUID | None,
     client_id: UUID | None = None,
+    reader: Reader | None = None,
     after: tuple[UUID, UUID] = BEFORE_ALL,
     limit: int | None = None,
 ) -> list[OAuthConsent]:
-    """List consents ordered by client and person, after the key `after`, optionally of a single person or client."""
+    """List consents ordered by client and person, after the key `after`, optionally of a single person or client. With
+    `reader`, a consent names only collections that this reader may read."""
+    named = matches(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids))
+    if reader is not None:
+        of_resource = matches(resources, organization_id, object_id=collections.c.collection_id)
+        named &= exists().where(of_resource, resources.c.access_class.in_(classes_of(reader)))
     further = (
         oauth_consents.c.principal_id.label("person_id"),
         oauth_clients.c.name.label("application_name"),
@@ -126,7 +132,7 @@ async def list_consents(
         principals.c.name.label("person_name"),
         func.greatest(oauth_consents.c.last_used_at, _select_last_use(organization_id)).label("last_used_at"),
         select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
-        .where(matches(collections, organization_id, collection_id=any_(oauth_consents.c.collection_ids)))
+        .where(named)
         .scalar_subquery()
         .label("collection_names"),
     )
