@@ -125,7 +125,7 @@ async def access_of(connection: Connection, organization_id: UUID, object_id: UU
     """Return the direct grants on a resource. Raises NotFound for an unknown resource."""
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
     resource = require(resource, unknown_resource())
-    return (await _accesses_of(connection, organization_id, {resource.access_class}))[resource.access_class]
+    return (await accesses_of(connection, organization_id, {resource.access_class}))[resource.access_class]
 
 
 async def change_owner(
@@ -175,7 +175,7 @@ async def _change_accesses(
     change: Callable[[Access, Iterable[tuple[UUID, str]]], Access],
 ) -> dict[int, Access]:
     """Change the access of locked resources, equal access once; return the access of each class before."""
-    before = await _accesses_of(connection, organization_id, {resource.access_class for resource in resources})
+    before = await accesses_of(connection, organization_id, {resource.access_class for resource in resources})
     kinds = {
         item.object_id: (item.access_class, frozenset(item.shared_in(before[item.access_class]).items()))
         for item in resources
@@ -190,9 +190,10 @@ async def _change_accesses(
     return before
 
 
-async def _accesses_of(
+async def accesses_of(
     connection: Connection, organization_id: UUID, access_classes: Collection[int]
 ) -> dict[int, Access]:
+    """Return the access of each class, by class."""
     grantees: dict[int, list[tuple[UUID, str]]] = {access_class: [] for access_class in access_classes}
     for row in await queries.list_readers(connection, organization_id, access_classes=access_classes):
         grantees[row.access_class].append((row.principal_id, row.role))

@@ -1,6 +1,7 @@
 """Look-ups of many: every strategy for a page gives the same list, and walks are right under changes."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -27,10 +28,10 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def change(few: int, stretch: int) -> None:
         monkeypatch.setattr(queries, "FEW", few)
         monkeypatch.setattr(queries, "STRETCH", stretch)
-        build = queries._readable_resources
+        build = partial(queries.resources_in, ORGANIZATION, queries.readable_by_parameters())
         of_type = param(queries.resources.c.resource_type)
-        monkeypatch.setattr(queries, "_READABLE_RESOURCES", build(ORGANIZATION, resource_type=None))
-        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(ORGANIZATION, resource_type=of_type))
+        monkeypatch.setattr(queries, "_READABLE_RESOURCES", build(resource_type=None))
+        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(resource_type=of_type))
 
     return change
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
-from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceType, Role
+from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceType
 from service.audit.service import Change, record_all
 from service.audit.versions import refuse_stale
 from service.auth.callers import Caller
@@ -77,9 +77,8 @@ async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_Des
             object_id = resources[item.identity].object_id
             await refuse_stale(connection, caller, item.grants.version, shown_before, target_id=object_id)
     current = {row.access_class for row in resources.values()}
-    before = await queries.list_readers(connection, caller.organization_id, access_classes=current)
-    owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
-    accesses = await _accesses(connection, caller, desired=desired, resources=resources, owners=owners)
+    before = await service.accesses_of(connection, caller.organization_id, current)
+    accesses = await _build_accesses(connection, caller, desired=desired, resources=resources, before=before)
     digests = {object_id: access.digest() for object_id, access in accesses.items()}
     distinct = {digests[object_id]: access for object_id, access in accesses.items()}
     of_digest = await service.access_classes_for(connection, caller.organization_id, distinct)
@@ -89,13 +88,10 @@ async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_Des
         if row.access_class != of_digest[digests[row.object_id]]
     }
     await service.move(connection, caller.organization_id, classes=moved)
-    grantees: dict[int, list[tuple[UUID, str]]] = {}
-    for row in before:
-        grantees.setdefault(row.access_class, []).append((row.principal_id, row.role))
     changes = [
         Change("grants.set", row.resource_type, row.object_id, {"before": roles_by_id(old), "after": roles_by_id(new)})
         for row in resources.values()
-        for old, new in [(grantees.get(row.access_class, ()), accesses[row.object_id].grants())]
+        for old, new in [(before[row.access_class].grants(), accesses[row.object_id].grants())]
         if row.object_id in moved
     ]
     await record_all(connection, caller, changes=changes)
@@ -115,13 +111,13 @@ async def _lock(
     return by_identity
 
 
-async def _accesses(
+async def _build_accesses(
     connection: Connection,
     caller: Caller,
     *,
     desired: Sequence[_DesiredGrants],
     resources: Mapping[Identity, queries.Resource],
-    owners: Mapping[int, UUID],
+    before: Mapping[int, Access],
 ) -> dict[UUID, Access]:
     references = [
         (f"{item.field}grants.{place}.principal", grant.principal)
@@ -135,7 +131,7 @@ async def _accesses(
         everyone = [caller.organization_id] if item.grants.organization_wide else []
         resource = resources[item.identity]
         accesses[resource.object_id] = Access(
-            owner_id=owners.get(resource.access_class),
+            owner_id=before[resource.access_class].owner_id,
             viewers=frozenset([*(reader for role, reader in grantees if role is GrantRole.VIEWER), *everyone]),
             editors=frozenset(reader for role, reader in grantees if role is GrantRole.EDITOR),
         )

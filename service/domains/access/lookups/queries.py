@@ -42,12 +42,6 @@ Bound: TypeAlias = sa.ColumnElement[UUID]
 Key = TypeVar("Key")
 
 
-def _readable_resources(
-    organization_id: Bound, *, resource_type: sa.ColumnElement[str] | None
-) -> sa.Select[UUID, Any, str]:
-    return resources_in(organization_id, readable_by_parameters(), resource_type=resource_type)
-
-
 def resources_in(
     organization_id: Bound,
     classes: sa.Select[int] | sa.CompoundSelect[int],
@@ -111,8 +105,9 @@ def _first_of(
     return every.where(resource.c.access_class == classes.c.access_class)
 
 
-_READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)
-_READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=param(resources.c.resource_type))
+_TYPE = param(resources.c.resource_type)
+_READABLE_RESOURCES = resources_in(ORGANIZATION, readable_by_parameters(), resource_type=None)
+_READABLE_RESOURCES_OF_TYPE = resources_in(ORGANIZATION, readable_by_parameters(), resource_type=_TYPE)
 
 
 async def list_readable_resources(
