@@ -6,25 +6,13 @@ from service.domains.access import grants, sharing
 from service.domains.access.explanations import explain
 from service.domains.access.lookups import service
 from service.domains.access.resources import service as resources
-from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.routing import Router
 
 router = Router()
 
 router.read(permissions.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, service.list_authorized_principals)
 router.read(permissions.LIST_AUTHORIZED_RESOURCES, service.list_authorized_resources)
-
-
-@router.operation(permissions.EXPLAIN_AUTHORIZATION)
-async def explain_authorization(
-    request: permissions.ExplainAuthorizationRequest, runtime: RuntimeDep, caller: CallerDep
-) -> permissions.ExplainAuthorizationResponse:
-    """Explain a principal's access to a resource: the groups and grants behind it, or the missing part. Admins only."""
-    database = runtime.database
-    async with database.transaction(caller.organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
-        return await explain(connection, caller, request=request)
-
-
+router.read(permissions.EXPLAIN_AUTHORIZATION, explain, name="explain_authorization")
 router.read(permissions.WHO_AM_I, service.who_am_i)
 router.read(permissions.CHECK_RESOURCE_AUTHORIZATION_FOR_USER, service.check_resource, acting=False)
 router.read(permissions.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, service.check_resources, acting=False)

@@ -69,8 +69,10 @@ class _Path:
 async def explain(
     connection: Connection, caller: Caller, *, request: wire.ExplainAuthorizationRequest
 ) -> wire.ExplainAuthorizationResponse:
-    """Explain whether and why a principal may READ a resource, in a single snapshot, for admins. Shortest paths come
-    first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest `unknown_principal`."""
+    """Explain a principal's access to a resource: the groups and grants behind it, or the missing part. Admins only.
+
+    Shortest paths come first; `complete` is False beyond `MOST_PATHS`. The connection must read a single snapshot.
+    Raises NotFound `resource_not_found`, and BadRequest `unknown_principal`."""
     organization_id = caller.organization_id
     resource = await require_resource(connection, organization_id, request.resource)
     principal = await find_referenced_principal(connection, organization_id, request.principal, field="principal")

@@ -37,4 +37,4 @@ router.serve(programs.ADMIN_SERVICE_ACCOUNTS_DELETE, accounts.delete_account, na
 router.serve(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_MINT, accounts.mint_token, name="mint_service_account_token")
 router.read(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST, accounts.list_tokens, name="list_service_account_tokens")
 router.serve(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE, accounts.revoke_token, name="revoke_service_account_token")
-router.serve(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH, reach.preview_reach)
+router.read(programs.ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH, reach.preview_reach)

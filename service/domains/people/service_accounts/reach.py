@@ -15,7 +15,6 @@ from service.domains.people.service_accounts import queries
 from service.domains.people.service_accounts.accounts import get_token, unknown_account
 from service.domains.people.service_accounts.queries import Reached
 from service.permissions.agents.queries import count_documents_through_agents, list_agents_without_search
-from service.runtime import Runtime
 
 MOST_NAMED = 1000
 MOST_IN_WARNING = 3
@@ -39,21 +38,18 @@ class Reach:
 
 
 async def preview_reach(
-    runtime: Runtime, caller: Caller, *, request: wire.AdminServiceAccountTokensPreviewReachRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensPreviewReachRequest
 ) -> wire.AdminServiceAccountTokensPreviewReachResponse:
     """Preview a token's reach now, before or after its creation, even while service accounts are disabled."""
-    async with runtime.database.transaction(
-        caller.organization_id, isolation="REPEATABLE READ", read_only=True
-    ) as connection:
-        token = None
-        if request.token_id is not None:
-            token = await get_token(connection, caller, token_id=request.token_id)
-            if token.status is not CredentialStatus.ACTIVE:
-                how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
-                warning = f"This token {how}: every request with it is refused (401)."
-                return _response(endpoints=[], reach=Reach(), warnings=[warning])
-        bearer = await _bearer(connection, caller, of=token or request)
-        reach = await _reach(connection, bearer)
+    token = None
+    if request.token_id is not None:
+        token = await get_token(connection, caller, token_id=request.token_id)
+        if token.status is not CredentialStatus.ACTIVE:
+            how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
+            warning = f"This token {how}: every request with it is refused (401)."
+            return _response(endpoints=[], reach=Reach(), warnings=[warning])
+    bearer = await _bearer(connection, caller, of=token or request)
+    reach = await _reach(connection, bearer)
     return _response(endpoints=callable_by(bearer), reach=reach, warnings=list(_warnings(bearer, reach)))
 
 
