@@ -13,7 +13,6 @@ from carrel.wire.fields import guest_address, normal_email
 from service.identity import queries
 from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError
-from service.platform.identifiers import to_uuid
 
 MOST_DETAILS = 20
 
@@ -100,15 +99,13 @@ def _forms(email: str) -> tuple[str, ...]:
 
 
 async def find_group_ids(
-    connection: Connection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
+    connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID], field: str
 ) -> frozenset[UUID]:
-    """Return the ids after checking that all belong to groups. BadRequest names the wrong ids."""
-    wanted = {str(group_id): to_uuid(str(group_id).strip()) for group_id in group_ids}
-    ids = {group_id for group_id in wanted.values() if group_id is not None}
-    rows = await queries.find_principals(connection, organization_id, ids=ids)
+    """Return the ids after checking that all belong to groups. BadRequest `unknown_principal` names the wrong ids."""
+    rows = await queries.find_principals(connection, organization_id, ids=group_ids)
     groups = {row.principal_id for row in rows if row.kind == "group"}
-    missing = sorted(text for text, group_id in wanted.items() if group_id not in groups)
-    _refuse([FieldError(field, f"group {text} is unknown in this organization") for text in missing])
+    missing = sorted(set(group_ids) - groups)
+    _refuse([FieldError(field, f"group {one} is unknown in this organization") for one in missing])
     return frozenset(groups)
 
 

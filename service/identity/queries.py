@@ -288,6 +288,12 @@ async def list_principals(
     return await sql.find_rows(connection, statement, PrincipalSummary)
 
 
+async def change_user(
+    connection: Connection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
+) -> None:
+    await sql.update_rows(connection, principals, organization_id, values, kind="user", principal_id=user_id)
+
+
 def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]) -> sa.Select[*tuple[Any, ...]]:
     """Look up by a key, bound as sql.param(key), with the organization's id and name, and enter the organization."""
     table, name = key.table, organizations.c.name.label("organization_name")
@@ -325,13 +331,6 @@ class Membership:
     group_id: UUID
     member_id: UUID
     member_is_group: bool
-
-
-async def count_members(
-    connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
-) -> dict[UUID, int]:
-    marked = await mark_members(connection, organization_id, group_ids=group_ids)
-    return {group_id: count for group_id, (count, _) in marked.items()}
 
 
 async def mark_members(
@@ -422,14 +421,5 @@ async def _delete_members(
 
 
 def _unnest_memberships(memberships: Collection[Membership]) -> sa.TableValuedAlias:
-    return (
-        sa.func.unnest(
-            sa.literal([membership.group_id for membership in memberships], sa.ARRAY(sa.Uuid)),
-            sa.literal([item.member_id for item in memberships], sa.ARRAY(sa.Uuid)),
-            sa.literal([item.member_is_group for item in memberships], sa.ARRAY(sa.Boolean)),
-        )
-        .table_valued(
-            sa.column("group_id", sa.Uuid), sa.column("member_id", sa.Uuid), sa.column("member_is_group", sa.Boolean)
-        )
-        .render_derived(name="wanted")
-    )
+    columns = group_members.c.group_id, group_members.c.member_id, group_members.c.member_is_group
+    return sql.rows_of(columns, [asdict(membership) for membership in memberships])

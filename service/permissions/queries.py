@@ -233,7 +233,7 @@ async def lock_shared(
 
 
 async def set_shares(connection: Connection, organization_id: UUID, resource: Resource) -> None:
-    """Note the roles of a locked resource's class that the owner gave."""
+    """Save `resource.shares`, the roles that the owner gave; the resource must be locked."""
     own = resources.c.organization_id == organization_id, resources.c.object_id == resource.object_id
     await connection.execute(sa.update(resources).where(*own).values(shares=resource.shares or sa.null()))
 
@@ -302,7 +302,7 @@ async def move_resources(connection: Connection, organization_id: UUID, *, class
     classes."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
-    given = sa.func.jsonb_each_text(resources.c.shares).table_valued("key", "value", name="given")
+    given = sa.func.jsonb_each_text(resources.c.shares).table_valued("key", "value", name="shared")
     stays = [
         sa.exists().where(
             _readers.organization_id == resources.c.organization_id,
@@ -331,12 +331,8 @@ async def move_access_classes(connection: Connection, organization_id: UUID, *, 
 
 
 def _unnest_classes(classes: Mapping[UUID, int]) -> sa.TableValuedAlias:
-    rows = sa.func.unnest(
-        sa.literal(list(classes), sa.ARRAY(sa.Uuid)), sa.literal(list(classes.values()), sa.ARRAY(sa.BigInteger))
-    )
-    return rows.table_valued(sa.column("object_id", sa.Uuid), sa.column("access_class", sa.BigInteger)).render_derived(
-        name="moved"
-    )
+    rows = [{"object_id": object_id, "access_class": access_class} for object_id, access_class in classes.items()]
+    return rows_of([resources.c.object_id, resources.c.access_class], rows)
 
 
 def is_deployed(caller: Reader) -> tuple[sa.ColumnElement[bool], ...]:

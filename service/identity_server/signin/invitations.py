@@ -18,7 +18,7 @@ from service.audit.service import Change, record, record_attempt, record_for
 from service.auth.callers import Caller, unknown_user
 from service.auth.queries import find_acting_user
 from service.identity.passwords import hash_password
-from service.identity.queries import get_organization, lock_organization
+from service.identity.queries import change_user, get_organization, lock_organization
 from service.identity_server.signin import queries
 from service.identity_server.signin.attempts import Attempt, Refused, count_attempt
 from service.identity_server.signin.sessions import Browser
@@ -132,9 +132,8 @@ async def accept_invitation(
         whose = [person.principal_id]
         if invited.is_mailed:
             await end_sign_ins(connection, organization_id, principal_ids=whose, consents=False)
-        await queries.change_person(
-            connection, organization_id, principal_id=person.principal_id, password_hash=password_hash
-        )
+        values = {"password_hash": password_hash}
+        await change_user(connection, organization_id, user_id=person.principal_id, values=values)
         await queries.delete_invitations(connection, organization_id, principal_ids=whose)
         account = Attempt(organization_id, person.email, password, address="").account
         await queries.delete_attempts(connection, organization_id, subject=account)

@@ -5,7 +5,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, true, update
+from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, true
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -103,10 +103,6 @@ async def delete_invitations(connection: Connection, organization_id: UUID, *, p
     await delete_rows(connection, invitations, organization_id, in_array(invitations.c.principal_id, principal_ids))
 
 
-async def change_person(connection: Connection, organization_id: UUID, *, principal_id: UUID, **values: str) -> None:
-    await connection.execute(update(principals).where(_user(organization_id, principal_id)).values(values))
-
-
 # Where passwords are switched off, passwords count as absent, which also ends sessions that began with a password.
 _PASSWORD = case(
     (
@@ -121,7 +117,8 @@ _PERSON = columns_of(principals, Person, _PASSWORD.label("password_hash"))
 
 
 async def get_person(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
-    return await find_row(connection, select(*_PERSON).where(_user(organization_id, principal_id)), Person)
+    own = matches(principals, organization_id, kind="user", principal_id=principal_id)
+    return await find_row(connection, select(*_PERSON).where(own), Person)
 
 
 async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> Person | None:
@@ -142,10 +139,6 @@ async def find_person_by_external_id(
     """Find an active or inactive person by the identity provider's id."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", external_id=external_id))
     return await find_row(connection, statement, Person)
-
-
-def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
-    return matches(principals, organization_id, kind="user", principal_id=principal_id)
 
 
 async def insert_session(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.scim_tokens import ScimToken
 from service.auth.queries import touch, unused_for_a_minute
 from service.domains.people.scim.models import Attributes, Condition, Match
-from service.identity.queries import credential_status
+from service.identity.queries import change_user, credential_status
 from service.platform import sql
 from service.schema.identity import group_members, principals, scim_tokens
 from service.schema.signin import upstream_identities
@@ -112,12 +112,6 @@ async def search_users(
     connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredUser]]:
     return await _search(connection, _users(organization_id), search, USER_ATTRIBUTES, StoredUser)
-
-
-async def change_user(
-    connection: Connection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
-) -> None:
-    await sql.update_rows(connection, principals, organization_id, values, kind="user", principal_id=user_id)
 
 
 async def release_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> None:

@@ -131,8 +131,8 @@ class Storage(ScimStorage):
         """Return the first groups, at least one, with few enough members together to show."""
         if not _wants_members(parameters):
             return rows
-        counts = self._ask(direct.count_members, group_ids=[row.principal_id for row in rows])
-        totals = accumulate(counts.get(row.principal_id, 0) for row in rows)
+        marked = self._ask(direct.mark_members, group_ids=[row.principal_id for row in rows])
+        totals = accumulate(marked[row.principal_id][0] if row.principal_id in marked else 0 for row in rows)
         fitting = zip(rows, totals, strict=True)
         return [row for place, (row, total) in enumerate(fitting) if not place or total <= MOST_MEMBERS]
 

@@ -50,7 +50,7 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
         password_hash=None if before is None else before.password_hash,
     )
     await identity.put_principals(connection, organization_id, rows=[person])
-    await queries.change_user(connection, organization_id, user_id=person.principal_id, values={"released_at": None})
+    await identity.change_user(connection, organization_id, user_id=person.principal_id, values={"released_at": None})
     created = Change("user.create", "user", person.principal_id, {"isAdmin": False, "active": person.active})
     change = created if before is None else change_of("user", before, person)
     await record_changes(connection, caller, changes=[change])
@@ -75,7 +75,7 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
     unshared = await end_shares(connection, organization_id, owner_ids=[] if active else [user_id])
     if not active:
         await end_sign_ins(connection, organization_id, principal_ids=[user_id])
-    await queries.change_user(connection, organization_id, user_id=user_id, values=asdict(after))
+    await identity.change_user(connection, organization_id, user_id=user_id, values=asdict(after))
     await require_active_admin(connection, organization_id)
     await record_changes(connection, caller, changes=[change_of("user", before, after), *unshared])
 

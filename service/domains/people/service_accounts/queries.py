@@ -13,7 +13,7 @@ from carrel.wire.common import Role
 from carrel.wire.service_accounts import ReachedAgent, ReachedCollection, ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
-from service.permissions.queries import readable_classes
+from service.permissions.queries import is_deployed, readable_classes
 from service.platform import sql
 from service.platform.sql import Window
 from service.schema.agents import agents
@@ -43,9 +43,6 @@ class Reached(Generic[Row]):
     first: Sequence[Row] = ()
     total: int = 0
     noted: int = 0
-
-    def __bool__(self) -> bool:
-        return self.total > 0
 
 
 async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
@@ -254,11 +251,7 @@ async def list_reached_agents(connection: Connection, caller: Caller, *, limit: 
             func.count().filter(~agents.c.api_access_enabled).over().label("noted"),
         )
         .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(
-            agents.c.organization_id == caller.organization_id,
-            agents.c.deleted_at.is_(None),
-            resources.c.access_class.in_(readable_classes(caller)),
-        )
+        .where(*is_deployed(caller))
         .order_by(agents.c.agent_id)
         .limit(limit)
     )

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.fields import guest_address, normal_email
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.audit.service import Change, record_for
-from service.identity import queries as memberships
+from service.identity import queries as identity
 from service.identity.queries import Membership, Principal, lock_organization, put_principals
 from service.identity.queries import find_person as find_account
 from service.identity_server.signin import id_tokens
@@ -162,7 +162,7 @@ async def _move(connection: Connection, organization_id: UUID, *, person: Person
     now = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
     if now is None or now.is_admin or now.email != person.email:
         return None
-    await signin.change_person(connection, organization_id, principal_id=person.principal_id, email=email)
+    await identity.change_user(connection, organization_id, user_id=person.principal_id, values={"email": email})
     change = Change("user.update", "user", person.principal_id, {"email": email, "emailBefore": person.email})
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return replace(person, email=email)
@@ -231,7 +231,7 @@ async def update_memberships(
     brought = await queries.list_provider_groups(
         connection, organization_id, provider_id=provider.provider_id, member_id=person_id
     )
-    added = await memberships.bring_members(
+    added = await identity.bring_members(
         connection, organization_id, memberships=[Membership(one, person_id, False) for one in sorted(wanted - brought)]
     )
     new = [group_id for group_id, _ in added]
@@ -240,7 +240,7 @@ async def update_memberships(
     )
     ended = sorted(brought - wanted)
     for group_id in ended:
-        await memberships.remove_members(connection, organization_id, group_id=group_id, member_ids=[person_id])
+        await identity.remove_members(connection, organization_id, group_id=group_id, member_ids=[person_id])
     for group_id, what in [*((item, "added") for item in new), *((item, "removed") for item in ended)]:
         details = {what: [str(person_id)], "providerId": str(provider.provider_id)}
         change = Change("group.members", "group", group_id, details)
