@@ -5,8 +5,6 @@ addresses or CARREL_WEBHOOK_ALLOWED_HOSTS, and are cached as their headers say, 
 import asyncio
 import json
 import re
-import socket
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -102,15 +100,8 @@ async def fetch_document(settings: Settings, address: str) -> ClientDocument:
             content, kept_for = await _get(transport, address)
     except (TimeoutError, httpcore.TimeoutException) as error:
         raise Unreadable("Its host did not answer in time.") from error
-    except (
-        httpcore.NetworkError,
-        httpcore.ProtocolError,
-        httpx.HTTPError,
-        httpx.InvalidURL,
-        socket.gaierror,
-        ssl.SSLError,
-        OSError,  # AddressDenied, too
-    ) as error:
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        # An OSError is also an AddressDenied, an unknown name, or a certificate that is not trusted.
         raise Unreadable("Its host can't be reached, or is not public.") from error
     return _read(address, content, kept_for)
 

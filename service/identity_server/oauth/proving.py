@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 from pydantic import SecretStr
 
-from service.identity_server.signin.attempts import Attempt, Refused, forgive
+from service.identity_server.signin.attempts import Attempt, Refused, forgive, refuse_wrong
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony
-from service.identity_server.signin.factors.pending import attempt_of, count_or_refuse, refuse_code, refuse_passkey
+from service.identity_server.signin.factors.pending import WRONG, attempt_of, count_or_refuse, refuse_passkey
 from service.identity_server.signin.queries import Person, get_person
 from service.identity_server.signin.sessions import OwnPage, SignedIn
 from service.identity_server.signin.signing_in import check_password
@@ -58,7 +58,7 @@ async def prove(page: OwnPage, form: dict[str, str], *, purpose: str) -> Person 
         if await service.use_code(connection, runtime.keys, **page.whose, code=form.get("code", ""), now=now):
             await forgive(connection, second, now=now)
             return proven
-    return refuse_code(runtime, second)
+    return refuse_wrong(runtime, second, WRONG)
 
 
 async def _prove_by_passkey(page: OwnPage, answer: str, *, purpose: str) -> Person | Refused:

@@ -178,18 +178,10 @@ def _way_back(request: Request, begun: _Begun) -> Link:
 
 
 @router.get("/api/oauth/upstream")
-async def leave(visitor: VisitorDep) -> Response:
-    """Redirect to the provider of the settings, on the way to a proven application."""
-    return await _leave(visitor, None)
-
-
 @router.get("/api/oauth/upstream/{provider_id:uuid}")
-async def leave_for_provider(visitor: VisitorDep, provider_id: UUID) -> Response:
-    return await _leave(visitor, provider_id)
-
-
-async def _leave(visitor: Visitor, provider_id: UUID | None) -> Response:
-    visit = Visit.of(visitor)
+async def leave(visitor: VisitorDep) -> Response:
+    """Redirect to a provider, by default that of the settings, on the way to a proven application."""
+    visit, provider_id = Visit.of(visitor), visitor.request.path_params.get("provider_id")
     async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):
@@ -252,10 +244,9 @@ async def _redirect_to_provider(
             address = await provider.sign_in_address(
                 proof, state=state, prompt=prompt, hint=hint, must_be_new=begun.must_be_new
             )
-    except ProviderAway as error:
-        return _not_signed_in(request, refusal_of(error), _way_back(request, begun))
-    except ServiceError as error:
-        return _not_signed_in(request, error, _way_back(request, begun))
+    except (ProviderAway, ServiceError) as error:
+        refused = refusal_of(error) if isinstance(error, ProviderAway) else error
+        return _not_signed_in(request, refused, _way_back(request, begun))
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
     return visitor.browser.keep_new(response)
 

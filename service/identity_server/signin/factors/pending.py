@@ -83,7 +83,7 @@ async def give_code(visitor: Visitor, *, code: str) -> Browser | attempts.Refuse
         if used is not None:
             await attempts.forgive(connection, attempt, now=now)
             return await _finish(connection, browser, pending, used=used, now=now)
-    return refuse_code(runtime, attempt)
+    return attempts.refuse_wrong(runtime, attempt, WRONG)
 
 
 async def set_up_app(visitor: Visitor, *, secret: SecretStr, code: str) -> tuple[Browser, list[str]] | attempts.Refused:
@@ -157,10 +157,6 @@ async def count_or_refuse(runtime: Runtime, attempt: attempts.Attempt) -> attemp
     except TooMany as error:
         return attempts.refuse_waiting(runtime, attempt, error)
     return None
-
-
-def refuse_code(runtime: Runtime, attempt: attempts.Attempt) -> attempts.Refused:
-    return attempts.refuse_wrong(runtime, attempt, WRONG)
 
 
 def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: attempts.Attempt) -> attempts.Refused:
