@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.alerts import Alert, AlertKind
 from service.alerting.wording import reason_of
 from service.auth.callers import Caller
+from service.platform import sql
 from service.platform.identifiers import to_uuid, uuid7
 from service.platform.sql import as_member, columns_of, count_rows, delete_rows, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
@@ -149,12 +150,8 @@ async def update_alert(
     connection: Connection, organization_id: UUID, *, alert_id: UUID, values: Mapping[str, Any]
 ) -> bool:
     """Set columns of an open alert. Return False if the alert was not open."""
-    statement = (
-        update(alerts)
-        .where(matches(alerts, organization_id, alert_id=alert_id), alerts.c.ended_at.is_(None))
-        .values(**values)
-    )
-    return (await connection.execute(statement)).rowcount == 1
+    is_open = alerts.c.ended_at.is_(None)
+    return await sql.update_rows(connection, alerts, organization_id, values, is_open, alert_id=alert_id) > 0
 
 
 async def find_alert(connection: Connection, organization_id: UUID, *, alert_id: UUID) -> Alert | None:

@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, any_, case, delete, func, literal, null, or_, select, text, update
+from sqlalchemy import ColumnElement, any_, case, func, literal, null, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertDelivery, AlertKind, AlertRule, DeliveryStatus
 from service.alerting.queries import KEPT
 from service.identity.queries import user_as
+from service.platform import sql
 from service.platform.identifiers import NIL
 from service.platform.sql import columns_of, count_rows, find_row, find_rows, in_array, matches, optional, rows_after
 from service.schema.alerts import alert_deliveries, alert_rules
@@ -53,10 +54,6 @@ class Delivery:
     active: bool | None
 
 
-def _is_rule(organization_id: UUID, rule_id: UUID) -> ColumnElement[bool]:
-    return matches(alert_rules, organization_id, alert_rule_id=rule_id)
-
-
 def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool]:
     return matches(alert_deliveries, organization_id, delivery_id=delivery_id, status=DeliveryStatus.PENDING)
 
@@ -70,7 +67,8 @@ async def insert_rule(connection: Connection, organization_id: UUID, *, values: 
 
 
 async def find_rule(connection: Connection, organization_id: UUID, *, rule_id: UUID, lock: bool = False) -> Rule | None:
-    statement = select(*columns_of(alert_rules, Rule)).where(_is_rule(organization_id, rule_id))
+    own = matches(alert_rules, organization_id, alert_rule_id=rule_id)
+    statement = select(*columns_of(alert_rules, Rule)).where(own)
     return await find_row(connection, statement.with_for_update() if lock else statement, Rule)
 
 
@@ -148,11 +146,11 @@ def _to_rule(*, left_out_count: int, **columns: Any) -> tuple[Rule, int]:
 async def update_rule(
     connection: Connection, organization_id: UUID, *, rule_id: UUID, values: Mapping[str, Any]
 ) -> None:
-    await connection.execute(update(alert_rules).where(_is_rule(organization_id, rule_id)).values(**values))
+    await sql.update_rows(connection, alert_rules, organization_id, values, alert_rule_id=rule_id)
 
 
 async def delete_rule(connection: Connection, organization_id: UUID, *, rule_id: UUID) -> None:
-    await connection.execute(delete(alert_rules).where(_is_rule(organization_id, rule_id)))
+    await sql.delete_rows(connection, alert_rules, organization_id, alert_rule_id=rule_id)
 
 
 async def list_people(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
@@ -226,12 +224,9 @@ async def save_attempt(
     connection: Connection, organization_id: UUID, *, delivery_id: UUID, attempt_count: int, values: Mapping[str, Any]
 ) -> bool:
     """Save the result of attempt number `attempt_count`. Return False if already saved, or if the delivery is gone."""
-    statement = (
-        update(alert_deliveries)
-        .where(_is_delivery(organization_id, delivery_id), alert_deliveries.c.attempt_count == attempt_count - 1)
-        .values(attempt_count=attempt_count, **values)
-    )
-    return (await connection.execute(statement)).rowcount == 1
+    values = {"attempt_count": attempt_count, **values}
+    is_next = _is_delivery(organization_id, delivery_id), alert_deliveries.c.attempt_count == attempt_count - 1
+    return await sql.update_rows(connection, alert_deliveries, organization_id, values, *is_next) > 0
 
 
 async def read_attempts(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> list[dict[str, Any]]:
@@ -264,4 +259,4 @@ async def list_deliveries(
 
 async def delete_old_deliveries(connection: Connection, organization_id: UUID) -> None:
     is_old = alert_deliveries.c.created_at < func.now() - KEPT
-    await connection.execute(delete(alert_deliveries).where(matches(alert_deliveries, organization_id), is_old))
+    await sql.delete_rows(connection, alert_deliveries, organization_id, is_old)
