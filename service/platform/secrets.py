@@ -111,14 +111,18 @@ def unseal(key: bytes, *, row_id: UUID, sealed: bytes) -> SecretStr:
         raise SealError from exc
 
 
-def reseal(old: bytes | None, new: bytes, *, row_id: UUID, sealed: bytes) -> bytes | None:
-    """Encrypt a secret under a new key; None if the old key is lost (None) or doesn't fit."""
-    if old is None:
-        return None
+def try_unseal(key: bytes, *, row_id: UUID, sealed: bytes | None) -> SecretStr | None:
+    """Decrypt a secret from `seal`; None without a sealed secret, and where `unseal` raises SealError."""
     try:
-        return seal(new, row_id=row_id, secret=unseal(old, row_id=row_id, sealed=sealed))
+        return None if sealed is None else unseal(key, row_id=row_id, sealed=sealed)
     except SealError:
         return None
+
+
+def reseal(old: bytes | None, new: bytes, *, row_id: UUID, sealed: bytes) -> bytes | None:
+    """Encrypt a secret under a new key; None if the old key is lost (None) or doesn't fit."""
+    secret = None if old is None else try_unseal(old, row_id=row_id, sealed=sealed)
+    return None if secret is None else seal(new, row_id=row_id, secret=secret)
 
 
 BrowserUse = Literal["form token", "upstream sign-in", "new second factor", "passkey challenge"]

@@ -17,7 +17,7 @@ from service.alerting.wording import one_line, subject_of, text_of
 from service.platform import mail
 from service.platform.logs import logger
 from service.platform.networks import AllowedHosts
-from service.platform.secrets import SealError, unseal
+from service.platform.secrets import try_unseal
 from service.platform.settings import Settings
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
@@ -113,9 +113,8 @@ async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) 
             return Attempt(error="This person is no longer active.", is_last=True)
         return await send_mail(runtime.settings, delivery.message, to=delivery.email, delivery_id=delivery.delivery_id)
     key = runtime.keys.webhook_key(organization_id)
-    try:  # without a sealed secret, no bytes fail to unseal
-        secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret or b"")
-    except SealError:
+    secret = try_unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret)
+    if secret is None:
         message = "The webhook's secret was lost with the service's secret key. Delete the rule and create it again."
         return Attempt(error=message, is_last=True)
     body = json.dumps(delivery.message, ensure_ascii=False, separators=(",", ":")).encode()

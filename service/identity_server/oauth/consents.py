@@ -1,7 +1,6 @@
 """GET and POST /account/consents: a person's connected applications, and revoking their access."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -24,7 +23,7 @@ from service.identity_server.signin.sessions import SignedIn, Visitor, end_sessi
 from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest, ServiceError, require
 from service.platform.identifiers import to_uuid
-from service.platform.secrets import SealError, unseal
+from service.platform.secrets import try_unseal
 from service.runtime import Runtime
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, lead_to
@@ -126,11 +125,9 @@ async def meanings_to(
 async def _sign_out_address(runtime: Runtime, person: SignedIn, left: LeftSession) -> str | None:
     """Return the provider's address for signing out; None without an address, or if the provider can't be used."""
     organization_id = person.organization_id
-    id_token: str | None = None
-    if left.sealed_id_token is not None:
-        key = runtime.keys.provider_key(organization_id)
-        with suppress(SealError):  # the service's key has changed since
-            id_token = unseal(key, row_id=left.session_id, sealed=left.sealed_id_token).get_secret_value()
+    key = runtime.keys.provider_key(organization_id)
+    hint = try_unseal(key, row_id=left.session_id, sealed=left.sealed_id_token)
+    id_token = None if hint is None else hint.get_secret_value()
     back_to = f"{runtime.settings.issuer}/account/sign-in"
     try:
         registered = await open_registration(runtime, ChosenProvider(organization_id, left.provider_id))

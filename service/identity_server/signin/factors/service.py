@@ -18,7 +18,7 @@ from service.identity_server.signin.factors import codes, queries
 from service.identity_server.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
 from service.identity_server.signin.queries import find_person, get_person, require_user
 from service.platform.identifiers import uuid7
-from service.platform.secrets import Keys, SealError, seal, unseal
+from service.platform.secrets import Keys, seal, try_unseal
 
 Use = Literal["totp", "recoveryCode", "passkey"]
 
@@ -69,7 +69,8 @@ async def must_have_factor(connection: Connection, organization_id: UUID, *, is_
 async def use_code(
     connection: Connection, keys: Keys, organization_id: UUID, *, principal_id: UUID, code: str, now: datetime
 ) -> Use | None:
-    """Use a code of a person's app or a recovery code; None when wrong or already used."""
+    """Use up a code of a person's app or a recovery code; None if wrong or already used, or if the app's secret is
+    lost. A code of a recovery code's length counts as a recovery code."""
     code = codes.normal_code(code)
     if not codes.is_app_code(code):
         code_hash = codes.hash_recovery_code(code, principal_id=principal_id)
@@ -78,9 +79,11 @@ async def use_code(
         )
         return "recoveryCode" if used else None
     app = (await read_factors(connection, organization_id, principal_id=principal_id)).app
-    secret = None if app is None else _unseal(keys, organization_id, app)
+    if app is None:
+        return None
+    secret = try_unseal(keys.second_factor_key(organization_id), row_id=app.factor_id, sealed=app.sealed_secret)
     step = None if secret is None else codes.find_step(secret, code, now=now)
-    if app is None or step is None:
+    if step is None:
         return None
     used = await queries.use_step(connection, organization_id, factor_id=app.factor_id, step=step, now=now)
     return "totp" if used else None
@@ -180,10 +183,10 @@ async def use_passkey(
     use = ceremony.verify(sent, challenge, public_key=passkey.public_key)
     if use is None or handle != passkey.user_handle:
         return Rejected(UNFIT, passkey)
-    return await _use(connection, passkey, challenge, use=use, now=now)
+    return await _record_use(connection, passkey, challenge, use=use, now=now)
 
 
-async def _use(
+async def _record_use(
     connection: Connection, passkey: queries.Passkey, challenge: bytes, *, use: queries.PasskeyUse, now: datetime
 ) -> queries.Passkey | Rejected:
     organization_id, factor_id = passkey.organization_id, passkey.factor_id
@@ -236,15 +239,6 @@ async def _lock_active(connection: Connection, organization_id: UUID, principal_
     await lock_organization(connection, organization_id)
     person = await get_person(connection, organization_id, principal_id=principal_id)
     return person is not None and person.active
-
-
-def _unseal(keys: Keys, organization_id: UUID, app: queries.Factor) -> SecretStr | None:
-    if app.sealed_secret is None:
-        return None
-    try:
-        return unseal(keys.second_factor_key(organization_id), row_id=app.factor_id, sealed=app.sealed_secret)
-    except SealError:
-        return None
 
 
 async def _record(

@@ -15,7 +15,7 @@ from service.identity_server.signin.providers.queries import ChosenProvider, Sto
 from service.identity_server.signin.sessions import ProviderSession
 from service.platform.errors import BadRequest, NotFound, require
 from service.platform.identifiers import NIL
-from service.platform.secrets import SealError, unseal
+from service.platform.secrets import try_unseal
 from service.platform.settings import Settings
 from service.platform.sql import Window
 from service.runtime import Runtime
@@ -81,11 +81,8 @@ def unknown_provider() -> NotFound:
 
 
 def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registration:
-    key, sealed = runtime.keys.provider_key(stored.organization_id), stored.sealed_secret
-    try:
-        secret = None if sealed is None else unseal(key, row_id=stored.provider_id, sealed=sealed)
-    except SealError:
-        secret = None
+    key = runtime.keys.provider_key(stored.organization_id)
+    secret = try_unseal(key, row_id=stored.provider_id, sealed=stored.sealed_secret)
     if secret is None:
         raise BadRequest(
             "This provider's client secret was lost with the service's secret key. Ask an admin to enter it again.",
