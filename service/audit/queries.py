@@ -154,7 +154,7 @@ class LastChange:
 
 
 async def find_last_change(connection: Connection, organization_id: UUID, *, target_id: UUID) -> LastChange | None:
-    """Return the last change of an object; None without an entry."""
+    """Return the last change of an object's editable settings; None without an entry."""
     changes = audit_entries.c.action.regexp_match(_CHANGES)
     statement = _entries(organization_id, Filters(target_id=str(target_id)), None).where(changes).limit(1)
     return await sql.find_row(
@@ -170,7 +170,7 @@ def looks_through(filters: Filters) -> bool:
 async def list_entries(
     connection: Connection, organization_id: UUID, *, filters: Filters, before: Position | None, limit: int
 ) -> list[AuditEntry]:
-    """List audit entries, newest first, before a position. With a filter, look through the next MOST_LOOKED_THROUGH."""
+    """List audit entries, newest first, before a position; of the next MOST_LOOKED_THROUGH if `looks_through`."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     looked_through = MOST_LOOKED_THROUGH if looks_through(filters) else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")
@@ -225,7 +225,7 @@ def _to_person(principal_id: UUID | None, name: str | None, email: str | None) -
 async def find_last_searched(
     connection: Connection, organization_id: UUID, *, filters: Filters, before: Position | None
 ) -> Position | None:
-    """Return the last entry that a page examines; None at the end of the log."""
+    """Return the position of the last entry that a page examines; None at the end of the log."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
     narrowed = statement.with_only_columns(audit_entries.c.at, audit_entries.c.audit_log_id)
     return await sql.find_row(connection, narrowed, Position)

@@ -56,6 +56,7 @@ async def record(
 
 
 def record_in(batch: Batch, caller: Caller, *, change: Change) -> None:
+    """Queue the audit entry of a change in a batch, without the change's text."""
     queries.add_entries(batch, caller.organization_id, entries=[_entry(change, caller)])
 
 

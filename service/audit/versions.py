@@ -23,7 +23,7 @@ _BEFORE = 100
 async def refuse_stale(
     connection: Connection, caller: Caller, expected: str | None, current: Versioned | None, *, target_id: UUID
 ) -> None:
-    """Raise 409 `changed_meanwhile` if `expected` is older than `current`. The caller has locked the resource."""
+    """Raise 409 `changed_meanwhile` unless `expected` is None or the version of `current`, which the caller locked."""
     if expected is None or (current is not None and current.version == expected):
         return
     last = await queries.find_last_change(connection, caller.organization_id, target_id=target_id)
@@ -48,7 +48,7 @@ def change_between(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Build an audit entry for a change. `details` name the changed members; people's words go to the erasable text."""
+    """Build an audit entry for a change of edited members. People's words go to the erasable text, except secrets."""
     changes = differences(before, after)
     words = {
         to_camel(name)
@@ -62,9 +62,9 @@ def change_between(
 
 
 def differences(before: Versioned, after: Versioned) -> dict[str, dict[str, object]]:
-    """Return the old and new value of each changed member, by wire name."""
+    """Return the old and new value of each changed member of `edited`, by wire name; long texts are cut."""
     old, new = (versioned.model_dump(mode="json", include={*after.edited}) for versioned in (before, after))
-    return {member: _shorten(old[member], new[member]) for member in new if old[member] != new[member]}
+    return {member: _cut_around_difference(old[member], new[member]) for member in new if old[member] != new[member]}
 
 
 def to_text(changes: Mapping[str, object]) -> str:
@@ -78,7 +78,7 @@ def _has_words(value: object) -> bool:
     return type(value) is str or isinstance(value, BaseModel | dict)
 
 
-def _shorten(old: object, new: object) -> dict[str, object]:
+def _cut_around_difference(old: object, new: object) -> dict[str, object]:
     start = 0
     if isinstance(old, str) and isinstance(new, str):
         pairs = enumerate(zip(old, new, strict=False))

@@ -20,6 +20,7 @@ CONFIRMATION_PATH = "/account/confirm"
 
 
 def authorize(caller: Caller, requirement: Requirement) -> None:
+    """Raise Forbidden unless the caller has the required scope and admin rights, and service accounts if required."""
     if caller.credential == "accessToken":
         _authorize_access_token(caller, requirement)
     elif caller.scopes is not None and not requirement.any_token:
@@ -44,8 +45,9 @@ def may_call(caller: Caller, requirement: Requirement) -> bool:
 
 
 def authorize_message(caller: Caller, agent_id: UUID) -> None:
+    """Raise Forbidden `missing_scope` if an access token may not message this agent. Other credentials pass."""
     if caller.credential == "accessToken" and not covers(caller.scopes or (), f"{MESSAGE_PREFIX}{agent_id}"):
-        raise _missing(f"{ApiScope.AGENT_MESSAGE} or {MESSAGE_PREFIX}{agent_id}")
+        raise _missing_scope(f"{ApiScope.AGENT_MESSAGE} or {MESSAGE_PREFIX}{agent_id}")
 
 
 def messageable_agents(caller: Caller) -> frozenset[UUID] | None:
@@ -61,7 +63,7 @@ def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
     # Any agent's scope passes here; the requested agent is checked once the request is read.
     some_agent = wanted is ApiScope.AGENT_MESSAGE and any(scope.startswith(MESSAGE_PREFIX) for scope in scopes)
     if wanted is not None and wanted not in scopes and not some_agent:
-        raise _missing(wanted)
+        raise _missing_scope(wanted)
     if requirement.admin and not caller.is_admin:
         raise Forbidden("Only an admin may do this. Ask an admin to do it.", code="admin_only")
 
@@ -71,10 +73,10 @@ def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
         message = "A service-account token can't do this, whatever its scopes. Use an API key."
         raise Forbidden(message, code="service_account_not_allowed")
     if scope not in scopes:
-        raise _missing(scope)
+        raise _missing_scope(scope)
 
 
-def _missing(scope: str) -> Forbidden:
+def _missing_scope(scope: str) -> Forbidden:
     if scope == ApiScope.ADMIN:  # whether the person is an admin isn't known here; this scope makes the caller an admin
         return Forbidden(
             f"This token lacks the scope {scope}, which only admins can use. If you are an admin, use a token with "

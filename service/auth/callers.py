@@ -136,7 +136,7 @@ def identify(
     value = _bearer(authorization)
     if not value:
         raise _no_credential(authorization, version)
-    kind = _kind(value, version=version)
+    kind = _require_kind(value, version=version)
     secret_hash = secrets.hash_secret(value)
     batch = Batch()
     answers = queries.ask_credential(batch, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset)
@@ -163,7 +163,7 @@ class Identification:
         inactive owner; Forbidden: a service account token while the organization has not enabled service accounts."""
         credential, kind = self.credential.row, self.kind
         if credential is None or not hmac.compare_digest(credential.secret_hash, self.secret_hash):
-            raise _unknown(kind, self.value)
+            raise _unknown_credential(kind, self.value)
         if credential.audience is not None and credential.audience != _AUDIENCES.get(self.version):
             raise _unauthenticated("wrong_audience", _OTHER_AUDIENCE[self.version])
         if self.consent is not None and self.consent.row is None:
@@ -180,7 +180,7 @@ class Identification:
         if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
             raise service_accounts_disabled()
         page_key = self.keys.page_key(credential.organization_id)
-        caller = _caller(credential, owner, kind=kind.credential, page_key=page_key)
+        caller = _build_caller(credential, owner, kind=kind.credential, page_key=page_key)
         narrowed_to = self.consent and self.consent.row and self.consent.row.collection_ids
         return caller if narrowed_to is None else replace(caller, collection_ids=frozenset(narrowed_to))
 
@@ -269,6 +269,7 @@ def _act_for(caller: Caller, user: ActingPrincipal) -> Caller:
 async def load_service_account_caller(
     connection: Connection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
 ) -> Caller | None:
+    """Return the caller of a service account's token with these scopes; None if unknown, inactive or deleted."""
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
@@ -322,7 +323,7 @@ def acts_as_its_user(field: str) -> BadRequest:
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 
 
-def _caller(credential: Credential, owner: ActingPrincipal, *, kind: CredentialKind, page_key: bytes) -> Caller:
+def _build_caller(credential: Credential, owner: ActingPrincipal, *, kind: CredentialKind, page_key: bytes) -> Caller:
     scopes = None if credential.scopes is None else frozenset(credential.scopes)
     is_admin = owner.is_admin
     if kind == "accessToken":
@@ -388,7 +389,7 @@ def _no_credential(authorization: str | None, version: Version) -> Unauthenticat
     return _unauthenticated("malformed_authorization", f"Send the Authorization header `Bearer <{credential}>`.{how}")
 
 
-def _kind(value: str, *, version: Version) -> _Kind:
+def _require_kind(value: str, *, version: Version) -> _Kind:
     for kind in _KINDS[version]:
         if value.startswith(kind.prefix):
             return kind
@@ -399,16 +400,16 @@ def _kind(value: str, *, version: Version) -> _Kind:
         raise _unauthenticated("wrong_version", _OTHER_VERSION[version])
     wanted = " or ".join(f"{kind.name} ({kind.prefix}…)" for kind in _KINDS[version])
     found = next((words for prefix, words in _ELSEWHERE.items() if value.startswith(prefix)), "no credential")
-    raise _unauthenticated("invalid_credential", f"This is {found}. Send an {wanted}.{_slip(value)}")
+    raise _unauthenticated("invalid_credential", f"This is {found}. Send an {wanted}.{_hint_at_slip(value)}")
 
 
-def _slip(value: str) -> str:
+def _hint_at_slip(value: str) -> str:
     value = value[:_LONGEST_SHOWN]
     return next((f" {words}" for pattern, words in _SLIPS.items() if re.fullmatch(pattern, value, re.IGNORECASE)), "")
 
 
-def _unknown(kind: _Kind, value: str) -> Unauthenticated:
-    if slip := _slip(value):
+def _unknown_credential(kind: _Kind, value: str) -> Unauthenticated:
+    if slip := _hint_at_slip(value):
         return _unauthenticated("invalid_credential", f"No such {kind.name}.{slip}")
     if not secrets.checksum_matches(value):
         return _unauthenticated(

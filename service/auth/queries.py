@@ -227,7 +227,7 @@ async def touch_credential(
 
 
 async def touch(connection: Connection, table: sa.Table, key: sa.ColumnElement[UUID], found: sa.Select[UUID]) -> None:
-    """Record the use of the rows selected in `found` by `key`. Rows locked by another request are skipped."""
+    """Record the use of the row that `found` selects by `key`, unless another request has locked the row."""
     free = found.with_for_update(skip_locked=True, key_share=True).scalar_subquery()
     await connection.execute(sa.update(table).where(key == free).values(last_used_at=sa.func.now()))
 
@@ -250,6 +250,7 @@ def _with_memberships(
     kinds: Collection[str],
     organization_id: sa.ColumnElement[UUID] = ORGANIZATION,
 ) -> sa.Select[*tuple[Any, ...]]:
+    """Select the principals of `select` that have these kinds, with memberships, as the columns of `row`."""
     start = select.cte("start")
     groups = _memberships_of(start, organization_id)
     all_groups = sa.func.array(sa.select(groups.c.principal_id).scalar_subquery(), type_=sa.ARRAY(sa.Uuid))
@@ -290,13 +291,13 @@ _ACTING_BY_EMAIL = _with_memberships(_BY_EMAIL, ActingPrincipal, kinds=("user",)
 async def get_acting_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID
 ) -> ActingPrincipal | None:
-    """Return a user or service account, also if inactive."""
+    """Return a user or service account, also if inactive or deleted; None for a group or an unknown id."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _ACTING_BY_ID, ActingPrincipal, parameters)
 
 
 async def get_grantee(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Grantee | None:
-    """Return a user, service account or group, also if inactive."""
+    """Return a user, service account or group, also if inactive or deleted."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _GRANTEE_BY_ID, Grantee, parameters)
 

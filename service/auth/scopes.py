@@ -35,11 +35,13 @@ def intersect_scopes(scopes: Collection[str], *, to: Collection[str]) -> tuple[s
 
 
 def agent_of(scope: str) -> UUID | None:
+    """Return the agent of a scope for a single agent; None for every other scope."""
     one = scope.startswith(MESSAGE_PREFIX) and scope != ApiScope.AGENT_MESSAGE
     return UUID(scope.removeprefix(MESSAGE_PREFIX)) if one else None
 
 
 def meaning(scope: str, *, audience: OAuthAudience = OAuthAudience.API, agent_name: str | None = None) -> str:
+    """Describe a scope to a person. A scope for a single agent shows `agent_name`, by default the agent's id."""
     if scope == ApiScope.ADMIN and audience is OAuthAudience.MCP:
         return _ADMIN_AT_MCP
     known = _MEANINGS.get(ApiScope(scope)) if scope in set(ApiScope) else None

@@ -20,6 +20,7 @@ _THREADS = 2
 
 
 def accept_password(value: SecretStr | str) -> SecretStr:
+    """Return a valid password as a secret. Raises ValueError for a password of a wrong length or with NUL."""
     try:
         return _PASSWORD.validate_python(value)
     except ValidationError as exc:
@@ -31,7 +32,7 @@ async def hash_password(password: SecretStr) -> str:
 
 
 async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
-    """Hash passwords in order, only a few at a time."""
+    """Return the passwords' Argon2id hashes, in order; only a few are computed at a time."""
     loop = asyncio.get_running_loop()
     texts = (password.get_secret_value() for password in passwords)
     return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _HASHER.hash, text) for text in texts)))

@@ -53,9 +53,9 @@ async def resolve(
     references: Sequence[tuple[str, PrincipalReference]],
     may_be_named: Callable[[Principal, int], bool] | None = None,
 ) -> list[Named]:
-    """Resolve references (each with its field) to principals, in order. BadRequest lists unknown principals, and
-    principals that the caller may not name in a place: the caller can't distinguish the two."""
-    emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
+    """Resolve references (each with its field) to principals, in order. BadRequest `unknown_principal` lists the
+    unknown, and principals that the caller may not name in a place: the caller can't distinguish the two."""
+    emails = {form for _, one in references if isinstance(one, UserReference) for form in _address_forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
     people = {row.email: row for row in rows if row.email is not None}
@@ -64,7 +64,7 @@ async def resolve(
     unknown: list[FieldError] = []
     for place, (field, one) in enumerate(references):
         if isinstance(one, UserReference):
-            known = [people[form] for form in _forms(one.email) if form in people]
+            known = [people[form] for form in _address_forms(one.email) if form in people]
         else:
             kind = "group" if isinstance(one, GroupReference) else "serviceAccount"
             known = [others[kind, one.id]] if (kind, one.id) in others else []
@@ -74,26 +74,26 @@ async def resolve(
             unknown.append(FieldError(field, f"{describe(one)} is unknown in this organization"))
         else:
             named.append(Named(principal_id=found, is_group=isinstance(one, GroupReference)))
-    _refuse(unknown, is_limited=may_be_named is not None)
+    _refuse_unknown(unknown, is_limited=may_be_named is not None)
     return named
 
 
 async def find_people(
     connection: Connection, organization_id: UUID, *, emails: Iterable[str], field: str
 ) -> frozenset[UUID]:
-    """Return the users and service accounts by address. BadRequest names unknown addresses."""
-    wanted = {normal_email(email): _forms(email) for email in emails}
+    """Return the ids of people and service accounts by address. BadRequest `unknown_principal` names the unknown."""
+    wanted = {normal_email(email): _address_forms(email) for email in emails}
     forms = {form for each in wanted.values() for form in each}
     people = {
         row.email: row.principal_id for row in await queries.find_principals(connection, organization_id, emails=forms)
     }
     found = {email: next((people[form] for form in each if form in people), None) for email, each in wanted.items()}
     unknown = sorted(email for email, person in found.items() if person is None)
-    _refuse([FieldError(field, f"{email} is unknown in this organization") for email in unknown])
+    _refuse_unknown([FieldError(field, f"{email} is unknown in this organization") for email in unknown])
     return frozenset(person for person in found.values() if person is not None)
 
 
-def _forms(email: str) -> tuple[str, ...]:
+def _address_forms(email: str) -> tuple[str, ...]:
     own = guest_address(email)
     return (normal_email(email),) if own is None else (normal_email(email), own)
 
@@ -105,11 +105,11 @@ async def find_group_ids(
     rows = await queries.find_principals(connection, organization_id, ids=group_ids)
     groups = {row.principal_id for row in rows if row.kind == "group"}
     missing = sorted(set(group_ids) - groups)
-    _refuse([FieldError(field, f"group {one} is unknown in this organization") for one in missing])
+    _refuse_unknown([FieldError(field, f"group {one} is unknown in this organization") for one in missing])
     return frozenset(groups)
 
 
-def _refuse(unknown: Collection[FieldError], *, is_limited: bool = False) -> None:
+def _refuse_unknown(unknown: Collection[FieldError], *, is_limited: bool = False) -> None:
     if unknown:
         details = list(unknown)[:MOST_DETAILS]
         names = "; ".join(detail.message for detail in details)

@@ -127,7 +127,8 @@ async def find_principals(
     ids: Collection[UUID] = (),
     deleted: bool = False,
 ) -> list[Principal]:
-    """Return people by addresses (lower case), groups and service accounts by ids; deleted only with `deleted`."""
+    """Return people and service accounts by address (lower case), groups and service accounts by id; with `deleted`,
+    also deleted service accounts."""
     by_email = sql.in_array(principals.c.email, emails)
     by_id = sa.and_(sql.in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = sa.select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, sa.or_(by_email, by_id))
@@ -144,6 +145,7 @@ async def find_groups(
     external_ids: Collection[str] = (),
     names: Collection[str] = (),
 ) -> list[Principal]:
+    """Return groups by ids, by external ids, and by names; by name only groups without an external id."""
     statement = sa.select(*_PRINCIPAL).where(
         sql.matches(principals, organization_id, kind="group"),
         sa.or_(
@@ -156,6 +158,7 @@ async def find_groups(
 
 
 async def put_principals(connection: Connection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
+    """Insert principals. For a known id, replace name, rights, activity, password and external id instead."""
     if not rows:
         return
     put = sql.rows_of(_PRINCIPAL, [asdict(row) for row in rows])
@@ -272,6 +275,7 @@ async def find_person(connection: Connection, organization_id: UUID, *, email: s
 async def find_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
+    """Return the principal of a kind by id, also if inactive or deleted."""
     statement = sa.select(*_SUMMARY).where(
         sql.matches(principals, organization_id, principal_id=principal_id, kind=kind)
     )
@@ -310,7 +314,7 @@ async def organization_ids(database: Database) -> Sequence[UUID]:
 
 
 async def in_each_organization(database: Database, work: Callable[[Connection, UUID], Awaitable[object]]) -> None:
-    """Call `work` in a transaction of each organization. A failure doesn't stop the work for other organizations."""
+    """Call `work` in a transaction of each organization. Failures are logged, and raised together after the last."""
 
     async def work_in(organization_id: UUID) -> None:
         async with database.transaction(organization_id) as connection:

@@ -45,7 +45,7 @@ class Access:
         return replace(self, owner_id=owner_id, viewers=self.viewers - other, editors=self.editors - other)
 
     def without(self, given: Iterable[tuple[UUID, str]]) -> "Access":
-        """Return a copy of the access, without the given (principal, role) pairs."""
+        """Return a copy without these (principal, role) pairs of viewers and editors; the owner stays."""
         gone = Access.of(given)
         return replace(self, viewers=self.viewers - gone.viewers, editors=self.editors - gone.editors)
 

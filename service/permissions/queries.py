@@ -87,6 +87,7 @@ def documents_within(organization_id: sa.ColumnElement[UUID], collection_ids: sa
 
 
 async def is_within(connection: Connection, caller: Caller, *, object_id: UUID) -> bool:
+    """Return whether a document is in the collections of a limited caller; always False for other callers."""
     narrowed_to = sa.literal(list(caller.collection_ids or ()), sa.ARRAY(sa.Uuid))
     within = documents_within(sa.literal(caller.organization_id, sa.Uuid), narrowed_to)
     held = within.where(space_documents.c.document_id == object_id).exists()
@@ -105,7 +106,7 @@ def _refuse_narrowed(caller: Reader) -> None:
 
 
 def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
-    """Select the access classes with a role of the caller, for resources outside collections, for example agents."""
+    """Select the access classes with at least a role of the caller, without regard to a limit to collections."""
     own = _readers.organization_id == caller.organization_id, in_array(_readers.principal_id, caller.principals)
     statement = sa.select(_readers.access_class).where(*own).distinct()
     if at_least is Role.VIEWER:
@@ -146,12 +147,14 @@ def owned_classes(organization_id: UUID, owner_id: UUID) -> sa.Select[int]:
 
 
 def shared_classes(organization_id: UUID) -> sa.Select[int]:
+    """Select the access classes with a role besides the owner's, once for each such role."""
     return sa.select(_readers.access_class).where(
         _readers.organization_id == organization_id, _readers.role != Role.OWNER
     )
 
 
 def open_classes(organization_id: UUID) -> sa.Select[int]:
+    """Select the access classes in which everyone in the organization has a role."""
     everybody = _readers.organization_id == organization_id, _readers.principal_id == organization_id
     return sa.select(_readers.access_class).where(*everybody).distinct()
 
@@ -241,6 +244,7 @@ async def set_shares(connection: Connection, organization_id: UUID, resource: Re
 async def lock_contained(
     connection: Connection, organization_id: UUID, *, container_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
+    """Lock the files in containers, at every depth; return the direct container of each file."""
     found: dict[UUID, UUID] = {}
     outer = container_ids
     # Level by level: a job that adds a file to a container holds the container's lock.
@@ -284,7 +288,7 @@ _INSERTED_RESOURCE = (
 _INSERT_RESOURCE = sa.select(_INSERTED_RESOURCE.c.object_id)
 
 
-def ask_resource(
+def ask_new_resource(
     batch: Batch, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
 ) -> Answer[dict[str, UUID]]:
     """Add a resource with this digest's access. No row if the object or identity is taken, or the class missing."""

@@ -13,7 +13,7 @@ from service.platform.errors import Forbidden, NotFound
 
 
 def role_in(access: Access, caller: Caller) -> Role | None:
-    """Return the caller's strongest role, even by group; None if limited to collections, unknown to an access."""
+    """Return the caller's strongest role, even by group; None without a role, or if limited to collections."""
     if caller.collection_ids is not None:
         return None
     held = frozenset(caller.principals)

@@ -49,7 +49,7 @@ async def register_resource(
     resource_id: str,
     access: Access,
 ) -> None:
-    """Register an object as a resource. Raises Conflict `resource_taken` if its identity belongs to another object."""
+    """Register an object as a resource. Raises Conflict `resource_taken` if the object or identity is registered."""
     batch = Batch()
     registration = ask_registration(
         batch, organization_id, object_id=object_id, resource_type=resource_type, resource_id=resource_id, access=access
@@ -75,7 +75,7 @@ def ask_registration(
         "resource_id": resource_id,
         "container_id": container_id,
     }
-    answer = queries.ask_resource(batch, organization_id, row=row, digest=access.digest())
+    answer = queries.ask_new_resource(batch, organization_id, row=row, digest=access.digest())
     return Registration(organization_id, row, access, answer)
 
 
@@ -93,7 +93,7 @@ class Registration:
         # Rare, because most documents share the access of others.
         await access_class_for(connection, self._organization_id, self._access)
         again = Batch()
-        answer = queries.ask_resource(again, self._organization_id, row=self._row, digest=self._access.digest())
+        answer = queries.ask_new_resource(again, self._organization_id, row=self._row, digest=self._access.digest())
         await again.run(connection)
         if answer.row is None:
             raise Conflict(
@@ -103,7 +103,7 @@ class Registration:
 
 
 async def set_access(connection: Connection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
-    """Replace the access to a resource and its index entries at commit. Raises NotFound for an unknown resource."""
+    """Replace the access to a resource and the files inside, at commit. Raises NotFound for an unknown resource."""
     current = require(await queries.lock_resource(connection, organization_id, object_id), unknown_resource())
     access_class = await access_class_for(connection, organization_id, access)
     if access_class != current:
@@ -193,7 +193,7 @@ async def _change_accesses(
 async def accesses_of(
     connection: Connection, organization_id: UUID, access_classes: Collection[int]
 ) -> dict[int, Access]:
-    """Return the access of each class, by class."""
+    """Return the access of each class, by class; empty for an unknown class."""
     grantees: dict[int, list[tuple[UUID, str]]] = {access_class: [] for access_class in access_classes}
     for row in await queries.list_readers(connection, organization_id, access_classes=access_classes):
         grantees[row.access_class].append((row.principal_id, row.role))

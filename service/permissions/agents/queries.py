@@ -47,8 +47,8 @@ async def count_documents_through_agents(connection: Connection, caller: Caller)
 
 
 async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> list[tuple[str, int]]:
-    """Name the first agents, by id, that a program may message as the caller without any searchable collection; each
-    with the number of all."""
+    """Name the first agents, by id, that a program may message as the caller and whose collections are all closed to
+    the caller; each with the number of all such agents. Agents without a collection are left out."""
     having_some = select(agent_collections.c.agent_id).where(matches(agent_collections, caller.organization_id))
     statement = (
         select(agents.c.name, func.count().over().label("total"))
@@ -86,6 +86,7 @@ def _select_searchable(caller: Caller) -> Select[UUID]:
 async def read_deployed_names(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
+    """Return by id the names of these agents that are deployed to a principal."""
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}
