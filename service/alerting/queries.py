@@ -141,6 +141,7 @@ async def end_settled(connection: Connection, organization_id: UUID) -> list[Ale
 
 
 async def find_quarantine(connection: Connection, caller: Caller, *, ledger: str | None) -> tuple[UUID, int] | None:
+    """Return the id of the caller's source with this ledger, and the number of its quarantined items."""
     own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
     row = (await connection.execute(select(sources.c.source_id, sources.c.item_count).where(own))).one_or_none()
     return None if row is None else (row.source_id, row.item_count)
@@ -172,7 +173,7 @@ async def list_alerts(
 
 
 async def delete_old(connection: Connection, organization_id: UUID) -> None:
-    """Delete alerts and deliveries `KEPT` after the end or the last message, and the leases of old runs."""
+    """Delete alerts `KEPT` after their end, or after the last message if open; and leases of runs ended as long ago."""
     old = func.now() - KEPT
     await delete_rows(connection, alerts, organization_id, func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old)
     done = alert_leases.c.expires_at.is_(None), alert_leases.c.reported_at < old
@@ -186,6 +187,7 @@ def _is_own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
 async def count_other_leases(
     connection: Connection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
 ) -> int:
+    """Count the organization's leases, except the caller's leases of this kind about these subjects."""
     own = and_(_is_own(caller, kind), in_array(alert_leases.c.subject, subjects))
     return await count_rows(connection, alert_leases.c.organization_id == caller.organization_id, ~own)
 
@@ -236,6 +238,7 @@ async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequen
 
 
 async def delete_other_schedules(connection: Connection, caller: Caller, *, subjects: Collection[str]) -> Sequence[str]:
+    """Delete the leases of the caller's schedules, except of these subjects; return the subjects of the deleted."""
     statement = delete(alert_leases).where(
         _is_own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
     )
@@ -243,7 +246,7 @@ async def delete_other_schedules(connection: Connection, caller: Caller, *, subj
 
 
 async def take_expired(connection: Connection, organization_id: UUID, *, limit: int) -> list[Lease]:
-    """Return expired leases, once each until the next report."""
+    """Return up to `limit` expired leases, once each until the next report."""
     expired = (
         select(alert_leases.c.principal_id, alert_leases.c.kind, alert_leases.c.subject, alert_leases.c.expires_at)
         .where(alert_leases.c.organization_id == organization_id, alert_leases.c.expires_at < func.now())

@@ -53,6 +53,7 @@ class Telling:
             await self._tell(alert, what=BEGAN if is_new else CONTINUES)
 
     async def end(self, kind: AlertKind, *subjects: str) -> None:
+        """End the open alerts of a kind about subjects, and notify receivers of each."""
         await queries.lock_alerts(self.connection, self.organization_id)
         for alert in await queries.end_alerts(self.connection, self.organization_id, kind=kind, subjects=subjects):
             await self._tell(alert, what=ENDED)
@@ -64,7 +65,7 @@ class Telling:
             await self._tell(alert, what=ENDED)
 
     async def tell_of_quarantine(self, count: int | None, **values: Any) -> None:
-        """Begin or update the alert about failed items (None: an unknown number), or end the alert at zero."""
+        """Begin or update the alert about failed items (None: an unknown number) unless zero; end settled alerts."""
         if count != 0:
             await self.begin(AlertKind.RUN_QUARANTINE, quarantined_count=count, **values)
         await self.end_settled()

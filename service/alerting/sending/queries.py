@@ -91,7 +91,7 @@ async def list_rules(
 async def take_rules_about(
     connection: Connection, organization_id: UUID, *, kind: AlertKind, name: str, rule_id: UUID | None
 ) -> list[Rule]:
-    """Return enabled rules with a message left this hour, and count messages. Needs the lock of `lock_alerts`."""
+    """Return enabled rules for an alert with a message left this hour, and count a message. Needs `lock_alerts`."""
     rule = alert_rules.c
     is_over = rule.hour_began_at.is_(None) | ((rule.hour_began_at < func.now() - HOUR) & (rule.left_out_count == 0))
     may_send = or_(is_over, rule.sent_count < MOST_MESSAGES)
@@ -154,6 +154,7 @@ async def delete_rule(connection: Connection, organization_id: UUID, *, rule_id:
 
 
 async def list_people(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
+    """Return those of the ids that belong to users, active or not, in the order of addresses."""
     own = matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids)
     statement = select(principals.c.principal_id).where(*own).order_by(principals.c.email)
     return (await connection.execute(statement)).scalars().all()
@@ -230,6 +231,7 @@ async def save_attempt(
 
 
 async def read_attempts(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> list[dict[str, Any]]:
+    """Return the recorded attempts at a pending delivery, oldest first; empty for another delivery."""
     statement = select(alert_deliveries.c.attempts).where(_is_delivery(organization_id, delivery_id))
     return (await connection.execute(statement)).scalar_one_or_none() or []
 

@@ -107,7 +107,7 @@ async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: Allo
 
 
 async def _read_answer(response: httpx.Response) -> str | None:
-    """Return the start of a response body. The status alone decides about success."""
+    """Return the start of a response body as a line; None without text. Only the status decides about success."""
     answer = b""
     with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, OSError):
         async with asyncio.timeout(_ANSWER_SECONDS):
