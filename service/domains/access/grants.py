@@ -35,9 +35,9 @@ async def set_grants(
     connection: Connection, caller: Caller, *, request: wire.AdminGrantsSetRequest
 ) -> wire.AdminGrantsSetResponse:
     """Replace the grants on a resource when the transaction commits; the owner stays. 404 for an unknown resource."""
-    await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
+    await _replace_grants(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await service.require_resource(connection, caller.organization_id, request.resource)
-    saved = await _show(connection, caller, resource)
+    saved = await _show_grants(connection, caller, resource)
     return wire.AdminGrantsSetResponse(**dict(saved))
 
 
@@ -47,7 +47,7 @@ async def set_many_grants(
     """Replace the grants on up to 1000 resources: all of them or none."""
     desired = [_DesiredGrants(field=f"resources.{place}.", grants=item) for place, item in enumerate(request.resources)]
     _refuse_duplicates(desired)
-    await _set(connection, caller, desired=desired)
+    await _replace_grants(connection, caller, desired=desired)
     return wire.AdminGrantsSetManyResponse(resource_count=len(desired))
 
 
@@ -65,15 +65,15 @@ async def list_grants(
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
-    listed = await _show(connection, caller, resource, page.items)
+    listed = await _show_grants(connection, caller, resource, page.items)
     return wire.AdminGrantsListResponse(**dict(listed), next_page_token=page.next_page_token)
 
 
-async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
-    resources = await _lock(connection, caller, desired=desired)
+async def _replace_grants(connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
+    resources = await _lock_resources(connection, caller, desired=desired)
     for item in desired:
         if item.grants.version is not None:
-            shown_before = await _show(connection, caller, resources[item.identity])
+            shown_before = await _show_grants(connection, caller, resources[item.identity])
             object_id = resources[item.identity].object_id
             await refuse_stale(connection, caller, item.grants.version, shown_before, target_id=object_id)
     current = {row.access_class for row in resources.values()}
@@ -97,7 +97,7 @@ async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_Des
     await record_all(connection, caller, changes=changes)
 
 
-async def _lock(
+async def _lock_resources(
     connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]
 ) -> dict[Identity, queries.Resource]:
     rows = await queries.lock_resources(
@@ -149,7 +149,7 @@ def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:
         raise BadRequest("A resource is given twice. Send each once.", code="duplicate_resource", details=again)
 
 
-async def _show(
+async def _show_grants(
     connection: Connection, caller: Caller, resource: queries.Resource, grants: Sequence[queries.Grant] | None = None
 ) -> wire.ResourceGrants:
     organization_id = caller.organization_id

@@ -27,7 +27,7 @@ async def get_shares(connection: Connection, caller: Caller, *, request: wire.Ge
     """Return the roles that the caller has given on a resource that the caller owns. 403 `owner_required`."""
     found_resource = await queries.find_resource(connection, caller.organization_id, request.resource)
     resource, access = await _require_owned(connection, caller, found_resource)
-    return await _show(connection, caller, resource, resource.shared_in(access))
+    return await _show_shares(connection, caller, resource, resource.shared_in(access))
 
 
 async def set_shares(connection: Connection, caller: Caller, *, request: wire.SetSharesRequest) -> wire.ResourceShares:
@@ -40,16 +40,16 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
     resource, access = await _lock_owned(connection, caller, request.resource)
     before = resource.shared_in(access)
     if request.version is not None:
-        shown_before = await _show(connection, caller, resource, before)
+        shown_before = await _show_shares(connection, caller, resource, before)
         await refuse_stale(connection, caller, request.version, shown_before, target_id=resource.object_id)
     others = access.without(before.items())
     other_roles = best_roles(others.grants())
     requested = await _resolve(connection, caller, request.grants, before=before)
     # A role that the person already has, or a lower role, is no share, so it stays when the shares end.
     after = {
-        principal_id: role for principal_id, role in requested.items() if _raises(other_roles.get(principal_id), role)
+        principal_id: role for principal_id, role in requested.items() if _is_gain(other_roles.get(principal_id), role)
     }
-    gives = any(_raises(before.get(principal_id), role) for principal_id, role in after.items())
+    gives = any(_is_gain(before.get(principal_id), role) for principal_id, role in after.items())
     if gives and not (await get_organization(connection, organization_id)).owner_sharing_enabled:
         message = "Owners cannot share here: ask an admin, or choose who can read a document when you upload it."
         raise Forbidden(message, code="owner_sharing_disabled")
@@ -61,7 +61,7 @@ async def set_shares(connection: Connection, caller: Caller, *, request: wire.Se
         changes = [permissions.share_change(resource, before, after)] if after != before else []
         await record_all(connection, caller, changes=changes)
         await queries.set_shares(connection, organization_id, replace(resource, shares=roles_by_id(after.items())))
-    return await _show(connection, caller, resource, after)
+    return await _show_shares(connection, caller, resource, after)
 
 
 async def _lock_owned(
@@ -100,18 +100,18 @@ async def _resolve(
     def may_be_named(principal: Principal, place: int) -> bool:
         is_member = principal.kind == "group" and principal.principal_id in caller.principals
         is_known = is_member or (principal.kind == "user" and principal.active)
-        return is_known or not _raises(before.get(principal.principal_id), Role(grants[place].role))
+        return is_known or not _is_gain(before.get(principal.principal_id), Role(grants[place].role))
 
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
     resolved = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
     return best_roles((one.principal_id, Role(grant.role)) for one, grant in zip(resolved, grants, strict=True))
 
 
-def _raises(before: str | None, role: Role) -> bool:
+def _is_gain(before: str | None, role: Role) -> bool:
     return before is None or RANKED.index(role) < RANKED.index(Role(before))
 
 
-async def _show(
+async def _show_shares(
     connection: Connection, caller: Caller, resource: queries.Resource, roles: Mapping[UUID, str]
 ) -> wire.ResourceShares:
     rows = await list_principals(connection, caller.organization_id, principal_ids=roles) if roles else []

@@ -81,7 +81,7 @@ async def check_resource(
     connection: Connection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
 ) -> wire.CheckResourceAuthorizationForUserResponse:
     """Return whether the caller (for admins, anyone) may act on a resource; an unknown resource is not authorized."""
-    readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
+    readable = await _list_readable(connection, caller, user_email=request.user_email, resources=[request.resource])
     return wire.CheckResourceAuthorizationForUserResponse(authorized=bool(readable))
 
 
@@ -89,7 +89,7 @@ async def check_resources(
     connection: Connection, caller: Caller, *, request: wire.CheckBulkResourcesAuthorizationForUserRequest
 ) -> wire.CheckBulkResourcesAuthorizationForUserResponse:
     """Return whether the caller, or anyone for an admin, may act on up to 1000 resources, in the requested order."""
-    readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
+    readable = await _list_readable(connection, caller, user_email=request.user_email, resources=request.resources)
     return wire.CheckBulkResourcesAuthorizationForUserResponse(
         results=[
             wire.ResourceAuthorization(
@@ -101,17 +101,17 @@ async def check_resources(
     )
 
 
-async def _readable(
+async def _list_readable(
     connection: Connection, caller: Caller, *, user_email: str | None, resources: Sequence[ResourceReference]
 ) -> Collection[tuple[str, str]]:
-    subject = await _subject(connection, caller, user_email)
+    subject = await _find_subject(connection, caller, user_email)
     if subject is None:
         return ()
     identities = {identity_of(resource) for resource in resources}
     return await queries.list_readable_among(connection, subject, identities=identities)
 
 
-async def _subject(connection: Connection, caller: Caller, user_email: str | None) -> Caller | None:
+async def _find_subject(connection: Connection, caller: Caller, user_email: str | None) -> Caller | None:
     """Find the principal of a check (None: inactive). Keys for users may name active users, admins every address."""
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
         return caller

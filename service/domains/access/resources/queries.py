@@ -42,7 +42,7 @@ class ResourceFilter:
 async def list_resources(
     connection: Connection, organization_id: UUID, window: Window, *, resource_filter: ResourceFilter
 ) -> list[tuple[ClassedResource, str]]:
-    """List matching resources, ordered by their objects' ids."""
+    """List matching resources, ordered by their objects' ids, each with an empty sort key."""
     classes = _classes(organization_id, resource_filter)
     if classes is not None and resource_filter.is_of_classes:
         page = resources_in(sa.literal(organization_id), classes, resource_type=_type(resource_filter))
@@ -133,6 +133,7 @@ async def list_through(
 
 
 async def find_name(connection: Connection, organization_id: UUID, *, object_id: UUID) -> str | None:
+    """Return the name of a document, collection or agent; None for another object."""
     statement = (
         sa.select(_name())
         .select_from(_with_names(organization_id, resources))
@@ -185,6 +186,7 @@ def _name_matches(organization_id: UUID, text: str) -> sa.CompoundSelect[UUID]:
 
 
 def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> sa.Select[int] | sa.CompoundSelect[int] | None:
+    """Select the access classes that fit the filters of owner, readers and everyone; None without such a filter."""
     reader, but, owner_id = resource_filter.readable_by, resource_filter.not_readable_by, resource_filter.owner_id
     selections: list[sa.Select[int] | sa.CompoundSelect[int]] = []
     if owner_id is not None:
@@ -234,7 +236,7 @@ LIMIT :limit
 async def list_grantees(
     connection: Connection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> list[tuple[bytes, AccessHolder]]:
-    """List access classes' grantees by digest, principal and role, without inactive people and deleted accounts."""
+    """List used classes' grantees by digest, principal and role, without inactive people and deleted accounts."""
     digest, principal_id, role = after
     parameters = {
         "organization_id": organization_id,

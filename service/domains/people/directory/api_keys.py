@@ -22,7 +22,7 @@ async def create_api_key(
 ) -> wire.AdminApiKeysCreateResponse:
     """Create an API key; the value is shown only now. 400 `unknown_user` without an active user, or `expiry_past`."""
     refuse_past(request.expires_at)
-    owner_id = await _owner(connection, caller, request.owner_email)
+    owner_id = await _require_owner_id(connection, caller, request.owner_email)
     secret = secrets.mint(secrets.API_KEY)
     api_key_id = uuid7()
     row = {
@@ -37,7 +37,7 @@ async def create_api_key(
     await queries.insert_api_key(connection, caller.organization_id, row=row)
     details = {"ownerId": str(owner_id), "mayActForUsers": request.may_act_for_users}
     await record(connection, caller, "apiKey.create", "apiKey", api_key_id, details=details)
-    key = await _get(connection, caller, api_key_id)
+    key = await _require_key(connection, caller, api_key_id)
     return wire.AdminApiKeysCreateResponse(**dict(key), api_key=secret.value.get_secret_value())
 
 
@@ -58,17 +58,17 @@ async def revoke_api_key(
     api_key_id = request.api_key_id
     if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
         await record(connection, caller, "apiKey.revoke", "apiKey", api_key_id)
-    return wire.AdminApiKeysRevokeResponse(**dict(await _get(connection, caller, api_key_id)))
+    return wire.AdminApiKeysRevokeResponse(**dict(await _require_key(connection, caller, api_key_id)))
 
 
-async def _owner(connection: Connection, caller: Caller, email: str | None) -> UUID:
+async def _require_owner_id(connection: Connection, caller: Caller, email: str | None) -> UUID:
     if email is None:
         return caller.principal_id
     found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
     return require(found, unknown_user("ownerEmail")).principal_id
 
 
-async def _get(connection: Connection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
+async def _require_key(connection: Connection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
     message = "There is no such API key in this organization. List the keys with admin/apiKeys/list."
     return require(row, NotFound(message, code="api_key_not_found"))

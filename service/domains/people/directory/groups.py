@@ -43,7 +43,7 @@ async def upsert_groups(
         external_ids=[group.external_id for group in groups if group.external_id is not None],
         names=[group.name for group in groups if group.id is None and group.external_id is None],
     )
-    before = _targets(groups, found)
+    before = _find_targets(groups, found)
     shown = await _with_counts(connection, caller, rows=[principal for principal in before if principal is not None])
     shown_by_id = {item.id: item for item in shown}
     for group, old in zip(groups, before, strict=True):
@@ -55,7 +55,7 @@ async def upsert_groups(
     pairs = list(zip(before, after, strict=True))
     changed = [(old, new) for old, new in pairs if old != new]
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
-    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
+    await record_all(connection, caller, changes=[_build_change(old, new) for old, new in changed])
     await _replace_members(connection, caller, ids=[row.principal_id for row in after], groups=groups)
     return wire.AdminGroupsUpsertResponse(groups=await _with_counts(connection, caller, rows=after))
 
@@ -77,12 +77,12 @@ async def list_members(
 ) -> wire.AdminGroupsListMembersResponse:
     """List the direct members of a group."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
-    await get_group(connection, caller, request.group_id)
+    await require_group(connection, caller, request.group_id)
     rows = await queries.list_members(connection, caller.organization_id, cursor.window, group_id=request.group_id)
     return cursor.answer(wire.AdminGroupsListMembersResponse, [to_named_principal(row) for row in rows], "id")
 
 
-async def get_group(connection: Connection, caller: Caller, group_id: UUID) -> Principal:
+async def require_group(connection: Connection, caller: Caller, group_id: UUID) -> Principal:
     found = await queries.find_groups(connection, caller.organization_id, ids=[group_id])
     if not found:
         raise _unknown_group("groupId", group_id)
@@ -138,7 +138,7 @@ async def preview_losses(
     """Return the people who would lose access if a group, or only these members of the group, were removed now."""
     group_id, members = request.group_id, request.members
     organization_id = caller.organization_id
-    await get_group(connection, caller, group_id)
+    await require_group(connection, caller, group_id)
     member_ids = await listing.list_member_ids(connection, organization_id, group_id=group_id)
     if members is not None:
         references = [(f"members.{number}", member) for number, member in enumerate(members)]
@@ -165,7 +165,7 @@ async def delete_group(
     if request.for_good and (kept := await listing.erase_group(connection, organization_id, group_id=group_id)):
         changes = [Change("group.erase", "group", group_id, {"name": kept["name"]})]
     else:
-        group, days = await get_group(connection, caller, group_id), runtime.settings.trash_days
+        group, days = await require_group(connection, caller, group_id), runtime.settings.trash_days
         days = 0 if request.for_good else days
         changes = await move_to_trash(connection, organization_id, group, deleted_by=caller.principal_id, days=days)
         kept = changes[-1].details
@@ -230,7 +230,7 @@ async def restore_group(
     return people.AdminGroupsRestoreResponse(group_id=group_id, member_count=member_count, resource_count=granted)
 
 
-def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
+def _find_targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
     by_id = {row.principal_id: row for row in found}
     by_external_id = {row.external_id: row for row in found if row.external_id is not None}
     by_name: dict[str, list[Principal]] = {}
@@ -246,12 +246,12 @@ def _targets(groups: Sequence[wire.GroupUpsert], found: Collection[Principal]) -
         elif group.external_id is not None:
             target = by_external_id.get(group.external_id)
         else:
-            target = _only(by_name.get(group.name, ()), field=f"groups.{place}.name")
+            target = _require_unambiguous(by_name.get(group.name, ()), field=f"groups.{place}.name")
         targets.append(target)
     return targets
 
 
-def _only(named: Sequence[Principal], *, field: str) -> Principal | None:
+def _require_unambiguous(named: Sequence[Principal], *, field: str) -> Principal | None:
     if len(named) > 1:
         detail = FieldError(field, "several groups have this name")
         raise Conflict("Several groups have this name. Send the group's id.", code="name_ambiguous", details=[detail])
@@ -284,7 +284,7 @@ def _refuse_taken(rows: Sequence[Principal], *, found: Collection[Principal]) ->
             raise Conflict(message, code="external_id_taken", details=[detail])
 
 
-def _change(before: Principal | None, after: Principal) -> Change:
+def _build_change(before: Principal | None, after: Principal) -> Change:
     if before is None:
         return Change("group.create", "group", after.principal_id)
     old, new = (_show(principal, NO_MEMBERS) for principal in (before, after))
@@ -318,7 +318,7 @@ async def _resolve_members(
     """Lock the organization, and build a membership in the group for each of these members. Nothing is saved. Raises
     NotFound for an unknown group."""
     await queries.lock_organization(connection, caller.organization_id)
-    await get_group(connection, caller, group_id)
+    await require_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]
     named = await resolve(connection, caller.organization_id, references=references)
     return [Membership(group_id=group_id, member_id=item.principal_id, member_is_group=item.is_group) for item in named]

@@ -75,7 +75,7 @@ async def update_organization(
         message = "Nobody could sign in: no sign-in provider has a confirmed domain. Add a provider first."
         raise Conflict(message, code="no_sign_in_provider")
     if "domain" in values:
-        values["domain"] = _domain(values["domain"])
+        values["domain"] = _normalize_domain(values["domain"])
     if (hosts := _hosts_after(before.client_document_hosts, request)) is not None:
         values["client_document_hosts"] = hosts
     if values:
@@ -117,7 +117,7 @@ def _details(values: Mapping[str, Any]) -> dict[str, Any]:
     return details | ({"nameSet": True} if "name" in values else {})
 
 
-def _domain(text: str) -> str:
+def _normalize_domain(text: str) -> str:
     domain = text.strip().lower()
     if not domain or "@" in domain or any(char.isspace() for char in domain):
         message = "must be a domain, such as example.com"

@@ -230,6 +230,7 @@ async def lock_group(connection: Connection, organization_id: UUID, *, group_id:
 async def keep_group(
     connection: Connection, organization_id: UUID, *, group_id: UUID, deleted_by: UUID | None, kept: Mapping[str, Any]
 ) -> None:
+    """Add a group's details (`kept`), members, parent groups and roles to the trash; the group itself stays."""
     parameters = {"organization_id": organization_id, "group_id": group_id, "deleted_by": deleted_by, "kept": kept}
     await connection.execute(_KEEP, parameters)
 

@@ -41,13 +41,13 @@ async def upsert_users(
 async def set_password(connection: Connection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
     """Replace the password hash of the user with this address (lower case), for an operator; False if unknown."""
     await queries.lock_organization(connection, organization_id)
-    found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
+    found = await queries.find_principals(connection, organization_id, emails=[email])
     users = [principal for principal in found if principal.kind == "user"]
     for user in users:
         changed = replace(user, password_hash=password_hash)
         await queries.put_principals(connection, organization_id, rows=[changed])
-        await _end_invitations(connection, organization_id, changed=[(user, changed)])
-        await record_unattended(connection, organization_id, change=_change(user, changed))
+        await _end_invitations_if_password_changed(connection, organization_id, changed=[(user, changed)])
+        await record_unattended(connection, organization_id, change=_build_change(user, changed))
     return bool(users)
 
 
@@ -97,8 +97,8 @@ async def _put_users(
     await end_sign_ins(connection, caller.organization_id, principal_ids=ended)
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
     await require_active_admin(connection, caller.organization_id)
-    await _end_invitations(connection, caller.organization_id, changed=changed)
-    await record_all(connection, caller, changes=[*(_change(old, new) for old, new in changed), *unshared])
+    await _end_invitations_if_password_changed(connection, caller.organization_id, changed=changed)
+    await record_all(connection, caller, changes=[*(_build_change(old, new) for old, new in changed), *unshared])
     return [to_user(row) for row in after]
 
 
@@ -109,7 +109,7 @@ async def require_active_admin(connection: Connection, organization_id: UUID) ->
         raise Conflict(message, code="last_admin")
 
 
-async def _end_invitations(
+async def _end_invitations_if_password_changed(
     connection: Connection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
 ) -> None:
     ended = [new.principal_id for old, new in changed if old is not None and new.password_hash != old.password_hash]
@@ -127,7 +127,7 @@ def _merge(base: Principal, user: wire.UserUpsert, password_hash: str | None) ->
     )
 
 
-def _change(before: Principal | None, after: Principal) -> Change:
+def _build_change(before: Principal | None, after: Principal) -> Change:
     details = {"isAdmin": after.is_admin, "active": after.active}
     if before is not None and before.password_hash != after.password_hash:
         details["passwordChanged"] = True

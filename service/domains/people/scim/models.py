@@ -201,7 +201,7 @@ class _Conditions(path.FilterVisitor[ColumnElement[bool]]):
 def _compare(column: ColumnElement[Any], op: path.CompareOperator, value: Any, *, exact: bool) -> ColumnElement[bool]:
     if isinstance(column.type, Uuid):
         return _compare_id(column, op, value)
-    value = _value_for(column, value, exact=exact)
+    value = _parse_value(column, value, exact=exact)
     if value is None and op is path.CompareOperator.eq:
         return column.is_(None)
     return _COMPARISONS[op](column, value)
@@ -217,7 +217,7 @@ def _compare_id(column: ColumnElement[Any], op: path.CompareOperator, value: Any
     return _compare(cast(column, Text), op, value, exact=True)
 
 
-def _value_for(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:
+def _parse_value(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:
     if value is None:
         return None
     if isinstance(column.type, Boolean):

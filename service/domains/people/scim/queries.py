@@ -88,9 +88,10 @@ async def find_user(connection: Connection, organization_id: UUID, *, user_id: U
     )
 
 
-async def find_user_by(
+async def find_users_by(
     connection: Connection, organization_id: UUID, *, email: str, external_id: str | None
 ) -> list[StoredUser]:
+    """Return the visible people with this address or, unless None, this external id."""
     taken = principals.c.email == email
     if external_id is not None:
         taken = or_(taken, principals.c.external_id == external_id)
@@ -166,6 +167,7 @@ async def list_members(
 async def find_kinds(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> dict[UUID, str]:
+    """Return the kind of each of the ids that belongs to a visible person or a group."""
     statement = select(principals.c.principal_id, principals.c.kind).where(
         principals.c.organization_id == organization_id,
         sql.in_array(principals.c.principal_id, principal_ids),
@@ -178,6 +180,7 @@ async def find_kinds(
 async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID], others: bool = False
 ) -> list[UUID]:
+    """Remove people and groups from a group: these members or, with `others`, all but these. Return the removed."""
     is_named = sql.in_array(group_members.c.member_id, member_ids)
     member = select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
@@ -219,6 +222,7 @@ def _has_member(organization_id: UUID, is_wanted: Match) -> ColumnElement[bool]:
 async def _search(
     connection: Connection, statement: Select[Any], search: Search, attributes: Attributes, kind: type[Found]
 ) -> tuple[int, list[Found]]:
+    """Return the number of all rows that match, and a page of them. Raises InvalidFilterException."""
     if search.condition is not None:
         statement = statement.where(search.condition(attributes))
     order: Sequence[ColumnElement[Any]] = (principals.c.principal_id,)

@@ -14,7 +14,7 @@ from scim2_server.requests import ScimRequest
 from scim2_server.responses import ScimResponse
 from scim2_server.service import ScimService
 
-from service.domains.people.scim.groups import to_id
+from service.domains.people.scim.groups import parse_member_id
 from service.domains.people.scim.models import FilteredUser, User, describe_provider
 from service.domains.people.scim.storage import Storage
 from service.platform.errors import BadRequest, ServiceError
@@ -109,7 +109,7 @@ def _split(patch: "PatchOp[Any]") -> _Changes | None:
                     f"More than {MOST_COMPLEX} operations add and remove members only by id. Send fewer operations."
                 )
             return None
-        ids = {to_id(value) for value in values}
+        ids = {parse_member_id(value) for value in values}
         is_added = operation.op == operation.Op.add
         coming, going = (changes.added, changes.removed) if is_added else (changes.removed, changes.added)
         coming |= ids
@@ -127,11 +127,12 @@ def _is_about_members(operation: Any) -> bool:
 
 
 def _changed_members(operation: Any) -> Sequence[str] | None:
+    """Return the member ids that an operation adds or removes; None if it changes members in another way."""
     node = None if operation.path is None else operation.path.ast
     if operation.op == operation.Op.replace_:
         return None
     if isinstance(node, AttrPath) and node.sub_attr is None:
-        return _values(operation.value)
+        return _member_ids(operation.value)
     if isinstance(node, ValuePath) and operation.op == operation.Op.remove and operation.value is None:
         wanted = node.val_filter
         if node.sub_attr is not None or not isinstance(wanted, Comparison):
@@ -141,7 +142,7 @@ def _changed_members(operation: Any) -> Sequence[str] | None:
     return None
 
 
-def _values(given: Any) -> Sequence[str] | None:
+def _member_ids(given: Any) -> Sequence[str] | None:
     members = cast("list[Any]", given if isinstance(given, list) else [given])
     values = [cast("dict[str, Any]", member).get("value") for member in members if isinstance(member, dict)]
     return [str(value) for value in values] if values and len(values) == len(members) and all(values) else None

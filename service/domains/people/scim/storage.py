@@ -43,8 +43,8 @@ class Storage(ScimStorage):
     ) -> scim.Resource[Any]:
         """Return a person or a group. Members of a group are left out if the answer omits them."""
         if resource_type.name == "User":
-            return _to_user(self._user(resource_id))
-        return self._with_members([self._group(resource_id)], response_parameters)[0]
+            return _to_user(self._require_user(resource_id))
+        return self._with_members([self._require_group(resource_id)], response_parameters)[0]
 
     def search(
         self, resource_types: list[scim.ResourceType], search_request: scim.SearchRequest[Any], *, position: Any = None
@@ -77,9 +77,10 @@ class Storage(ScimStorage):
     ) -> scim.Resource[Any]:
         resource_id = resource.id or ""
         if isinstance(resource, User):
-            self._change(users.change_user, self._user(resource_id, expected_version), resource)
+            self._change(users.change_user, self._require_user(resource_id, expected_version), resource)
         else:
-            self._change(groups.change_group, self._group(resource_id, expected_version), cast("Group", resource))
+            group = self._require_group(resource_id, expected_version)
+            self._change(groups.change_group, group, cast("Group", resource))
         return self.get(resource_type, resource_id)
 
     def delete(
@@ -87,21 +88,21 @@ class Storage(ScimStorage):
     ) -> None:
         """Delete a group, or end all access of a person and hide the person."""
         if resource_type.name == "User":
-            self._change(users.delete_user, self._user(resource_id, expected_version))
+            self._change(users.delete_user, self._require_user(resource_id, expected_version))
         else:
-            group = self._group(resource_id, expected_version)
+            group = self._require_group(resource_id, expected_version)
             self._change(groups.delete_group, group, trash_days=self._trash_days)
 
     def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> None:
         if added or removed:
-            group_id = self._group(resource_id).principal_id
+            group_id = self._require_group(resource_id).principal_id
             self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
 
     def get_bare_group(self, resource_id: str) -> scim.Resource[Any]:
         """Return a group with its version, without reading the members."""
-        return _to_group(self._group(resource_id), members=None)
+        return _to_group(self._require_group(resource_id), members=None)
 
-    def _user(self, resource_id: str, expected_version: str | None = None) -> StoredUser:
+    def _require_user(self, resource_id: str, expected_version: str | None = None) -> StoredUser:
         user_id = to_uuid(resource_id)
         found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
         if found is None:
@@ -109,7 +110,7 @@ class Storage(ScimStorage):
         _require_version(user_version(found), expected_version)
         return found
 
-    def _group(self, resource_id: str, expected_version: str | None = None) -> StoredGroup:
+    def _require_group(self, resource_id: str, expected_version: str | None = None) -> StoredGroup:
         group_id = to_uuid(resource_id)
         found = None if group_id is None else self._ask(queries.find_group, group_id=group_id)
         if found is None:

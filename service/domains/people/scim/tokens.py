@@ -46,7 +46,7 @@ async def create_token(
     }
     await queries.insert_token(connection, caller.organization_id, row=row)
     await record(connection, caller, "scimToken.create", "scimToken", token_id)
-    token = await _get(connection, caller, token_id)
+    token = await _require_token(connection, caller, token_id)
     value = secret.value.get_secret_value()
     return wire.AdminScimTokensCreateResponse(**dict(token), token=value, base_url=base_url(runtime.settings))
 
@@ -66,7 +66,7 @@ async def revoke_token(
     """Revoke a provisioning token at once; revoking again changes nothing."""
     token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
-    token = await _get(connection, caller, token_id)
+    token = await _require_token(connection, caller, token_id)
     if stopped:
         await record(connection, caller, "scimToken.revoke", "scimToken", token_id)
     return wire.AdminScimTokensRevokeResponse(**dict(token))
@@ -89,6 +89,7 @@ async def authenticate(connection: Connection, authorization: str | None) -> Sci
 
 
 async def record_changes(connection: Connection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
+    """Add an audit entry for each change by an identity provider, with the id and name of its token."""
     token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
     named = [replace(change, details={**change.details, **token}) for change in changes]
     await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
@@ -123,7 +124,7 @@ async def record_refusal(
     await record_changes(connection, caller, changes=[Change("scim.refuse", "scim", target[:100], details)])
 
 
-async def _get(connection: Connection, caller: Caller, token_id: UUID) -> wire.ScimToken:
+async def _require_token(connection: Connection, caller: Caller, token_id: UUID) -> wire.ScimToken:
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     message = "There is no such token. List the tokens with admin/scimTokens/list."
     return require(token, NotFound(message, code="token_not_found"))

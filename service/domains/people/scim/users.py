@@ -30,7 +30,7 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
     refuse_long(given)
     organization_id, email = caller.organization_id, _address_of(given)
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
-    existing = await queries.find_user_by(connection, organization_id, email=email, external_id=given.external_id)
+    existing = await queries.find_users_by(connection, organization_id, email=email, external_id=given.external_id)
     bound = await queries.find_user_bound_to(connection, organization_id, subject=given.external_id or "")
     # The same subject at another provider may be another person: the address, or Entra's name for a guest, decides.
     is_same = bound is not None and (bound.email == email or GUEST_MARK in bound.email)
@@ -142,7 +142,7 @@ async def _refuse_taken(
 ) -> None:
     organization_id = caller.organization_id
     same = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
-    existing = await queries.find_user_by(connection, organization_id, email=email, external_id=external_id)
+    existing = await queries.find_users_by(connection, organization_id, email=email, external_id=external_id)
     if {principal.principal_id for principal in (*same, *existing)} - {user_id}:
         raise _taken(email)
 

@@ -127,6 +127,7 @@ async def list_tokens(
 async def list_tokens_made_by(
     connection: Connection, organization_id: UUID, *, person_id: UUID
 ) -> list[ServiceAccountToken]:
+    """List the working tokens that a person created, or a key created for the person; ordered by id."""
     own, made = service_account_tokens.c, audit_entries.c
     made_by = exists().where(
         made.organization_id == organization_id,
@@ -167,6 +168,7 @@ _document_resources = resources.alias("document_resources")
 
 
 async def count_documents(connection: Connection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
+    """Count the documents on which the caller has a role of at least `at_least`."""
     statement = (
         select(func.count())
         .select_from(resources)
@@ -180,7 +182,7 @@ async def count_documents(connection: Connection, caller: Caller, *, at_least: R
 
 
 async def list_granted_groups(connection: Connection, caller: Caller, *, limit: int) -> Sequence[str]:
-    """List the names of the caller's groups, direct or nested, with a grant on a document."""
+    """List the first names of the caller's groups, direct or nested, with a grant on a document."""
     granted = (
         select(class_readers.c.access_class)
         .join(resources, resources.c.access_class == class_readers.c.access_class)

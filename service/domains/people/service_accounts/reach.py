@@ -47,13 +47,13 @@ async def preview_reach(
         if token.status is not CredentialStatus.ACTIVE:
             how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
             warning = f"This token {how}: every request with it is refused (401)."
-            return _response(endpoints=[], reach=Reach(), warnings=[warning])
-    bearer = await _bearer(connection, caller, of=token or request)
-    reach = await _reach(connection, bearer)
-    return _response(endpoints=callable_by(bearer), reach=reach, warnings=list(_warnings(bearer, reach)))
+            return _build_response(endpoints=[], reach=Reach(), warnings=[warning])
+    bearer = await _require_bearer(connection, caller, of=token or request)
+    reach = await _measure_reach(connection, bearer)
+    return _build_response(endpoints=callable_by(bearer), reach=reach, warnings=list(_warnings(bearer, reach)))
 
 
-async def _bearer(
+async def _require_bearer(
     connection: Connection,
     caller: Caller,
     *,
@@ -66,11 +66,11 @@ async def _bearer(
     return bearer
 
 
-async def _reach(connection: Connection, bearer: Caller) -> Reach:
+async def _measure_reach(connection: Connection, bearer: Caller) -> Reach:
     scopes = bearer.scopes or frozenset[str]()
     reach = Reach()
     if Scope.CATALOG_READ in scopes:
-        reach = await _readable(connection, bearer)
+        reach = await _measure_reading(connection, bearer)
     if Scope.CATALOG_WRITE in scopes:
         editable = await queries.count_documents(connection, bearer, at_least=Role.EDITOR)
         reach = replace(reach, editable_documents=editable)
@@ -90,7 +90,7 @@ async def _reach(connection: Connection, bearer: Caller) -> Reach:
     return reach
 
 
-async def _readable(connection: Connection, bearer: Caller) -> Reach:
+async def _measure_reading(connection: Connection, bearer: Caller) -> Reach:
     alone = replace(bearer, principals=(bearer.principal_id,))
     documents = await queries.count_documents(connection, bearer)
     through_groups = documents - await queries.count_documents(connection, alone)
@@ -99,7 +99,7 @@ async def _readable(connection: Connection, bearer: Caller) -> Reach:
     return Reach(documents=documents, through_groups=through_groups, groups=groups, fruitless=fruitless)
 
 
-def _response(
+def _build_response(
     *, endpoints: list[str], reach: Reach, warnings: list[str]
 ) -> wire.AdminServiceAccountTokensPreviewReachResponse:
     return wire.AdminServiceAccountTokensPreviewReachResponse(
