@@ -18,7 +18,7 @@ Parameters = Sequence[tuple[str, str]]
 
 
 def query_of(request: Request) -> Parameters:
-    """Return the parameters of a request's query; parameters without a value are ignored (RFC 6749, section 3.1)."""
+    """Return the parameters with a value of a query (RFC 6749, section 3.1). Raises BadRequest for too many."""
     return _parse(request.scope["query_string"])
 
 

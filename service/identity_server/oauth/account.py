@@ -30,16 +30,18 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(PATH)
 async def show_sign_in(visitor: VisitorDep) -> Response:
+    """Show the sign-in page or the second step of a pending sign-in; redirect a person who is signed in."""
     async with visitor.runtime.database.transaction(None) as connection:
         now = await visitor.runtime.clock.now(connection)
         if await find_session(connection, visitor.browser, now=now):
             return lead_to(_next_address(visitor.request))
         pending = await find_pending(connection, visitor.browser, now=now)
-    return await _page(visitor) if pending is None else await _second_step(visitor).show(pending)
+    return await _sign_in_page(visitor) if pending is None else await _second_step(visitor).show(pending)
 
 
 @router.post(PATH)
 async def take_sign_in(visitor: VisitorDep) -> Response:
+    """Take a form of the sign-in page or of the second step: sign in, mail a link, or show the page with the reason."""
     request, runtime, form = visitor.request, visitor.runtime, first_of(await form_of(visitor.request))
     called, email = form.get("organization", ""), form.get("email", "")
     if not visitor.browser.known:
@@ -47,7 +49,7 @@ async def take_sign_in(visitor: VisitorDep) -> Response:
     if form.get("action") in ACTIONS:
         return await _second_step(visitor).take(form) or await _show_ended(visitor)
     if not visitor.is_own_form(form, PURPOSE):
-        return await _page(visitor, STALE)
+        return await _sign_in_page(visitor, STALE)
     if form.get("action") == "passkeySignIn":
         return await _take_passkey(visitor, form.get("credential", ""))
     found = await find_organization(runtime, called)
@@ -61,21 +63,21 @@ async def take_sign_in(visitor: VisitorDep) -> Response:
     is_forgotten = form.get("action") == FORGOTTEN
     outcome = await (answer_forgotten(visitor, attempt) if is_forgotten else sign_in(visitor, attempt))
     if isinstance(outcome, Refused):
-        return await _page(visitor, outcome, called=called, email=email)
+        return await _sign_in_page(visitor, outcome, called=called, email=email)
     return outcome if isinstance(outcome, Response) else outcome.keep(lead_to(_next_address(request)))
 
 
 async def _take_passkey(visitor: Visitor, answer: str) -> Response:
     outcome = await PasskeySignIn(visitor, _action(visitor.request)).take(answer, organization_id=None)
     if isinstance(outcome, Refused):
-        return await _page(visitor, outcome)
+        return await _sign_in_page(visitor, outcome)
     return outcome.keep(lead_to(_next_address(visitor.request)))
 
 
 async def _show_ended(visitor: Visitor) -> Response:
     if await find_signed_in(visitor):
         return lead_to(_next_address(visitor.request))
-    return await _page(visitor, Refused(GONE, 403))
+    return await _sign_in_page(visitor, Refused(GONE, 403))
 
 
 def _second_step(visitor: Visitor) -> Step:
@@ -84,13 +86,13 @@ def _second_step(visitor: Visitor) -> Step:
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
     """Return the organization of the given name, or the only organization; None without a single match."""
-    organizations = await _organizations(runtime)
+    organizations = await _list_organizations(runtime)
     if len(organizations) > 1:
         organizations = [item for item in organizations if item.name.casefold() == _plain(name or "")]
     return organizations[0].organization_id if len(organizations) == 1 else None
 
 
-async def _organizations(runtime: Runtime) -> list[Organization]:
+async def _list_organizations(runtime: Runtime) -> list[Organization]:
     async with runtime.database.transaction(None, read_only=True) as connection:
         return await list_organizations(connection)
 
@@ -102,18 +104,18 @@ def _plain(name: str) -> str:
 async def _any_organization(runtime: Runtime, name: str) -> UUID:
     """Return an organization, fixed for each name, to count attempts with an unknown name. With a single organization
     for all unknown names, waits would reveal the existing names. Raises NotFound `no_organization`."""
-    organizations = await _organizations(runtime)
+    organizations = await _list_organizations(runtime)
     if not organizations:
         raise NotFound("There is no organization yet. Ask the operators of the service.", code="no_organization")
     number = int.from_bytes(runtime.keys.unknown_name(_plain(name)))
     return organizations[number % len(organizations)].organization_id
 
 
-async def _page(
+async def _sign_in_page(
     visitor: Visitor, refused: Refused | None = None, *, called: str | None = None, email: str = ""
 ) -> Response:
     request, runtime = visitor.request, visitor.runtime
-    organizations = await _organizations(runtime)
+    organizations = await _list_organizations(runtime)
     only = organizations[0] if len(organizations) == 1 else None
     session_id = _confirmed_session(request)
     address = "upstream" if session_id is None else f"upstream?confirm={session_id}"

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from service.identity_server.oauth.proving import Proof, prove
-from service.identity_server.oauth.second_factor import STALE, Step, form_page, name_of, show_recovery_codes
+from service.identity_server.oauth.second_factor import STALE, Step, form_page, passkey_name_of, show_recovery_codes
 from service.identity_server.oauth.visits import VisitorDep
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.attempts import Refused
@@ -86,7 +86,7 @@ async def _add_passkey(page: OwnPage, form: dict[str, str]) -> Response:
             Ceremony(page, new_passkey_purpose(page.person.principal_id)),
             **page.whose,
             answer=form.get("credential", ""),
-            name=name_of(form),
+            name=passkey_name_of(form),
             now=await page.runtime.clock.now(connection),
         )
     if isinstance(made, service.Rejected):

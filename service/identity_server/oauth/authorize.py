@@ -77,6 +77,7 @@ async def authorize(visitor: VisitorDep) -> Response:
 
 @router.post("/api/oauth/authorize")
 async def decide(visitor: VisitorDep) -> Response:
+    """Take a form of a sign-in page or the consent page. Raises BadRequest for an unknown button."""
     visit, sent = Visit.of(visitor), await form_of(visitor.request)
     form = first_of(sent)
     if form.get("action") in signing_in.SIGN_INS:
@@ -95,6 +96,7 @@ async def decide(visitor: VisitorDep) -> Response:
 
 
 async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None = None) -> Response:
+    """Show the sign-in or consent page; redirect with a code if nothing is left to allow, or with an error."""
     person, prompts = asked.person, asked.prompts
     if person is None or prompts & PROMPTS_SIGN_IN or asked.is_too_old(person):
         return await _sign_in_page(visit, asked, notice=notice)
@@ -212,7 +214,7 @@ async def list_readable(
     name_contains: str | None = None,
     limit: int | None,
 ) -> Sequence[consented.ReadableCollection]:
-    """List collections for the consent page: first the chosen ids, then by `name_contains`."""
+    """List collections that a person may read: the chosen ids, then by `name_contains` (None: only the chosen ids)."""
     reader = await get_acting_principal(asked.connection, person.organization_id, principal_id=person.principal_id)
     if reader is None:
         return ()

@@ -97,16 +97,16 @@ async def fetch_document(settings: Settings, address: str) -> ClientDocument:
     try:
         async with asyncio.timeout(SECONDS):
             transport = GuardedTransport(await asyncio.to_thread(hosts.resolve))
-            content, kept_for = await _get(transport, address)
+            content, kept_for = await _download(transport, address)
     except (TimeoutError, httpcore.TimeoutException) as error:
         raise Unreadable("Its host did not answer in time.") from error
     except (httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         # An OSError is also an AddressDenied, an unknown name, or a certificate that is not trusted.
         raise Unreadable("Its host can't be reached, or is not public.") from error
-    return _read(address, content, kept_for)
+    return _parse_document(address, content, kept_for)
 
 
-async def _get(transport: GuardedTransport, address: str) -> tuple[bytes, timedelta]:
+async def _download(transport: GuardedTransport, address: str) -> tuple[bytes, timedelta]:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"carrel/{VERSION}"}
     async with (
         httpx.AsyncClient(transport=transport, timeout=SECONDS) as http,
@@ -131,7 +131,7 @@ def _cache_time(cache_control: str) -> timedelta:
     return min(max(wanted, KEPT_AT_LEAST), KEPT_AT_MOST)
 
 
-def _read(address: str, content: bytes, kept_for: timedelta) -> ClientDocument:
+def _parse_document(address: str, content: bytes, kept_for: timedelta) -> ClientDocument:
     try:
         said: Any = json.loads(content)
     except (ValueError, RecursionError) as error:

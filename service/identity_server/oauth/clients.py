@@ -106,7 +106,7 @@ async def update_client(
         raise _conflict_with_document(before, "Its name and redirect URIs come from that document.")
     if not values:
         return wire.AdminOAuthClientsUpdateResponse(**dict(before))
-    client = await _change(connection, caller, request.client_id, values=values)
+    client = await _update(connection, caller, request.client_id, values=values)
     details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": request.name is not None}
     about = ("oauthClient.update", _TARGET, request.client_id)
     await record_all(connection, caller, changes=[change_between(*about, before, client, details=details)])
@@ -122,7 +122,7 @@ async def approve_client(
     await refuse_stale(connection, caller, request.version, before, target_id=client_id)
     if before.status is wire.OAuthClientStatus.APPROVED:
         return wire.AdminOAuthClientsApproveResponse(**dict(before))
-    client = await _change(connection, caller, client_id, values={"status": wire.OAuthClientStatus.APPROVED.value})
+    client = await _update(connection, caller, client_id, values={"status": wire.OAuthClientStatus.APPROVED.value})
     await record(connection, caller, "oauthClient.approve", _TARGET, client_id, details={"scopes": client.scopes})
     return wire.AdminOAuthClientsApproveResponse(**dict(client))
 
@@ -139,7 +139,7 @@ async def rotate_secret(
         raise Conflict("A public client has no secret to replace. Use its client id alone.", code="public_client")
     secret = secrets.mint(secrets.CLIENT_SECRET)
     values = {"secret_hash": hash_client_secret(secret.value.get_secret_value(), client.audience), "hint": secret.hint}
-    await _change(connection, caller, client_id, values=values)
+    await _update(connection, caller, client_id, values=values)
     await record(connection, caller, "oauthClient.rotateSecret", _TARGET, client_id)
     return wire.AdminOAuthClientsRotateSecretResponse(**dict(await _with_secret(connection, caller, client_id, secret)))
 
@@ -168,7 +168,7 @@ async def require_client(
     return require(client, _not_found())
 
 
-async def _change(
+async def _update(
     connection: Connection, caller: Caller, client_id: UUID, *, values: Mapping[str, object]
 ) -> wire.OAuthClient:
     if not await queries.update_client(connection, caller.organization_id, client_id=client_id, values=values):

@@ -28,13 +28,13 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(CONFIRMATION_PATH)
 async def show_confirmation(visitor: VisitorDep) -> Response:
-    family_id, page = _family_id(visitor.request), await OwnPage.open(visitor)
+    family_id, page = _require_family_id(visitor.request), await OwnPage.open(visitor)
     return _to_sign_in(family_id) if page is None else await _show(page, family_id)
 
 
 @router.post(CONFIRMATION_PATH)
 async def take_confirmation(visitor: VisitorDep) -> Response:
-    form, family_id = first_of(await form_of(visitor.request)), _family_id(visitor.request)
+    form, family_id = first_of(await form_of(visitor.request)), _require_family_id(visitor.request)
     page = await OwnPage.open(visitor)
     if page is None:
         return _to_sign_in(family_id)
@@ -68,7 +68,7 @@ async def _prove_again(page: OwnPage, form: dict[str, str], *, purpose: str) -> 
 
 async def _confirm(page: OwnPage, family_id: UUID, *, proven_at: datetime) -> Response:
     organization_id, principal_id = page.person.organization_id, page.person.principal_id
-    name = await _client_name(page, family_id)
+    name = await _require_client_name(page, family_id)
     async with page.transaction() as connection:
         secret_hash = page.browser.hash
         await sign_in_queries.confirm_session(connection, organization_id, secret_hash=secret_hash, now=proven_at)
@@ -85,7 +85,7 @@ async def _confirm(page: OwnPage, family_id: UUID, *, proven_at: datetime) -> Re
 
 
 async def _show(page: OwnPage, family_id: UUID, refused: Refused | None = None) -> Response:
-    name, person, purpose = await _client_name(page, family_id), page.person, _purpose(page.person, family_id)
+    name, person, purpose = await _require_client_name(page, family_id), page.person, _purpose(page.person, family_id)
     async with page.transaction() as connection:
         now = await page.runtime.clock.now(connection)
         factors = await service.read_factors(connection, **page.whose)
@@ -105,7 +105,7 @@ async def _show(page: OwnPage, family_id: UUID, refused: Refused | None = None) 
     )
 
 
-async def _client_name(page: OwnPage, family_id: UUID) -> str:
+async def _require_client_name(page: OwnPage, family_id: UUID) -> str:
     async with page.transaction() as connection:
         name = await queries.find_client_name(connection, **page.whose, family_id=family_id)
     if name is None:
@@ -117,7 +117,7 @@ async def _client_name(page: OwnPage, family_id: UUID) -> str:
     return name
 
 
-def _family_id(request: Request) -> UUID:
+def _require_family_id(request: Request) -> UUID:
     message = "This address is incomplete. Go back to the application and open the address from there again."
     given = first_of(query_of(request)).get("session", "")
     return require(to_uuid(given), NotFound(message, code="session_not_found"))

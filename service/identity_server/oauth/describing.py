@@ -36,7 +36,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         person = await find_session(connection, browser, now=now)
-        organization_id = await _organization(connection, person, host=host)
+        organization_id = await _find_organization(connection, person, host=host)
         if organization_id is None:
             return False
         client_id = client_documents.client_id_of(organization_id, address)
@@ -58,12 +58,12 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     async with runtime.database.transaction(organization_id) as connection:
         # An admin who removes the host waits for this lock, and then deletes the client.
         await lock_organization(connection, organization_id)
-        await _organization(connection, person, host=host)
-        await _keep(connection, organization_id, address, document, now=now)
+        await _find_organization(connection, person, host=host)
+        await _save_client(connection, organization_id, address, document, now=now)
     return True
 
 
-async def _keep(
+async def _save_client(
     connection: Connection,
     organization_id: UUID,
     address: str,
@@ -99,7 +99,7 @@ async def with_client_of(connection: Connection, parameters: Parameters, person:
     """Return an authorization request with a document's address replaced by the id of the client described there."""
     address = first_of(parameters).get("client_id", "")
     host = client_documents.host_of(address) if client_documents.is_address(address) else None
-    organization_id = None if host is None else await _organization(connection, person, host=host)
+    organization_id = None if host is None else await _find_organization(connection, person, host=host)
     return parameters if organization_id is None else _rename_client(parameters, organization_id, address)
 
 
@@ -119,9 +119,11 @@ def _rename_client(parameters: Parameters, organization_id: UUID, address: str) 
     return [(name, client_id if name == "client_id" and value == address else value) for name, value in parameters]
 
 
-async def _organization(connection: Connection, person: SignedIn | None, *, host: str) -> UUID | None:
+async def _find_organization(connection: Connection, person: SignedIn | None, *, host: str) -> UUID | None:
+    """Return the organization of the person, or the only organization that allows the host; None if several do. Raises
+    Forbidden `client_host_not_allowed`."""
     if person is not None:
-        if not await queries.allows(connection, person.organization_id, host=host):
+        if not await queries.allows_host(connection, person.organization_id, host=host):
             admins = ", ".join(await queries.list_admins(connection, person.organization_id, limit=MOST_ADMINS))
             raise _not_allowed(host, person.organization_name, f"Ask an admin: {admins}.")
         return person.organization_id

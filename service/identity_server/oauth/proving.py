@@ -38,7 +38,7 @@ def _purpose(person: SignedIn, until: str) -> str:
 
 
 async def prove(page: OwnPage, form: dict[str, str], *, purpose: str) -> Person | Refused:
-    """Check a passkey for the purpose, or the password, plus the second factor if the person has a factor."""
+    """Check a passkey for the purpose, or the password and any second factor; return the person or the refusal."""
     runtime, person = page.runtime, page.person
     if form.get("action") == "passkey":
         return await _prove_by_passkey(page, form.get("credential", ""), purpose=purpose)

@@ -119,7 +119,7 @@ async def lock_code(
 async def find_client_name(
     connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID
 ) -> str | None:
-    """Return the name of the client behind a person's family of tokens; None if it no longer exists."""
+    """Return the client's name of a person's family of tokens; None if unknown, revoked or another person's."""
     of_client = oauth_token_families.c.client_id == oauth_clients.c.client_id
     whose = _unrevoked_family(organization_id, family_id, principal_id)
     return (await connection.execute(select(oauth_clients.c.name).where(of_client, whose))).scalar_one_or_none()
@@ -128,6 +128,7 @@ async def find_client_name(
 async def confirm_family(
     connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
 ) -> None:
+    """Record a person's proof of identity for a family of tokens; do nothing if the family is revoked."""
     statement = update(oauth_token_families).where(_unrevoked_family(organization_id, family_id, principal_id))
     await connection.execute(statement.values(confirmed_at=now))
 
@@ -298,13 +299,14 @@ async def list_allowing(connection: Connection, *, host: str) -> Sequence[UUID]:
     return list((await connection.execute(select(organizations.c.organization_id).where(allowed))).scalars())
 
 
-async def allows(connection: Connection, organization_id: UUID, *, host: str) -> bool:
+async def allows_host(connection: Connection, organization_id: UUID, *, host: str) -> bool:
     allowed = literal(host) == any_(organizations.c.client_document_hosts)
     statement = select(allowed).where(organizations.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def list_admins(connection: Connection, organization_id: UUID, *, limit: int) -> Sequence[str]:
+    """List the first addresses of active admins, in alphabetical order."""
     statement = (
         select(principals.c.email)
         .where(principals.c.organization_id == organization_id, principals.c.is_admin, principals.c.active)

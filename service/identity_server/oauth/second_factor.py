@@ -10,7 +10,7 @@ from markupsafe import Markup
 from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors import pending as rules
 from service.identity_server.signin.factors import service
-from service.identity_server.signin.factors.codes import Enrolment, draw_picture
+from service.identity_server.signin.factors.codes import Enrolment, draw_qr_code
 from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
 from service.identity_server.signin.factors.pending import Pending, find_pending
 from service.identity_server.signin.factors.queries import Factor
@@ -71,7 +71,7 @@ class Step:
         """Show how to set up an app; `pending` is set if the organization demands it."""
         secret = enrolment.secret(self.visitor)
         # The library escapes all characters that it writes here.
-        picture = Markup(draw_picture(secret, email=person.email, organization_name=organization_name))  # noqa: S704
+        picture = Markup(draw_qr_code(secret, email=person.email, organization_name=organization_name))  # noqa: S704
         value = secret.get_secret_value()
         return form_page(
             "new_factor.html",
@@ -164,7 +164,7 @@ class Step:
             return await self.show(pending, STALE)
         if form.get("action") == "addPasskey":
             answer = form.get("credential", "")
-            outcome = await rules.set_up_passkey(self.visitor, answer=answer, name=name_of(form))
+            outcome = await rules.set_up_passkey(self.visitor, answer=answer, name=passkey_name_of(form))
             if not isinstance(outcome, Refused):
                 return self._signed_in(*outcome)
             refused = outcome
@@ -207,7 +207,7 @@ def form_page(
     return response
 
 
-def name_of(form: dict[str, str]) -> str:
+def passkey_name_of(form: dict[str, str]) -> str:
     return "".join(item for item in form.get("name", "") if item.isprintable()).strip()[:MOST_OF_NAME] or "Passkey"
 
 

@@ -217,7 +217,7 @@ def _mint_refresh_token(**_: object) -> str:
 
 
 def _basic(authorization: str) -> tuple[str | None, str]:
-    """Return the client's id and secret of an Authorization header (RFC 6749, section 2.3.1)."""
+    """Return a client's id and secret from an Authorization header (RFC 6749, 2.3.1); (None, "") if unreadable."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None, ""

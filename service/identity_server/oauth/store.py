@@ -75,7 +75,7 @@ class Store:
         return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
-        """Return a client's usable token, if any. Raises InvalidGrantError for a used token (see `_refuse_reused`)."""
+        """Return a client's usable token, if any. Raises InvalidGrantError if revoked or used (`_refuse_reused`)."""
         row = self._refresh_token(value, client)
         if row is None or row.client_id != client.client_id:
             return None

@@ -122,7 +122,7 @@ async def come_back(visitor: VisitorDep) -> Response:
     async with visitor.runtime.database.transaction(None) as connection:
         now = await visitor.runtime.clock.now(connection)
     try:
-        begun = _read_state(visitor, given.get("state", ""), now=now)
+        begun = _require_state(visitor, given.get("state", ""), now=now)
     except BadRequest as error:
         return _not_signed_in(request, error, link_to_account(request))
     try:
@@ -255,7 +255,7 @@ def _proof(visitor: Visitor, state: str) -> Proof:
     return Proof(verifier=_secret(visitor, f"verifier\n{state}"), nonce=_secret(visitor, f"nonce\n{state}"))
 
 
-def _read_state(visitor: Visitor, state: str, *, now: datetime) -> _Begun:
+def _require_state(visitor: Visitor, state: str, *, now: datetime) -> _Begun:
     payload, _, signature = state.partition(".")
     expected = _secret(visitor, f"state\n{payload}")
     if not visitor.browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):

@@ -102,7 +102,7 @@ async def update_provider(
         return wire.AdminSignInProvidersUpdateResponse(**dict(before))
     if request.domains is not None:
         await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
-        await _keep_a_way_in(runtime, connection, organization_id)
+        await _require_a_way_in(runtime, connection, organization_id)
     if values:
         await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
@@ -126,11 +126,11 @@ async def delete_provider(
     if provider.issuer != runtime.settings.oidc_issuer:
         await delete_identities_of(connection, organization_id, issuer=provider.issuer)
     await queries.delete_provider(connection, organization_id, provider_id=provider_id)
-    await _keep_a_way_in(runtime, connection, organization_id)
+    await _require_a_way_in(runtime, connection, organization_id)
     return wire.AdminSignInProvidersDeleteResponse(provider_id=request.provider_id)
 
 
-async def _keep_a_way_in(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
+async def _require_a_way_in(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
     if runtime.settings.oidc_issuer is not None:
         return
     await lock_organization(connection, organization_id)

@@ -90,7 +90,7 @@ async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refus
 
 
 async def _mail_link(runtime: Runtime, attempt: Attempt) -> None:
-    """Mail a link to the attempt's person, if active and allowed to sign in with an existing password."""
+    """Mail a link to the attempt's person, if active and with a password that counts, unless a longer link is open."""
     organization_id, email = attempt.organization_id, normal_email(attempt.email)
     if "\0" in email:
         return
@@ -145,6 +145,7 @@ async def accept_invitation(
 
 @asynccontextmanager
 async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator[tuple[Connection, Invited]]:
+    """Yield an open invitation in a transaction that locks its organization. Raises NotFound `invitation_not_found`."""
     value = token.get_secret_value()
     async with runtime.database.transaction(None) as connection:
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))

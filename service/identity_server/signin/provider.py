@@ -141,7 +141,7 @@ class Provider:
         begun = time.monotonic()
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
-            raise _not_vouched("issuer")
+            raise _log_not_vouched("issuer")
         tokens = await self._exchange(metadata, code, verifier=proof.verifier)
         id_token: object = tokens.get("id_token")
         expected = id_tokens.Expected(self._own.issuer, self._own.client_id, proof.nonce, self._own.accepted_audiences)
@@ -155,6 +155,7 @@ class Provider:
         return SignedInThere(subject, str(id_token))
 
     async def _user_info(self, metadata: Mapping[str, Any], tokens: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a person's claims; empty without a safe endpoint or an access token. Raises ProviderAway."""
         endpoint, token = metadata.get("userinfo_endpoint"), tokens.get("access_token")
         if not isinstance(endpoint, str) or not self._is_safe(endpoint) or not isinstance(token, str):
             return {}
@@ -163,7 +164,7 @@ class Provider:
             request.headers["Authorization"] = f"Bearer {token}"
             return request
 
-        return await self._json("GET", endpoint, auth=authorize)
+        return await self._ask_json("GET", endpoint, auth=authorize)
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
         """Return the claims of a logout token signed by the provider. Raises NotVouched and ProviderAway."""
@@ -191,6 +192,7 @@ class Provider:
         return _with_query(endpoint, parameters | ({"id_token_hint": id_token} if id_token else {}))
 
     async def problems(self, *, needs_sign_out: bool) -> list[str]:
+        """Read the metadata and keys anew, and send a test code; return what to repair, empty if nothing."""
         try:
             begun = time.monotonic()
             metadata, keys = await self._discover(since=begun), await self._keys(since=begun)
@@ -226,21 +228,21 @@ class Provider:
         methods: object = metadata.get("token_endpoint_auth_methods_supported")
         if isinstance(methods, list) and "client_secret_post" in methods and "client_secret_basic" not in methods:
             form |= {"client_id": client_id, "client_secret": secret}
-            return await self._json("POST", metadata["token_endpoint"], data=form)
+            return await self._ask_json("POST", metadata["token_endpoint"], data=form)
         # RFC 6749, section 2.3.1
         auth = (quote_plus(client_id), quote_plus(secret))
-        return await self._json("POST", metadata["token_endpoint"], data=form, auth=auth)
+        return await self._ask_json("POST", metadata["token_endpoint"], data=form, auth=auth)
 
     async def _discover(self, *, since: float | None = None) -> Mapping[str, Any]:
         """Return the provider's metadata, cached unless older than `since`. Raises ProviderAway."""
-        return await self._keep("metadata", self._read_metadata, since)
+        return await self._cache("metadata", self._read_metadata, since)
 
     async def _keys(self, *, since: float | None = None) -> Mapping[str, Any]:
         """Return the provider's keys, cached unless older than `since`. Raises ProviderAway."""
         address = (await self._discover(since=since))["jwks_uri"]
-        return await self._keep(address, lambda: self._json("GET", address, most_bytes=MOST_KEPT_BYTES), since)
+        return await self._cache(address, lambda: self._ask_json("GET", address, most_bytes=MOST_KEPT_BYTES), since)
 
-    async def _keep(
+    async def _cache(
         self, name: str, ask: Callable[[], Awaitable[Mapping[str, Any]]], since: float | None
     ) -> Mapping[str, Any]:
         # Answers over guarded connections and others are kept apart.
@@ -249,12 +251,12 @@ class Provider:
         return await self._runtime.kept.get(named, ask, since=since, errors=ProviderAway)
 
     async def _read_metadata(self) -> Mapping[str, Any]:
-        metadata = await self._json("GET", self._own.issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
+        metadata = await self._ask_json("GET", self._own.issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
         if metadata.get("issuer") != self._own.issuer:
-            raise _away("issuer", "Its metadata has another issuer. Enter the issuer exactly as in the metadata.")
+            raise _log_away("issuer", "Its metadata has another issuer. Enter the issuer exactly as in the metadata.")
         for name in ENDPOINTS:
             if not self._is_safe(metadata.get(name)):
-                raise _away("metadata", f"Its metadata has no https address for {name}.")
+                raise _log_away("metadata", f"Its metadata has no https address for {name}.")
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
@@ -264,30 +266,31 @@ class Provider:
             return False
         return parts.scheme == "https" or self._own.issuer.startswith("http:")
 
-    async def _json(
+    async def _ask_json(
         self, method: str, address: str, *, most_bytes: int = MOST_BYTES, **options: Any
     ) -> Mapping[str, Any]:
+        """Return the JSON object of an answer. Raises ProviderAway, and NotVouched for a POST refused by 400 or 401."""
         try:
             async with asyncio.timeout(SECONDS):
                 status, content = await self._answer(method, address, most_bytes=most_bytes, **options)
             answer: object = json.loads(content)
         except AddressDenied as exc:
-            raise _away("denied", str(exc)) from exc
+            raise _log_away("denied", str(exc)) from exc
         except (TimeoutError, httpx.TimeoutException, httpcore.TimeoutException) as exc:
-            raise _away("timeout", f"It did not answer within {SECONDS:.0f} seconds.") from exc
+            raise _log_away("timeout", f"It did not answer within {SECONDS:.0f} seconds.") from exc
         except socket.gaierror as exc:
-            raise _away("name", "Its host is unknown. Check the issuer's address.") from exc
+            raise _log_away("name", "Its host is unknown. Check the issuer's address.") from exc
         except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as exc:
-            raise _away(type(exc).__name__, "It does not answer, or its certificate is not trusted.") from exc
+            raise _log_away(type(exc).__name__, "It does not answer, or its certificate is not trusted.") from exc
         except (ValueError, RecursionError) as exc:
-            raise _away(type(exc).__name__, "Its answer is not JSON. Check the issuer's address.") from exc
+            raise _log_away(type(exc).__name__, "Its answer is not JSON. Check the issuer's address.") from exc
         if not isinstance(answer, dict):
-            raise _away("answer", "Its answer is not a JSON object. Check the issuer's address.")
+            raise _log_away("answer", "Its answer is not a JSON object. Check the issuer's address.")
         found = cast("Mapping[str, Any]", answer)
         if method == "POST" and status in {400, 401}:
-            raise _not_vouched(str(found.get("error")))
+            raise _log_not_vouched(str(found.get("error")))
         if status != 200:
-            raise _away(str(status), f"It answered with status {status}. Check the issuer's address.")
+            raise _log_away(str(status), f"It answered with status {status}. Check the issuer's address.")
         return found
 
     async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
@@ -297,7 +300,7 @@ class Provider:
         async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
             content = await read_at_most(response.aiter_raw(), most_bytes=most_bytes)
         if content is None:
-            raise _away("too large", "Its answer is too large.")
+            raise _log_away("too large", "Its answer is too large.")
         return response.status_code, content
 
 
@@ -317,11 +320,11 @@ def _with_query(endpoint: str, parameters: Mapping[str, str]) -> str:
     return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
 
-def _away(reason: str, message: str) -> ProviderAway:
+def _log_away(reason: str, message: str) -> ProviderAway:
     logger.warning("upstream_unavailable", reason=reason)
     return ProviderAway(message)
 
 
-def _not_vouched(reason: str) -> id_tokens.NotVouched:
+def _log_not_vouched(reason: str) -> id_tokens.NotVouched:
     logger.warning("upstream_refused", reason=reason if ERROR_NAME.fullmatch(reason) else "unknown")
     return id_tokens.NotVouched(reason if reason in id_tokens.REASONS else "code")

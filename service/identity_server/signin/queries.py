@@ -122,7 +122,7 @@ async def get_person(connection: Connection, organization_id: UUID, *, principal
 
 
 async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> Person | None:
-    """Find a person by address (lower case), with their password hash."""
+    """Find an active or inactive person by address (lower case)."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", email=email))
     return await find_row(connection, statement, Person)
 
@@ -191,6 +191,7 @@ async def remember_once(
 
 
 async def take_back_attempt(connection: Connection, organization_id: UUID, *, subject: bytes, now: datetime) -> None:
+    """Subtract an attempt from a subject's failures, if any, and end the subject's wait."""
     failures = sign_in_attempts.c.failures
     values = {"failures": failures - 1, "blocked_until": now}
     await update_rows(connection, sign_in_attempts, organization_id, values, failures > 0, subject=subject)

@@ -66,6 +66,7 @@ class PasskeySignIn:
         return self._ceremony.ask(now=await self.visitor.runtime.clock.now(connection))
 
     async def take(self, answer: str, *, organization_id: UUID | None) -> Browser | Refused:
+        """Sign in with the answer to `ask`, in any organization or only this; return the new browser or the refusal."""
         async with self.visitor.runtime.database.transaction(None) as connection:
             now = await self.visitor.runtime.clock.now(connection)
             used = await service.use_passkey(

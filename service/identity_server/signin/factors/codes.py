@@ -33,7 +33,7 @@ def find_step(secret: SecretStr, code: str, *, now: datetime) -> int | None:
         return None
 
 
-def draw_picture(secret: SecretStr, *, email: str, organization_name: str) -> str:
+def draw_qr_code(secret: SecretStr, *, email: str, organization_name: str) -> str:
     issuer = f"{ISSUER} ({organization_name})".replace(":", " ")
     address = TOTP(secret.get_secret_value()).provisioning_uri(name=email, issuer_name=issuer)
     code = segno.make(address, error="m", micro=False)

@@ -142,6 +142,7 @@ class Ceremony:
         )
 
     def verify_new(self, answer: structs.RegistrationCredential, challenge: bytes) -> NewCredential | None:
+        """Return the new credential; None unless it was made for this challenge on a page of the service."""
         if self.party is None or helpers.parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:

@@ -93,6 +93,8 @@ async def _find_person(
     subject: id_tokens.Subject,
     known: _Known,
 ) -> Person | None:
+    """Find the person of an unbound subject by provisioned id or address, or create the account where allowed. Raises
+    NotVouched `unverified`, `personal` or `domain`."""
     brought: Person | None = None
     if known.external_id is not None and provider is not None:
         brought = await signin.find_person_by_external_id(connection, organization_id, external_id=known.external_id)
@@ -156,6 +158,7 @@ def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject)
 
 
 async def _move(connection: Connection, organization_id: UUID, *, person: Person, email: str) -> Person | None:
+    """Give a provisioned person another address. If an account has it, return its person; None if changed meanwhile."""
     await lock_organization(connection, organization_id)
     if await find_account(connection, organization_id, email=email):
         return await signin.find_person(connection, organization_id, email=email)
@@ -171,7 +174,7 @@ async def _move(connection: Connection, organization_id: UUID, *, person: Person
 async def _create(
     connection: Connection, organization_id: UUID, *, provider: StoredProvider, email: str, claims: Mapping[str, Any]
 ) -> Person | None:
-    """Create the account of a new person; None if the address is a service account's."""
+    """Return the account with an address, created if missing; None if the address is a service account's."""
     await lock_organization(connection, organization_id)
     if found := await signin.find_person(connection, organization_id, email=email):
         return found
@@ -191,6 +194,7 @@ async def _create(
 
 
 async def _bind(connection: Connection, organization_id: UUID, *, person: Person, known: _Known, now: datetime) -> None:
+    """Bind a subject to a person, unless just bound. Raises NotVouched `inactive`, or `taken` for another binding."""
     # With the lock, the person's access can't end at the same time: the address could later be another person's.
     await lock_organization(connection, organization_id)
     current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
@@ -235,7 +239,7 @@ async def update_memberships(
         connection, organization_id, memberships=[Membership(one, person_id, False) for one in sorted(wanted - brought)]
     )
     new = [group_id for group_id, _ in added]
-    await queries.note_brought(
+    await queries.add_provider_memberships(
         connection, organization_id, provider_id=provider.provider_id, member_id=person_id, group_ids=new
     )
     ended = sorted(brought - wanted)
@@ -249,7 +253,7 @@ async def update_memberships(
 
 
 def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
-    """Return a claim's groups, or `leftOut` (Entra's link `_claim_names`, or `hasgroups`), `absent` or `notAList`."""
+    """Return a claim's first groups; or `leftOut` (Entra's `_claim_names` or `hasgroups`), `absent` or `notAList`."""
     value: object = claims.get(claim)
     if id_tokens.is_named_elsewhere(claims, claim):
         return "leftOut"

@@ -244,7 +244,7 @@ async def list_provider_groups(
     return set((await connection.execute(statement)).scalars())
 
 
-async def note_brought(
+async def add_provider_memberships(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID, group_ids: Collection[UUID]
 ) -> None:
     same = {"organization_id": organization_id, "provider_id": provider_id, "member_id": member_id}
