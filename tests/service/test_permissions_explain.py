@@ -6,7 +6,7 @@ from itertools import pairwise
 from tests.harness.documents import create_collection, ok, upload
 from tests.harness.services import RunningService
 from tests.service.conversations import an_agent, deploy
-from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, user
+from tests.service.directory import a_group, a_resource, a_user, code, collection, document, done, grant, group, user
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 
 EXPLAIN = "permissions/explainAuthorization"
@@ -71,13 +71,10 @@ def test_what_it_leads_to_is_named(service: RunningService) -> None:
     document_id = ok(upload(service, "log", documentName="Log of May"))["documentId"]
     collection_id, agent = create_collection(service, "Logs"), an_agent(service, name="Mate")
     deploy(service, agent, user(service.admin_email))
-    for kind, resource_id, name in (
-        ("UPLOADED_DOCUMENT", document_id, "Log of May"),
-        ("DOCUMENT_COLLECTION", collection_id, "Logs"),
-        ("AGENT", agent["agentId"], "Mate"),
-    ):
-        answer = explained(service, {"resourceId": resource_id, "resourceType": kind}, user(service.admin_email))
-        assert {"type": "resource", "id": resource_id, "name": name} in answer["paths"][0]
+    mate = {"resourceId": agent["agentId"], "resourceType": "AGENT"}
+    for resource, name in ((document(document_id), "Log of May"), (collection(collection_id), "Logs"), (mate, "Mate")):
+        answer = explained(service, resource, user(service.admin_email))
+        assert {"type": "resource", "id": resource["resourceId"], "name": name} in answer["paths"][0]
 
 
 def test_groups_and_service_accounts_are_explained_too(service: RunningService) -> None:

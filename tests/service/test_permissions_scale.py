@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from service.domains.access.lookups import queries
-from service.platform.sql import ORGANIZATION, param
+from service.platform.sql import ORGANIZATION
 from tests.harness.cases import statement
 from tests.harness.loops import going_on
 from tests.harness.services import RunningService
@@ -29,9 +29,8 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr(queries, "FEW", few)
         monkeypatch.setattr(queries, "STRETCH", stretch)
         build = partial(queries.resources_in, ORGANIZATION, queries.readable_by_parameters())
-        of_type = param(queries.resources.c.resource_type)
         monkeypatch.setattr(queries, "_READABLE_RESOURCES", build(resource_type=None))
-        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(resource_type=of_type))
+        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(resource_type=queries._TYPE))
 
     return change
 

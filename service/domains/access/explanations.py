@@ -1,6 +1,6 @@
 """Why a principal may act on a resource: every shortest chain of groups and grants, or the missing part."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -18,17 +18,15 @@ from service.permissions.queries import ClassReader, Resource, list_readers
 from service.permissions.readers import find_referenced_principal
 from service.permissions.service import require_resource
 
-Around = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
-"""Return the groups with any of the given principals as a direct member."""
 
-
-async def levels_above(principal_id: UUID, groups_of: Around) -> dict[UUID, int]:
+async def _find_levels_above(connection: Connection, organization_id: UUID, principal_id: UUID) -> dict[UUID, int]:
     """Return the principal and every group around, with the number of steps to each."""
     levels = {principal_id: 0}
     newest: Collection[UUID] = [principal_id]
     while newest:
         level = levels[next(iter(newest))] + 1
-        newest = [group_id for group_id in await groups_of(newest) if group_id not in levels]
+        around = await queries.list_groups_around(connection, organization_id, members=newest)
+        newest = [group_id for group_id in around if group_id not in levels]
         levels.update(dict.fromkeys(newest, level))
     return levels
 
@@ -95,14 +93,10 @@ async def explain(
 async def _paths(
     connection: Connection, organization_id: UUID, *, principal: PrincipalSummary, readers: Sequence[ClassReader]
 ) -> Iterator[_Path]:
-    """Yield every shortest path from a principal to each role, shortest first. An inactive principal has none."""
+    """Return every shortest path from a principal to each role, shortest first; none if the principal is inactive."""
     if not principal.active:
         return iter(())
-
-    async def around(members: Collection[UUID]) -> Collection[UUID]:
-        return await queries.list_groups_around(connection, organization_id, members=members)
-
-    levels = await levels_above(principal.principal_id, around)
+    levels = await _find_levels_above(connection, organization_id, principal.principal_id)
     below = await queries.list_steps_down(connection, organization_id, levels=levels, most=MOST_PATHS + 1)
     if principal.kind == "user":
         # Everyone in the organization is like a group of which each user is a direct member.

@@ -13,7 +13,7 @@ from service.auth.queries import Grantee
 from service.domains.access.lookups.service import MOST_THROUGH
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
-from service.permissions.readers import find_grantee, find_referenced_principal
+from service.permissions.readers import find_grantee
 from service.platform import base64url
 from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import NIL
@@ -67,19 +67,13 @@ async def _read_filter(connection: Connection, caller: Caller, filters: wire.Res
             return None
         return await find_grantee(connection, caller.organization_id, reference, field=field)
 
+    owner = await find(filters.owned_by, "ownedBy")
     return ResourceFilter(
         filters,
         readable_by=await find(filters.readable_by, "readableBy"),
         not_readable_by=await find(filters.not_readable_by, "notReadableBy"),
-        owner_id=await _find_owner(connection, caller, filters.owned_by),
+        owner_id=None if owner is None else owner.principal_id,
     )
-
-
-async def _find_owner(connection: Connection, caller: Caller, reference: PrincipalReference | None) -> UUID | None:
-    if reference is None:
-        return None
-    owner = await find_referenced_principal(connection, caller.organization_id, reference, field="ownedBy")
-    return owner.principal_id
 
 
 # Frequent actions that take no access away. A `document.update` that changes the access has another entry for that.
