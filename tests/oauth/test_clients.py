@@ -1,5 +1,6 @@
 """Applications: registration, visibility, and clients described by documents."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -336,7 +337,7 @@ def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, pub
     assert publisher.asked == ["/kept.json"]
     agent, inside = App(near, publisher.publish("/slow.json"), None, LOCAL), threading.Event()
     other = App(near, publisher.publish("/other.json"), None, LOCAL)
-    monkeypatch.setattr(client_documents, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(client_documents, "_FETCHES", asyncio.Semaphore(1))
     refused: list[httpx.Response] = []
 
     def come_meanwhile() -> None:

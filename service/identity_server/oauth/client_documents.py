@@ -68,25 +68,20 @@ def client_id_of(organization_id: UUID, address: str) -> UUID:
     return uuid5(organization_id, address)
 
 
-class DocumentFetches:
-    """Running fetches of documents, at most `MOST_AT_ONCE`: each can block a request for up to `SECONDS`."""
+# Each fetch can block a request for up to SECONDS.
+_FETCHES = asyncio.Semaphore(MOST_AT_ONCE)
 
-    def __init__(self) -> None:
-        self._running = 0
 
-    async def fetch(self, settings: Settings, address: str) -> ClientDocument:
-        """Fetch a document with `fetch_document`. Raises Unavailable if too many fetches are running."""
-        if self._running >= MOST_AT_ONCE:
-            raise Unavailable(
-                "Too many applications are being looked up at the moment. Try again in a few seconds.",
-                retry_after=int(SECONDS),
-                code="client_documents_saturated",
-            )
-        self._running += 1
-        try:
-            return await fetch_document(settings, address)
-        finally:
-            self._running -= 1
+async def fetch_if_few(settings: Settings, address: str) -> ClientDocument:
+    """Fetch a document with `fetch_document`. Raises Unavailable if MOST_AT_ONCE fetches are running."""
+    if _FETCHES.locked():
+        raise Unavailable(
+            "Too many applications are being looked up at the moment. Try again in a few seconds.",
+            retry_after=int(SECONDS),
+            code="client_documents_saturated",
+        )
+    async with _FETCHES:
+        return await fetch_document(settings, address)
 
 
 async def fetch_document(settings: Settings, address: str) -> ClientDocument:

@@ -22,7 +22,6 @@ from service.platform.secrets import hash_secret
 from service.runtime import Runtime
 
 MOST_ADMINS = 5
-_FETCHES = client_documents.DocumentFetches()
 
 
 async def describe_client(runtime: Runtime, browser: Browser, parameters: Parameters) -> bool:
@@ -48,7 +47,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         # Requests with the same address share this answer or error, during the fetch and for some seconds after it.
         document = await runtime.kept.get(
             ("client document", address),
-            partial(_FETCHES.fetch, runtime.settings, address),
+            partial(client_documents.fetch_if_few, runtime.settings, address),
             since=time.monotonic() - copies.ERROR_SECONDS,
             errors=client_documents.Unreadable,
         )

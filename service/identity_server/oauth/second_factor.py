@@ -112,7 +112,6 @@ class Step:
             asked=ceremony.ask_for_new(person, factors, now=now),
             origin=party and party.origin,
             action=self.action,
-            back=self.action,
             csrf=csrf,
         )
 

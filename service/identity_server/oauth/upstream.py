@@ -25,7 +25,7 @@ from service.identity_server.signin.providers.refusals import record_refusal, re
 from service.identity_server.signin.providers.registrations import Registered, open_registration, unknown_provider
 from service.identity_server.signin.sessions import Browser, Visitor, begin_session
 from service.platform import base64url
-from service.platform.errors import BadRequest, ServiceError
+from service.platform.errors import BadRequest, ServiceError, require
 from service.web.pages.routing import Link, PageRoute, address_from, lead_to, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
@@ -193,14 +193,17 @@ async def leave(visitor: VisitorDep) -> Response:
 
 
 @router.get("/account/upstream")
+@router.get("/account/upstream/{provider_id:uuid}")
 async def leave_for_account(visitor: VisitorDep) -> Response:
-    """Redirect to the provider deciding about the person's address or, without an address, of the settings."""
+    """Redirect to the provider of the path, or deciding about the person's address, by default of the settings."""
     request, given = visitor.request, first_of(query_of(visitor.request))
-    email, organization = given.get("email"), given.get("organization", "-")
-    chosen = None
+    email, organization, chosen = given.get("email"), given.get("organization", "-"), None
+    provider_id = request.path_params.get("provider_id")
     async with visitor.runtime.database.transaction(None) as connection:
         now = await visitor.runtime.clock.now(connection)
-        if email is not None:
+        if provider_id is not None:
+            chosen = require(await enter_by_provider(connection, provider_id=provider_id), unknown_provider())
+        elif email is not None:
             domain = normal_email(email).rpartition("@")[2]
             chosen = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
             if chosen is None:
@@ -209,17 +212,6 @@ async def leave_for_account(visitor: VisitorDep) -> Response:
                 return _not_signed_in(request, BadRequest(message, code="unknown_sign_in_domain"), back)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
     return await _redirect_to_provider(visitor, begun, hint=email)
-
-
-@router.get("/account/upstream/{provider_id:uuid}")
-async def leave_for_account_by_provider(visitor: VisitorDep, provider_id: UUID) -> Response:
-    async with visitor.runtime.database.transaction(None) as connection:
-        now = await visitor.runtime.clock.now(connection)
-        found = await enter_by_provider(connection, provider_id=provider_id)
-    if found is None:
-        raise unknown_provider()
-    parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(visitor.request)))]
-    return await _redirect_to_provider(visitor, _Begun(parameters, found, now))
 
 
 def _confirmed_next(given: Mapping[str, str]) -> Parameters:

@@ -121,9 +121,9 @@ async def get_person(connection: Connection, organization_id: UUID, *, principal
     return await find_row(connection, select(*_PERSON).where(own), Person)
 
 
-async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> Person | None:
-    """Find an active or inactive person by address (lower case)."""
-    statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", email=email))
+async def find_person(connection: Connection, organization_id: UUID, **key: str) -> Person | None:
+    """Find an active or inactive person by `email` (lower case), or by `external_id`, the identity provider's id."""
+    statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", **key))
     return await find_row(connection, statement, Person)
 
 
@@ -131,14 +131,6 @@ async def require_user(connection: Connection, caller: Caller, email: str) -> UU
     """Return the id of the user with an address. Raises BadRequest `unknown_user`."""
     person = await find_person(connection, caller.organization_id, email=normal_email(email))
     return require(person, unknown_user("email", active=False)).principal_id
-
-
-async def find_person_by_external_id(
-    connection: Connection, organization_id: UUID, *, external_id: str
-) -> Person | None:
-    """Find an active or inactive person by the identity provider's id."""
-    statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", external_id=external_id))
-    return await find_row(connection, statement, Person)
 
 
 async def insert_session(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:

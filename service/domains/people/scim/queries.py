@@ -66,6 +66,7 @@ class Search:
 
 GUEST_MARK = "#ext#@"
 _IS_SEEN = or_(principals.c.active, principals.c.released_at.is_(None))
+_IS_PERSON_OR_GROUP = principals.c.kind.in_(["user", "group"])
 _USER = sql.columns_of(principals, StoredUser)
 
 _COMMON: Mapping[str, ColumnElement[Any]] = {
@@ -156,7 +157,7 @@ async def list_members(
         .where(
             group_members.c.organization_id == organization_id,
             sql.in_array(group_members.c.group_id, group_ids),
-            _is_member_kind(),
+            _IS_PERSON_OR_GROUP,
             _IS_SEEN,
         )
         .order_by(group_members.c.group_id, group_members.c.member_id)
@@ -171,7 +172,7 @@ async def find_kinds(
     statement = select(principals.c.principal_id, principals.c.kind).where(
         principals.c.organization_id == organization_id,
         sql.in_array(principals.c.principal_id, principal_ids),
-        _is_member_kind(),
+        _IS_PERSON_OR_GROUP,
         _IS_SEEN,
     )
     return {row.principal_id: row.kind for row in await connection.execute(statement)}
@@ -183,7 +184,7 @@ async def remove_members(
     """Remove people and groups from a group: these members or, with `others`, all but these. Return the removed."""
     is_named = sql.in_array(group_members.c.member_id, member_ids)
     member = select(principals.c.principal_id).where(
-        sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
+        sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _IS_PERSON_OR_GROUP
     )
     statement = (
         delete(group_members)
@@ -233,10 +234,6 @@ async def _search(
     total = (await connection.execute(counted)).scalar_one()
     page = statement.order_by(*order).offset(search.offset).limit(search.limit)
     return total, await sql.find_rows(connection, page, kind)
-
-
-def _is_member_kind() -> ColumnElement[bool]:
-    return principals.c.kind.in_(["user", "group"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from service.platform.settings import Settings
 
 Credential = TypeVar("Credential", structs.AuthenticationCredential, structs.RegistrationCredential)
 LIFETIME = timedelta(minutes=5)
+_MILLISECONDS = int(LIFETIME.total_seconds() * 1000)
 NAME = "Carrel"
 # More than any authenticator sends; longer credential ids are invalid (WebAuthn, section 7.1).
 MOST_CHARACTERS = 16 * 1024
@@ -82,7 +83,7 @@ class Ceremony:
         options = webauthn.generate_authentication_options(
             rp_id=self.party.host,
             challenge=self._challenge(now),
-            timeout=_milliseconds(LIFETIME),
+            timeout=_MILLISECONDS,
             allow_credentials=_descriptors(factors),
             user_verification=structs.UserVerificationRequirement.REQUIRED,
         )
@@ -99,7 +100,7 @@ class Ceremony:
             user_name=person.email,
             user_display_name=person.name,
             challenge=self._challenge(now),
-            timeout=_milliseconds(LIFETIME),
+            timeout=_MILLISECONDS,
             exclude_credentials=_descriptors(factors),
             authenticator_selection=structs.AuthenticatorSelectionCriteria(
                 resident_key=structs.ResidentKeyRequirement.REQUIRED,
@@ -229,10 +230,6 @@ def _refuse_tags_beside(data: bytes) -> None:
         begins = _AAGUID_BYTES + _LENGTH_BYTES
         rest = rest[begins + int.from_bytes(rest[_AAGUID_BYTES:begins]) :]
     _read_cbor(rest)
-
-
-def _milliseconds(time: timedelta) -> int:
-    return int(time.total_seconds() * 1000)
 
 
 def _is_ip(host: str) -> bool:

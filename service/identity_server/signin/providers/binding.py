@@ -97,7 +97,7 @@ async def _find_person(
     NotVouched `unverified`, `personal` or `domain`."""
     brought: Person | None = None
     if known.external_id is not None and provider is not None:
-        brought = await signin.find_person_by_external_id(connection, organization_id, external_id=known.external_id)
+        brought = await signin.find_person(connection, organization_id, external_id=known.external_id)
         if brought is not None and _is_believed_about(provider, brought, subject):
             return brought
     email = vouched_address(provider, subject)
