@@ -9,7 +9,7 @@ import pytest
 from service.domains.access.lookups import queries as lookups
 from service.domains.access.resources import service as finding
 from tests.harness.cases import cases
-from tests.harness.documents import create_collection, ok, upload, uploaded
+from tests.harness.documents import create_collection, ok, refused, upload, uploaded
 from tests.harness.services import RunningService
 from tests.service.conversations import an_agent
 from tests.service.directory import a_group, a_resource, a_user, another_organization, code, grant, group, user, walk
@@ -197,15 +197,14 @@ def test_it_is_of_one_organization(world: World) -> None:
     stranger = another_organization(service)
     for operation in (LIST, COUNT):
         for reader in world.readers.values():
-            refused = service.call(operation, {"readableBy": reader}, api_key=stranger)
-            assert code(refused) == (400, "unknown_principal")
-            assert refused.json()["error"]["details"][0]["field"] == "readableBy"
+            error = refused(service.call(operation, {"readableBy": reader}, api_key=stranger), 400, "unknown_principal")
+            assert error["details"][0]["field"] == "readableBy"
     assert walk(service, LIST, {"query": "to"}, api_key=stranger) == []
     assert ok(service.call(COUNT, {}, api_key=stranger)) == {"counts": [], "total": 0}
     admin = user("admin@other.test")
     assert walk(service, LIST, {"readableBy": admin}, api_key=stranger) == []
-    refused = service.call(LIST, {"readableBy": admin, "notReadableBy": user(ADA)}, api_key=stranger)
-    assert refused.json()["error"]["details"][0]["field"] == "notReadableBy"
+    answer = service.call(LIST, {"readableBy": admin, "notReadableBy": user(ADA)}, api_key=stranger)
+    assert answer.json()["error"]["details"][0]["field"] == "notReadableBy"
 
 
 @pytest.mark.parametrize("body", [*cases("filters_that_mean_nothing_are_refused"), {"query": "a" * 1025}])

@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from service.identity import passwords
-from tests.harness.documents import list_documents, uploaded
+from tests.harness.documents import list_documents, refused, uploaded
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.oauth.flow import a_person, an_app
@@ -52,9 +52,8 @@ def test_a_thousand_users_are_put_in_the_order_given_and_listed_completely(servi
 
 def test_an_address_given_twice_refuses_the_whole_call(service) -> None:
     users = [{"email": "a@example.test"}, {"email": "b@example.test"}, {"email": "A@example.test"}]
-    response = service.call("admin/users/upsert", {"users": users})
-    assert code(response) == (400, "duplicate_user")
-    assert response.json()["error"]["details"][0]["field"] == "users.2.email"
+    error = refused(service.call("admin/users/upsert", {"users": users}), 400, "duplicate_user")
+    assert error["details"][0]["field"] == "users.2.email"
     assert len(walk(service, "admin/users/list", {}, page_size=10)) == 1
 
 
@@ -96,8 +95,7 @@ def test_passwords_are_kept_as_argon2id_and_never_answered(service) -> None:
     assert kept.startswith("$argon2id$")
     assert PasswordHasher().verify(kept, PASSWORD)
     log = service.call("admin/auditLog/query", {"pageSize": 1000}).text
-    assert PASSWORD not in log
-    assert kept not in log
+    assert [secret for secret in (PASSWORD, kept) if secret in log] == []
 
 
 def test_other_requests_are_answered_while_passwords_are_hashed(service, monkeypatch) -> None:
@@ -141,13 +139,11 @@ def test_a_credential_that_is_no_ascii_is_a_401(service) -> None:
 
 
 def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service) -> None:
-    late = service.call("admin/apiKeys/create", {"name": "late", "expiresAt": "2020-01-01T00:00:00Z"})
-    assert code(late) == (400, "expiry_past")
+    refused(service.call("admin/apiKeys/create", {"name": "old", "expiresAt": "2020-01-01T00:00Z"}), 400, "expiry_past")
     revoked, expired = a_key(service), a_key(service, expiresAt="2036-01-01T00:00:00Z")
     service.execute("UPDATE api_keys SET expires_at = now() WHERE api_key_id = %s", [expired["apiKeyId"]])
-    answers = [service.call("admin/apiKeys/revoke", {"apiKeyId": revoked["apiKeyId"]}) for _ in range(2)]
-    assert done(answers[0]) == done(answers[1])
-    assert done(answers[0])["status"] == "revoked"
+    one, again = (done(service.call("admin/apiKeys/revoke", {"apiKeyId": revoked["apiKeyId"]})) for _ in range(2))
+    assert one == again == one | {"status": "revoked"}
     for key, why in ((revoked, "credential_revoked"), (expired, "credential_expired")):
         assert code(service.call("admin/organization/get", api_key=key["apiKey"])) == (401, why)
     listed = {one["apiKeyId"]: one["status"] for one in done(service.call("admin/apiKeys/list"))["apiKeys"]}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.documents import refused
 from tests.harness.services import RunningService
 from tests.oauth.test_races import meanwhile, until_waiting
 from tests.service import directory
@@ -84,9 +85,8 @@ def test_an_owner_shares_with_people_and_their_groups_and_takes_back(service, id
     assert named(answer) == {"ben": "VIEWER", "Outer": "VIEWER"}, "a role may be lowered"
     done(service.call(SHARE, shares(memo, group(outer), version=answer["version"])))
     assert set(readers(service, memo)) == {ADA, CAT, "Outer", "Inner"}, "a group that the owner has left stays"
-    stale = service.call(SHARE, shares(memo, version=answer["version"]))
-    assert code(stale) == (409, "changed_meanwhile")
-    assert stale.json()["error"]["meanwhile"]["changedAt"] == entries(service, action="grants.share")[0]["at"]
+    stale = refused(service.call(SHARE, shares(memo, version=answer["version"])), 409, "changed_meanwhile")
+    assert stale["meanwhile"]["changedAt"] == entries(service, action="grants.share")[0]["at"]
     grant(service, memo, user(CAT), group(outer), role="EDITOR")
     assert named(done(service.call(SHARED, {"resource": memo, "userEmail": ADA}))) == {}, "an admin's from now on"
     done(service.call(SHARE, shares(memo)))
@@ -98,11 +98,10 @@ def test_whom_an_owner_may_not_name_is_as_unknown_as_nobody(service, memo) -> No
     theirs, robot = a_group(service, "Theirs", user(BEN)), an_account(service)
     nobody = {"type": "group", "id": "0198c5b0-0000-7000-8000-000000000000"}
     hidden = [user("no@example.test"), nobody, user(EVE), group(theirs), account(robot), user(robot["email"])]
-    answer = service.call(SHARE, shares(memo, user(BEN), *hidden))
-    assert code(answer) == (400, "unknown_principal")
-    details = [(one["field"], one["message"].partition(" is ")[2]) for one in answer.json()["error"]["details"]]
+    error = refused(service.call(SHARE, shares(memo, user(BEN), *hidden)), 400, "unknown_principal")
+    details = [(one["field"], one["message"].partition(" is ")[2]) for one in error["details"]]
     assert details == [(f"grants.{place}.principal", "unknown in this organization") for place in range(1, 7)]
-    assert "exact addresses" in answer.json()["error"]["message"]
+    assert "exact addresses" in error["message"]
     assert readers(service, memo) == [ADA]
     assert named(done(service.call(SHARE, shares(memo, user(BEN), validateOnly=True)))) == {"ben": "VIEWER"}
     assert (readers(service, memo), entries(service, action="grants.share")) == ([ADA], [])
