@@ -50,20 +50,20 @@ async def record(
     text: str | None = None,
 ) -> UUID:
     """Add an audit entry in the caller's transaction, so the change and its entry commit together; return the id."""
-    entry = _entry(Change(action, target_type, target_id, details or {}, text or ""), caller)
-    await _add(connection, caller.organization_id, entries=[entry])
+    entry = _to_entry(Change(action, target_type, target_id, details or {}, text or ""), caller)
+    await _insert(connection, caller.organization_id, entries=[entry])
     return entry["audit_log_id"]
 
 
 def record_in(batch: Batch, caller: Caller, *, change: Change) -> None:
     """Queue the audit entry of a change in a batch, without the change's text."""
-    queries.add_entries(batch, caller.organization_id, entries=[_entry(change, caller)])
+    queries.add_entries(batch, caller.organization_id, entries=[_to_entry(change, caller)])
 
 
 async def record_all(connection: Connection, caller: Caller, *, changes: Sequence[Change]) -> None:
     """Add an audit entry for each change, in a single round trip."""
-    entries = [_entry(change, caller) for change in changes]
-    await _add(connection, caller.organization_id, entries=entries)
+    entries = [_to_entry(change, caller) for change in changes]
+    await _insert(connection, caller.organization_id, entries=entries)
 
 
 async def record_by_credential(
@@ -71,39 +71,39 @@ async def record_by_credential(
 ) -> None:
     """Add an audit entry for each change by a program with a credential outside any account, in a single round trip."""
     own = {"credential_id": credential_id, **current_sender().columns}
-    await _add(connection, organization_id, entries=[{**_entry(change, None), **own} for change in changes])
+    await _insert(connection, organization_id, entries=[{**_to_entry(change, None), **own} for change in changes])
 
 
 async def record_unattended(connection: Connection, organization_id: UUID, *, change: Change) -> None:
     """Add an audit entry for the service's own work, without a caller."""
-    await _add(connection, organization_id, entries=[_entry(change, None)])
+    await _insert(connection, organization_id, entries=[_to_entry(change, None)])
 
 
 async def record_for(connection: Connection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
     """Add an audit entry for a person's action in a browser, without an API credential."""
-    entry = {**_entry(change, None), "actor_id": actor_id, **current_sender().columns}
-    await _add(connection, organization_id, entries=[entry])
+    entry = {**_to_entry(change, None), "actor_id": actor_id, **current_sender().columns}
+    await _insert(connection, organization_id, entries=[entry])
 
 
 async def record_attempt(connection: Connection, organization_id: UUID, *, audit_log_id: UUID, change: Change) -> None:
     """Add the audit entry with this id for an attempt by an unknown person in a browser."""
-    entry = {**_entry(change, None), "audit_log_id": audit_log_id, **current_sender().columns}
-    await _add(connection, organization_id, entries=[entry])
+    entry = {**_to_entry(change, None), "audit_log_id": audit_log_id, **current_sender().columns}
+    await _insert(connection, organization_id, entries=[entry])
 
 
 async def record_later(connection: Connection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
     """Add an audit entry for work begun by an earlier request; return the entry's id."""
-    entry = _entry(change, None)
+    entry = _to_entry(change, None)
     entry["actor_id"] = origin.acting_through or origin.principal_id
     entry["acting_for_id"] = origin.principal_id if origin.acting_through else None
     entry["credential_id"] = origin.credential_id
     entry["request_id"] = origin.request_id
     entry |= origin.sender.columns
-    await _add(connection, organization_id, entries=[entry])
+    await _insert(connection, organization_id, entries=[entry])
     return entry["audit_log_id"]
 
 
-async def _add(connection: Connection, organization_id: UUID, *, entries: Sequence[Mapping[str, Any]]) -> None:
+async def _insert(connection: Connection, organization_id: UUID, *, entries: Sequence[Mapping[str, Any]]) -> None:
     batch = Batch()
     queries.add_entries(batch, organization_id, entries=entries)
     await batch.run(connection)
@@ -112,7 +112,7 @@ async def _add(connection: Connection, organization_id: UUID, *, entries: Sequen
         await queries.insert_texts(connection, organization_id, texts=texts)
 
 
-def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
+def _to_entry(change: Change, caller: Caller | None) -> dict[str, Any]:
     acted_for = caller is not None and caller.acting_through is not None
     return {
         "audit_log_id": uuid7(),

@@ -47,7 +47,7 @@ async def take_sign_in(visitor: VisitorDep) -> Response:
     if not visitor.browser.known:
         return cookieless(request, again=_action(request))
     if form.get("action") in ACTIONS:
-        return await _second_step(visitor).take(form) or await _show_ended(visitor)
+        return await _second_step(visitor).take(form) or await _show_ended_sign_in(visitor)
     if not visitor.is_own_form(form, PURPOSE):
         return await _sign_in_page(visitor, STALE)
     if form.get("action") == "passkeySignIn":
@@ -74,7 +74,7 @@ async def _take_passkey(visitor: Visitor, answer: str) -> Response:
     return outcome.keep(lead_to(_next_address(visitor.request)))
 
 
-async def _show_ended(visitor: Visitor) -> Response:
+async def _show_ended_sign_in(visitor: Visitor) -> Response:
     if await find_signed_in(visitor):
         return lead_to(_next_address(visitor.request))
     return await _sign_in_page(visitor, Refused(GONE, 403))

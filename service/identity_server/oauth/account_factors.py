@@ -31,6 +31,7 @@ async def show_factors(visitor: VisitorDep) -> Response:
 
 @router.post(PATH)
 async def change_factors(visitor: VisitorDep) -> Response:
+    """Add or remove a second factor, or make recovery codes, after a proof of identity. Raises BadRequest."""
     form, page = first_of(await form_of(visitor.request)), await OwnPage.open(visitor)
     if page is None:
         return lead_to("sign-in")
@@ -52,7 +53,7 @@ async def _prove(page: OwnPage, form: dict[str, str]) -> Person | Refused:
         return await prove(page, form, purpose=_purpose(page.person))
     proof = Proof(form["proof"], form.get("until", ""))
     async with page.transaction() as connection:
-        counts = proof.counts(page, now=await page.runtime.clock.now(connection))
+        counts = proof.is_valid(page, now=await page.runtime.clock.now(connection))
         found = await get_person(connection, **page.whose)
     return found if found is not None and counts else STALE
 

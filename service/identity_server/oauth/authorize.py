@@ -108,7 +108,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     )
     new = [scope for scope in scopes if not covers(allowed, scope)]
     if new and "consent" not in prompts and asked.is_workbench(visit.runtime.settings.workbench_url):
-        await _keep_consent(asked, person, scopes=scopes, collection_ids=None)
+        await _save_and_record_consent(asked, person, scopes=scopes, collection_ids=None)
         new = []
     if not new and "consent" not in prompts and not asked.may_be_another_program:
         asked.grant_scopes(scopes, person)
@@ -166,12 +166,12 @@ async def _allow(
     collection_ids = [collection.collection_id for collection in readable] if is_narrowed else None
     if collection_ids is not None and (notice := _problem_with(choice, len(collection_ids))):
         return await _consent_page(visit, asked, person=person, new=(), notice=notice, choice=choice)
-    await _keep_consent(asked, person, scopes=scopes, collection_ids=collection_ids)
+    await _save_and_record_consent(asked, person, scopes=scopes, collection_ids=collection_ids)
     asked.grant_scopes(scopes, person)
     return visit.redirect(await asked.respond(person.principal_id))
 
 
-async def _keep_consent(
+async def _save_and_record_consent(
     asked: AuthorizationRequest, person: SignedIn, *, scopes: Sequence[str], collection_ids: Sequence[UUID] | None
 ) -> None:
     await consented.put_consent(

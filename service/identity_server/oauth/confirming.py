@@ -34,6 +34,7 @@ async def show_confirmation(visitor: VisitorDep) -> Response:
 
 @router.post(CONFIRMATION_PATH)
 async def take_confirmation(visitor: VisitorDep) -> Response:
+    """Check a new proof of identity and confirm the session, or sign out; without a session, lead to the sign-in."""
     form, family_id = first_of(await form_of(visitor.request)), _require_family_id(visitor.request)
     page = await OwnPage.open(visitor)
     if page is None:
@@ -48,7 +49,7 @@ async def take_confirmation(visitor: VisitorDep) -> Response:
     proven_at = await _prove_again(page, form, purpose=purpose)
     if isinstance(proven_at, Refused):
         return await _show(page, family_id, proven_at)
-    return await _confirm(page, family_id, proven_at=proven_at)
+    return await _record_confirmation(page, family_id, proven_at=proven_at)
 
 
 async def _prove_again(page: OwnPage, form: dict[str, str], *, purpose: str) -> datetime | Refused:
@@ -66,7 +67,7 @@ async def _prove_again(page: OwnPage, form: dict[str, str], *, purpose: str) -> 
     return proven if isinstance(proven, Refused) else now
 
 
-async def _confirm(page: OwnPage, family_id: UUID, *, proven_at: datetime) -> Response:
+async def _record_confirmation(page: OwnPage, family_id: UUID, *, proven_at: datetime) -> Response:
     organization_id, principal_id = page.person.organization_id, page.person.principal_id
     name = await _require_client_name(page, family_id)
     async with page.transaction() as connection:

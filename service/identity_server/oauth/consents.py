@@ -47,6 +47,7 @@ async def show_consents(visitor: VisitorDep) -> Response:
 
 @router.post(PATH)
 async def change_consents(visitor: VisitorDep) -> Response:
+    """Revoke an application's access, or sign out here and at the provider. Raises BadRequest for another button."""
     form = first_of(await form_of(visitor.request))
     runtime, browser, left = visitor.runtime, visitor.browser, None
     async with runtime.database.transaction(None) as connection:

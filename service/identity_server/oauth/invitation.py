@@ -33,17 +33,18 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get(PATH)
 async def show_invitation(visitor: VisitorDep) -> Response:
     token = SecretStr(first_of(query_of(visitor.request)).get("token", ""))
-    async with _count_failures(visitor):
+    async with _count_unknown_links(visitor):
         invited = await find_invited(visitor.runtime, token)
     return _page(visitor, token, invited)
 
 
 @router.post(PATH)
 async def take_password(visitor: VisitorDep) -> Response:
+    """Set the password of a link's person and sign in, or show what is wrong. Raises NotFound for an unusable link."""
     request, runtime, browser = visitor.request, visitor.runtime, visitor.browser
     form = first_of(await form_of(request))
     token, given = SecretStr(form.get("token", "")), form.get("password", "")
-    async with _count_failures(visitor):
+    async with _count_unknown_links(visitor):
         invited = await find_invited(runtime, token)
         if not browser.known:
             return cookieless(request, again=f"invitation?{urlencode({'token': token.get_secret_value()})}")
@@ -95,7 +96,7 @@ async def answer_forgotten(visitor: Visitor, attempt: Attempt) -> Response | Ref
 
 
 @asynccontextmanager
-async def _count_failures(visitor: Visitor) -> AsyncGenerator[None]:
+async def _count_unknown_links(visitor: Visitor) -> AsyncGenerator[None]:
     try:
         yield
     except NotFound:

@@ -28,7 +28,7 @@ class Proof:
         until = str(int((now + LIFETIME).timestamp()))
         return cls(page.form_token(_purpose(page.person, until)), until)
 
-    def counts(self, page: OwnPage, *, now: datetime) -> bool:
+    def is_valid(self, page: OwnPage, *, now: datetime) -> bool:
         own = page.is_own_form({"csrf": self.token}, _purpose(page.person, self.until))
         return own and int(self.until) >= now.timestamp()
 

@@ -263,7 +263,7 @@ async def _delete_of(
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
-    """Delete rows expired for `kept`; used codes and tokens stay with the family to show reuse (RFC 9700, 4.14.2)."""
+    """Delete rows expired for `kept`; note last uses. Used codes and tokens stay with a family (RFC 9700, 4.14.2)."""
     before = now - kept
     living = select(oauth_refresh_tokens.c.token_id).where(
         oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,

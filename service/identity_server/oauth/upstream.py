@@ -61,6 +61,7 @@ class _Arrival:
             return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())
 
     async def go_on(self, vouched: SignedInThere) -> Response:
+        """Sign the person in, and redirect to the application or account. Raises NotVouched and BadRequest."""
         parameters = dict(self.begun.parameters)
         if "client_id" in parameters:
             return await self._go_to_application(vouched)

@@ -123,10 +123,10 @@ async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
                 connection, attempt.organization_id, subject=subject, free=free, now=now
             )
             if until is not None:
-                raise _wait(until, now=now, step=attempt.step)
+                raise _wait_error(until, now=now, step=attempt.step)
 
 
-def _wait(until: datetime, *, now: datetime, step: str) -> TooMany:
+def _wait_error(until: datetime, *, now: datetime, step: str) -> TooMany:
     failed = "Links were asked for" if step == "forgotten" else "Signing in failed"
     seconds = max(1, ceil((until - now).total_seconds()))
     return TooMany(

@@ -123,7 +123,7 @@ def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) ->
     """Verify an ID token with the provider's keys, and return its subject. Raises NotVouched."""
     claims = signed_claims(id_token, keys, expected)
     nonce: object = claims.get("nonce")
-    if not _is_text(nonce, longest=len(expected.nonce)) or not hmac.compare_digest(nonce, expected.nonce):
+    if not _is_printable_ascii(nonce, longest=len(expected.nonce)) or not hmac.compare_digest(nonce, expected.nonce):
         raise NotVouched("nonce")
     # A token for several audiences doesn't prove who sent it, unless an admin allows the audiences and the token was
     # issued to this client (section 3.1.3.7, no. 3 to 5).
@@ -151,7 +151,7 @@ def is_named_elsewhere(claims: Mapping[str, Any], name: str) -> bool:
 def text_of(claims: Mapping[str, Any], name: str) -> str | None:
     """Return an identifying claim; None when absent or unusable as text."""
     value: object = claims.get(name)
-    return value if _is_text(value, longest=LONGEST_SUBJECT) else None
+    return value if _is_printable_ascii(value, longest=LONGEST_SUBJECT) else None
 
 
 def signed_claims(
@@ -205,5 +205,5 @@ def usable_keys(keys: Mapping[str, Any]) -> Iterator[Key]:
             continue
 
 
-def _is_text(value: object, *, longest: int) -> TypeGuard[str]:
+def _is_printable_ascii(value: object, *, longest: int) -> TypeGuard[str]:
     return isinstance(value, str) and 0 < len(value) <= longest and value.isascii() and value.isprintable()

@@ -294,7 +294,7 @@ class Provider:
         return found
 
     async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
-        """Return a response's status and raw bytes, still encoded: an unpacked size would be known too late."""
+        """Return a response's status and encoded bytes, to know the size early. Raises ProviderAway if too large."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         http = await self._client()
         async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:

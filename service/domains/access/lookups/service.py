@@ -112,7 +112,7 @@ async def _list_readable(
 
 
 async def _find_subject(connection: Connection, caller: Caller, user_email: str | None) -> Caller | None:
-    """Find the principal of a check (None: inactive). Keys for users may name active users, admins every address."""
+    """Find a check's principal, None if inactive. Keys may name active users, admins known addresses, or BadRequest."""
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
         return caller
     if not caller.is_admin:

@@ -43,9 +43,9 @@ async def scim(request: Request, runtime: RuntimeDep, path: str = "") -> Respons
     """Answer an identity provider (RFC 7644). Errors also have SCIM's form."""
     serving = await asyncio.to_thread(import_module, "service.domains.people.scim.serving")
     try:
-        caller = await _authenticate(request, runtime)
+        caller = await _authenticate_or_count_failure(request, runtime)
         await runtime.rate_limits.count_request(caller.token_id)
-        return _to_response(await _answer(runtime, caller, await _read(request, runtime, path)))
+        return _to_response(await _answer_or_record(runtime, caller, await _read_request(request, runtime, path)))
     except serving.Refused as refused:
         return _to_response(refused.answer)
     except errors.ServiceError as error:
@@ -54,7 +54,7 @@ async def scim(request: Request, runtime: RuntimeDep, path: str = "") -> Respons
         return _to_response(serving.refusal_of(errors.answer_for_database(request, error)))
 
 
-async def _authenticate(request: Request, runtime: Runtime) -> ScimCaller:
+async def _authenticate_or_count_failure(request: Request, runtime: Runtime) -> ScimCaller:
     try:
         async with runtime.database.transaction(None) as connection:
             return await tokens.authenticate(connection, request.headers.get("authorization"))
@@ -63,7 +63,7 @@ async def _authenticate(request: Request, runtime: Runtime) -> ScimCaller:
         raise
 
 
-async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
+async def _read_request(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
     from scim2_server.requests import ScimRequest  # noqa: PLC0415 - see above
 
     limit = runtime.settings.max_json_bytes
@@ -97,7 +97,7 @@ def _refuse_long(decoded: Any) -> None:
         raise errors.TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Split it into smaller filters.")
 
 
-async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":
+async def _answer_or_record(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":
     from service.domains.people.scim.serving import answer  # noqa: PLC0415 - see above
     from service.domains.people.scim.storage import Storage  # noqa: PLC0415 - likewise
 

@@ -28,7 +28,7 @@ async def create_group(connection: Connection, caller: ScimCaller, given: Group)
     refuse_long(given)
     await _refuse_taken(connection, caller, given, group_id=None)
     group_id = uuid7()
-    await _put_group(connection, caller, given, group_id=group_id)
+    await _save_and_record_group(connection, caller, given, group_id=group_id)
     await change_members(connection, caller, group_id=group_id, added=members_of(given), is_new=True)
     return group_id
 
@@ -39,7 +39,7 @@ async def change_group(connection: Connection, caller: ScimCaller, before: Store
     if (before.name, before.external_id) != (given.display_name, given.external_id):
         if before.external_id != given.external_id:
             await _refuse_taken(connection, caller, given, group_id=before.principal_id)
-        await _put_group(connection, caller, given, group_id=before.principal_id, before=before)
+        await _save_and_record_group(connection, caller, given, group_id=before.principal_id, before=before)
     await change_members(connection, caller, group_id=before.principal_id, added=members_of(given), replaces=True)
 
 
@@ -100,7 +100,7 @@ def parse_member_id(value: str | None) -> UUID:
         raise InvalidValueException(detail="The value of a member must be the id of a User or a Group.") from None
 
 
-async def _put_group(
+async def _save_and_record_group(
     connection: Connection, caller: ScimCaller, given: Group, *, group_id: UUID, before: StoredGroup | None = None
 ) -> None:
     row = Principal(group_id, "group", given.display_name or "", external_id=given.external_id)

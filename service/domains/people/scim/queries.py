@@ -83,7 +83,7 @@ USER_ATTRIBUTES = Attributes(
 )
 
 
-async def find_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
+async def find_visible_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
     return await sql.find_row(
         connection, _users(organization_id).where(principals.c.principal_id == user_id), StoredUser
     )

@@ -104,7 +104,7 @@ class Storage(ScimStorage):
 
     def _require_user(self, resource_id: str, expected_version: str | None = None) -> StoredUser:
         user_id = to_uuid(resource_id)
-        found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
+        found = None if user_id is None else self._ask(queries.find_visible_user, user_id=user_id)
         if found is None:
             raise scim.NotFoundException(detail="There is no User with this id. Find the User with a filter.")
         _require_version(user_version(found), expected_version)

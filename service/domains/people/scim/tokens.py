@@ -73,7 +73,7 @@ async def revoke_token(
 
 
 async def authenticate(connection: Connection, authorization: str | None) -> ScimCaller:
-    """Return the caller of an `Authorization` header, and enter the caller's organization. Raises Unauthenticated."""
+    """Return the caller of an `Authorization` header, enter its organization, note the use. Raises Unauthenticated."""
     scheme, _, value = (authorization or "").strip().partition(" ")
     value = value.strip()
     if scheme.lower() != "bearer" or not value.startswith(secrets.SCIM_TOKEN):

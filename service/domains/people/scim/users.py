@@ -103,7 +103,7 @@ def default_name(email: str) -> str:
 
 
 def _address_of(given: User, *, before: StoredUser | None = None) -> str:
-    """Return userName, or the work address if userName was invented for a guest or is no address."""
+    """Return userName, or the work address if userName is a guest's or no address. Raises InvalidValueException."""
     name = given.user_name or ""
     is_guest = GUEST_MARK in name.lower()
     if is_guest or "@" not in name:

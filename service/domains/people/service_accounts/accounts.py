@@ -108,7 +108,7 @@ async def mint_token(
 ) -> wire.AdminServiceAccountTokensMintResponse:
     """Create a token; the value is shown only now.
 
-    The account is locked until the token is committed, so a deletion of the account also revokes this token."""
+    The account stays locked until the commit, so deleting the account also revokes the token. Raises NotFound."""
     refuse_past(request.expires_at)
     account_id = request.service_account_id
     if not await queries.lock_account(connection, caller.organization_id, account_id=account_id):

@@ -99,8 +99,8 @@ async def add_app(
     code: str,
     now: datetime,
 ) -> list[str] | None:
-    """Set up a person's app with a code, thereby used up; None for a wrong code, or if the person has an app. Return
-    recovery codes, shown only once, or an empty list unless the app is the person's first factor."""
+    """Set up a person's app with a code, thereby used up; None for a wrong code, an existing app or an inactive person.
+    Return recovery codes, shown only once, or an empty list unless the app is the person's first factor."""
     step = codes.find_step(secret, codes.normal_code(code), now=now)
     if step is None or not await _lock_active(connection, organization_id, principal_id):
         return None

@@ -64,7 +64,7 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
         return Registered(require(registration_of(runtime.settings), nobody), None)
     async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
         stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
-    return Registered(_unseal_registration(runtime, stored), stored)
+    return Registered(_require_registration(runtime, stored), stored)
 
 
 async def require_provider(
@@ -80,7 +80,7 @@ def unknown_provider() -> NotFound:
     return NotFound(message, code="sign_in_provider_not_found")
 
 
-def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registration:
+def _require_registration(runtime: Runtime, stored: StoredProvider) -> Registration:
     key = runtime.keys.provider_key(stored.organization_id)
     secret = try_unseal(key, row_id=stored.provider_id, sealed=stored.sealed_secret)
     if secret is None:
