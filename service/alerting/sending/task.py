@@ -99,7 +99,7 @@ async def enqueue_deliveries(
 
 
 async def enqueue_overdue(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
-    """Enqueue deliveries without a job, such as after a long outage of the database."""
+    """Enqueue up to AT_ONCE deliveries overdue by OVERDUE: they lost their job, as in an outage of the database."""
     ids = await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE)
     if ids:
         await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=ids)

@@ -99,7 +99,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     """Show the sign-in or consent page; redirect with a code if nothing is left to allow, or with an error."""
     person, prompts = asked.person, asked.prompts
     if person is None or prompts & PROMPTS_SIGN_IN or asked.is_too_old(person):
-        return await _sign_in_page(visit, asked, notice=notice)
+        return await _ask_to_sign_in(visit, asked, notice=notice)
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
@@ -118,7 +118,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     return await _consent_page(visit, asked, person=person, new=new if allowed else (), notice=notice)
 
 
-async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None) -> Response:
+async def _ask_to_sign_in(visit: Visit, asked: AuthorizationRequest, *, notice: str | None) -> Response:
     if "none" in asked.prompts:
         return visit.redirect(asked.refuse("login_required", "The person is not signed in."))
     if asked.person is None and not asked.prompts & PROMPTS_SIGN_IN:

@@ -57,7 +57,7 @@ def is_address(client_id: str) -> bool:
 
 
 def host_of(address: str) -> str | None:
-    """Return a document address's host (and port); None without path, or with dot segments, fragment or user."""
+    """Return an address's host (and port); None if too long, without path, or with dot segments, fragment or user."""
     parts = parts_of(address)
     if parts is None or len(address) > LONGEST_ADDRESS or parts.path in {"", "/"}:
         return None

@@ -58,11 +58,11 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         # An admin who removes the host waits for this lock, and then deletes the client.
         await lock_organization(connection, organization_id)
         await _find_organization(connection, person, host=host)
-        await _save_client(connection, organization_id, address, document, now=now)
+        await _save_and_record_client(connection, organization_id, address, document, now=now)
     return True
 
 
-async def _save_client(
+async def _save_and_record_client(
     connection: Connection,
     organization_id: UUID,
     address: str,

@@ -137,7 +137,7 @@ class Revocation(RevocationEndpoint):
     server: "AuthorizationServer"
 
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
-        """Return the token to revoke, None when unknown; raise for a token of another client."""
+        """Return the token to revoke, None when unknown. Raises OAuth2Error without a token or for another client's."""
         if "token" not in request.form:
             raise errors.InvalidRequestError("The token is missing. Send the token to revoke.")
         token = self.server.store.any_token(request.form["token"], client)

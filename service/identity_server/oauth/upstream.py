@@ -118,7 +118,7 @@ class _Arrival:
 
 @router.get("/api/oauth/upstream/callback")
 async def come_back(visitor: VisitorDep) -> Response:
-    """Sign in the person vouched for by the provider, and continue to the application."""
+    """Sign in the person vouched for by the provider, and continue to the application or account; or show a refusal."""
     request, given = visitor.request, first_of(query_of(visitor.request))
     async with visitor.runtime.database.transaction(None) as connection:
         now = await visitor.runtime.clock.now(connection)

@@ -123,8 +123,8 @@ async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
 async def accept_invitation(
     runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser, end_sign_ins: EndSignIns
 ) -> tuple[Invited, Browser]:
-    """Set an invited person's password and sign the browser in. Sessions by another password end; after a mailed link,
-    all sessions and tokens (`end_sign_ins`). Failures are forgotten. Raises NotFound `invitation_not_found`."""
+    """Set an invited person's password and sign the browser in, perhaps pending (`begin_sign_in`). Sessions by another
+    password end; after a mailed link, all sessions and tokens. Failures are forgotten. Raises NotFound."""
     await find_invited(runtime, token)  # hash a password only for a valid token, because hashing takes long
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):
