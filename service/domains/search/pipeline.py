@@ -40,7 +40,6 @@ from service.domains.search.sql import NEARLY_EMPTY
 from service.domains.search.syntax.parsing import NO_SIGNS, Clause, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
-from service.domains.search.weighing import weigh_among_readable
 from service.index.spaces.queries import Space
 from service.index.stemming import ENGLISH
 from service.index.stop_words import is_left_out
@@ -187,7 +186,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
     prepare, is_read_only = partial(embed, plan), log is None
     async with open_snapshot(source, plan.caller, space, prepare, read_only=is_read_only) as snapshot:
         drawn = None
-        read = snapshot if plan.by_frequency else await weigh_among_readable(snapshot, plan.caller)
+        read = snapshot if plan.by_frequency else await snapshot.weigh_among_readable(plan.caller)
         if plan.filtering is not None:
             drawn = await draw_readable(read, plan.caller, plan.filtering, clock=plan.runtime.clock)
         ranked = await _rank(plan, read, drawn or ())

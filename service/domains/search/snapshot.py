@@ -13,7 +13,7 @@ from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
-from service.domains.search.search_query import WORDS, Hit, SearchQuery, compute
+from service.domains.search.search_query import WORDS, Hit, Scope, SearchQuery, compute
 from service.index.spaces.queries import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies, read_frequencies
 from service.index.stemming import ENGLISH, stemming_of
@@ -24,6 +24,8 @@ from service.platform.batches import Answer, Batch
 from service.runtime.standbys import Source
 from service.schema.indexing import TOTAL_TERM
 from service.text import languages
+
+LOOKED_AT = 1000  # chunks to count words in: of the first documents by id, a random order, and so a fair sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,23 @@ class Snapshot:
         return replace(
             self, search_queries=[await _weigh(self.connection, organization_id, self.space, query, counted)]
         )
+
+    async def weigh_among_readable(self, caller: Caller) -> "Snapshot":
+        """Return the snapshot with words weighed by rarity among the reader's chunks, for agents: hidden documents must
+        not affect replies. On several servers, all words weigh the same."""
+        if self.is_distributed:
+            return self
+        scope, batch = Scope(caller, self.space, by_chunk=True), Batch()
+        groups = [sorted({each.terms for each in query.reading.sought}) for query in self.search_queries]
+        answers = [queries.ask_counts(batch, scope, groups=each, most=LOOKED_AT) for each in groups]
+        await batch.run(self.connection)
+        weighed: list[SearchQuery] = []
+        for query, terms, answer in zip(self.search_queries, groups, answers, strict=True):
+            counted = dict(answer.rows)
+            # All terms of a word are counted together, under the first.
+            frequencies = {its[0]: counted.get(number, 0) for number, its in enumerate(terms, 1)}
+            weighed.append(await compute([query.text], _weigh_by_counts, query, frequencies, counted.get(0, 0)))
+        return replace(self, search_queries=weighed)
 
     async def keep_readable(self, caller: Caller, found: Sequence[Row]) -> dict[Hit, Row]:
         """Return the hits allowed for display; on several servers, rights are checked again after reading all texts."""
@@ -134,6 +153,10 @@ def _weigh_alike(search_query: SearchQuery) -> SearchQuery:
     for each in search_query.reading.sought:
         shares |= {term: max(each.share, shares.get(term, 0.0)) for term in each.terms}
     return search_query.with_weights(shares)
+
+
+def _weigh_by_counts(query: SearchQuery, frequencies: Mapping[int, int], total: int) -> SearchQuery:
+    return query.with_weights(weigh_query(query.reading, frequencies=frequencies, total=total))
 
 
 def _weigh_by_frequency(search_query: SearchQuery, frequencies: Mapping[int, int], space_id: int) -> SearchQuery:
