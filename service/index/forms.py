@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from service.index.stop_words import QUERY_STOP_WORDS
-from service.index.tokenization import WORD, Word, fold, is_unspaced
+from service.index.tokenization import IN_WORD, WORD, Word, fold, is_unspaced
 
 FORMS = 1  # from this number on, a document's texts have further forms
 APART = 2  # from this number on, its vectors are in a table of their own (docs/decisions/018)
@@ -44,7 +44,7 @@ _QUARTER = re.compile(r"(?<=[a-z])[A-Z]\d+(?![a-z])")
 # Signs that people omit or vary, or that software inserts: soft hyphens, half-spaces and so on.
 _INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
 _SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013\uff0d{_INVISIBLE}"
-_IN_WORD = re.compile(WORD.pattern.partition("\\w")[2].removesuffix("*"))
+_IN_WORD = re.compile(f"[{IN_WORD}]")
 _BROKEN = r"-(?<=[^\W\d_].)\n(?=[^\W\d_])"  # a word that continues in the next line
 _JOINT = re.compile(rf"[{_SIGNS},\u066c\u066b](?<=\w.)(?=\w)|{_BROKEN}")
 _RUN = re.compile(rf"{WORD.pattern}(?:(?:[{_SIGNS}]|{_BROKEN}|(?<=\d)[,\u066c\u066b](?=\d)){WORD.pattern})+")

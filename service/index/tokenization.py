@@ -16,7 +16,8 @@ _MARKS = "".join(
     # Marks for symbols (⃣) belong to no letter.
     if unicodedata.category(character) in {"Mn", "Mc"} and not "\u20d0" <= character <= "\u20ff"
 )
-WORD = re.compile(rf"\w[\w{_MARKS}]*")
+IN_WORD = rf"\w{_MARKS}"  # the characters behind the first of a word, for a class in a pattern
+WORD = re.compile(rf"\w[{IN_WORD}]*")
 _EMOJI = (
     "\u2615\u26a0\u26a1\u26bd\u26d4\u2705\u2728\u274c\u2753\u2757\u2764\u2b50\U0001f1e6-\U0001f3fa\U0001f400-\U0001faff"
 )

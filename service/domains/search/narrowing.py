@@ -8,8 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.search import queries
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
-from service.domains.search.syntax.parsing import Clause, FieldClause, ParsedQuery, is_phrase
+from service.domains.search.syntax.parsing import WITH_ASTERISK, Clause, FieldClause, ParsedQuery, is_part, is_phrase
 from service.index.statistics.queries import read_frequencies
+from service.index.stemming import ENGLISH
+from service.index.stop_words import is_left_out
 from service.index.terms import terms_of
 from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
@@ -25,23 +27,27 @@ _REACHED_BY_EXCLUSION = (
 @dataclass(frozen=True, slots=True)
 class Narrowing:
     """Documents to narrow a search to (None: all), documents to leave out, and the passages with a required text
-    (WHOLE: every passage of the document). `notes` has the numbers of clauses that reached a limit."""
+    (WHOLE: every passage of the document). `notes` says, by a clause's number, why it was not followed in full.
+    `needs_meaning`: the index may have no word of the query, so a search by words ranks by meaning, too."""
 
     only: frozenset[UUID] | None = None
     without: frozenset[UUID] = frozenset()
     passages: frozenset[Hit] | None = None
     notes: Mapping[int, str] = field(default_factory=dict[int, str])
-
-
-NOT_NARROWED = Narrowing()
+    needs_meaning: bool = False
 
 
 async def find_narrowing(
-    connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
+    connection: Connection, scope: Scope, search_queries: Sequence[SearchQuery], parsed: ParsedQuery
 ) -> Narrowing:
-    texts = sorted({text for clause in parsed.clauses for text in clause.texts})
+    """Compare the signs' texts with readable passages. A single query of stop words, which the index leaves out, is a
+    phrase ("to be or not to be") if a passage has it."""
+    search_query, *others = search_queries
+    says_little = not others and ENGLISH in search_query.stemmings and is_left_out(search_query.text)
+    clauses = parsed.clauses or ((Clause((f'"{search_query.text}',)),) if says_little else ())
+    texts = sorted({text for clause in clauses for text in clause.texts})
     if not texts:
-        return NOT_NARROWED
+        return Narrowing()
     terms = await compute(texts, lambda: {text: _terms_of_words(text, search_query) for text in texts})
     every, space_id = {term for words in terms.values() for word in words for term in word}, scope.space.space_id
     known = await read_frequencies(connection, scope.caller.organization_id, space_id=space_id, terms=sorted(every))
@@ -61,7 +67,10 @@ async def find_narrowing(
     await found.run(connection)
     if few is not None and few.rows[0]["is_small"]:  # small enough that all readable passages were compared
         common.clear()
-    return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
+    narrowing = _narrow(clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
+    if not narrowing.only:
+        return narrowing if parsed.clauses else Narrowing()
+    return replace(narrowing, needs_meaning=says_little or any(map(WITH_ASTERISK.search, parsed.phrases)))
 
 
 async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[FieldClause]) -> list[int]:
@@ -78,7 +87,7 @@ def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...
     are not indexed."""
     if not is_phrase(text):
         return [tuple(part) for part in replace(search_query, text=text).reading.alternatives()]
-    words = [word for word in split_query(text) if "*" not in text[word.start - 1] + text[word.end : word.end + 1]]
+    words = [word for word in split_query(text) if not is_part(text, word)]
     return [part for word in words for part in terms_of(word.text, search_query.stemmings) if part]
 
 

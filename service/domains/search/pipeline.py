@@ -29,7 +29,7 @@ from service.auth.callers import Caller
 from service.domains.documents.collections.filters import Condition
 from service.domains.search import spelling
 from service.domains.search.log import SearchLog
-from service.domains.search.narrowing import NOT_NARROWED, find_narrowing, find_unmet
+from service.domains.search.narrowing import find_narrowing, find_unmet
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages, ask_without_meaning
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
@@ -37,12 +37,10 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.spelling import ALL_MATCHED, MOST_WORDS, UNCHECKED, Checked, check_words
 from service.domains.search.sql import NEARLY_EMPTY
-from service.domains.search.syntax.parsing import NO_SIGNS, Clause, ParsedQuery
+from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.index.spaces.queries import Space
-from service.index.stemming import ENGLISH
-from service.index.stop_words import is_left_out
 from service.index.tokenization import WORD
 from service.platform.batches import Answer, Batch
 from service.platform.sharing import Figure
@@ -322,15 +320,8 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnFilter]) -
         fields=plan.parsed.fields,
         pattern=any_pattern_of(plan.parsed.phrases),
     )
-    parsed, query = plan.parsed, read.search_query
-    says_little = len(plan.texts) == 1 and ENGLISH in query.stemmings and is_left_out(query.text)
-    if says_little and not parsed.clauses:  # "to be or not to be"
-        parsed = ParsedQuery(query.text, clauses=(Clause((f'"{query.text}',)),))
-    narrowing = await find_narrowing(read.connection, scope, query, parsed)
-    if says_little and not narrowing.only and not plan.parsed.clauses:
-        narrowing = NOT_NARROWED
-    elif narrowing.only and plan.mode is SearchMode.LEXICAL and (says_little or "*" in "".join(parsed.phrases)):
-        # The index may have no word of the query, so rank the documents by meaning, too.
+    narrowing = await find_narrowing(read.connection, scope, read.search_queries, plan.parsed)
+    if narrowing.needs_meaning and plan.mode is SearchMode.LEXICAL:
         read = replace(read, search_queries=[replace(each, mode=SearchMode.HYBRID) for each in read.search_queries])
     scope = replace(scope, only=narrowing.only, without=narrowing.without | plan.without, passages=narrowing.passages)
     return _Ranked(read, scope, replace(await _rank_in(plan, read, scope), notes=narrowing.notes))

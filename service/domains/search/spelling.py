@@ -18,6 +18,7 @@ from carrel.wire.search import SpellingCorrection
 from service.domains.search import queries
 from service.domains.search.narrowing import MOST_FOUND
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
+from service.domains.search.syntax.parsing import WITH_ASTERISK
 from service.index.forms import fold_marks
 from service.index.statistics.queries import read_frequencies
 from service.index.stemming import ENGLISH
@@ -39,7 +40,6 @@ _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _ACRONYM, _SHORTEST_PART = 5, 24, 5, 3
 _TWICE = range(7, 14)
 _COMPOUNDING = frozenset({"danish", "dutch", "estonian", "finnish", "german", "hungarian", "norwegian", "swedish"})
-_WILDCARD = re.compile(r"(?<![\w*])[\w*]*\*[\w*]*")
 MOST_WITHIN, READ_WITHIN = 8, 50  # words that fit a word with asterisks, and texts with such words to read
 _SOUNDS = {each: group for group in ("aeiouy", "ckqs", "bp", "fvw", "dt", "mn", "gj", "lr", "zx") for each in group}
 
@@ -139,8 +139,8 @@ async def _find_apart(connection: Connection, scope: Scope, search_query: Search
 
 
 def find_wildcards(text: str) -> list[str]:
-    """Return a query's words with an asterisk for other letters: resid*, *residents*."""
-    return [each for each in _WILDCARD.findall(text) if len(each.replace("*", "")) > 2][:MOST_CORRECTED]
+    """Return the first two words of a query with an asterisk, of those with at least three letters."""
+    return [each for each in WITH_ASTERISK.findall(text) if len(each.replace("*", "")) > 2][:MOST_CORRECTED]
 
 
 async def _find_within(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
@@ -224,5 +224,5 @@ def stretches_within(word: str, parts: Sequence[AbstractSet[int]], terms: Abstra
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
     replaced: Mapping[str, str] = {each.word: " ".join(each.replaced_by) for each in corrections}
-    text = _WILDCARD.sub(lambda found: replaced.get(found[0], found[0]), text)
+    text = WITH_ASTERISK.sub(lambda found: replaced.get(found[0], found[0]), text)
     return WORD.sub(lambda found: replaced.get(found[0], found[0]), text)

@@ -1,4 +1,4 @@
-"""Read the signs of a query: "a phrase", -word, NOT word, OR and field:value. Other text is searched for."""
+"""Read the signs of a query: "a phrase", -word, NOT word, OR, field:value and word*. Other text is searched for."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,9 +9,10 @@ from itertools import count
 
 from carrel.wire.search import AppliedSyntax, QuerySign, SignKind
 from service.index.forms import find_forms
-from service.index.tokenization import WORD, has_unspaced
+from service.index.tokenization import IN_WORD, WORD, Word, has_unspaced
 
 MOST_SIGNS = 12  # a pasted text with more signs is searched for as written
+WITH_ASTERISK = re.compile(rf"(?<![{IN_WORD}*])[{IN_WORD}*]*\*[{IN_WORD}*]*")  # a word with any other letters: resid*
 
 
 class FieldName(StrEnum):
@@ -80,6 +81,11 @@ NO_SIGNS = ParsedQuery("")
 def is_phrase(text: str) -> bool:
     """Return whether a clause's text was written in quotation marks. A word never begins with a quotation mark."""
     return text.startswith('"')
+
+
+def is_part(text: str, word: Word) -> bool:
+    """Return whether a word of a text is only a part of the word sought, because of an asterisk before or after it."""
+    return "*" in text[max(0, word.start - 1) : word.start] + text[word.end : word.end + 1]
 
 
 _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}

@@ -35,6 +35,7 @@ _ENDINGS = {
 
 
 _LETTER = re.compile(r"[^\W\d_]|[0-9]")
+_LETTERS = r"\w*"  # any letters, for an asterisk
 _HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019`\u00b4"
 _BETWEEN = rf"[{_HYPHENS}\u2014\u2022\u2026\s,:;()/\"\u201c\u201d{_APOSTROPHES}]+"  # signs that are not spoken
 _LIGATURES = {
@@ -56,12 +57,14 @@ def pattern_of(phrase: str) -> str:
     if has_unspaced(phrase):
         return r"\s*".join("".join(map(_pattern_of_unspaced, word)) for word in phrase.split())
     begin, end = (r"\m" if _LETTER.match(phrase[:1]) else ""), (r"\M" if _LETTER.match(phrase[-1:]) else "")
-    return begin + _BETWEEN.join(map(_pattern_of_word, phrase.split())) + end
+    # At the ends of a phrase, other letters need no pattern, which would take time.
+    words = _BETWEEN.join(map(_pattern_of_word, phrase.split())).removeprefix(_LETTERS).removesuffix(_LETTERS)
+    return begin + words + end
 
 
 def _pattern_of_word(word: str) -> str:
     if "*" in word and any(map(str.isalnum, word)):
-        return r"\w*".join(_pattern_of_word(piece) for piece in re.split(r"\*+", word.strip("*")))
+        return _LETTERS.join(map(_pattern_of_word, re.split(r"\*+", word)))
     pieces = [
         ("".join(map(_pattern_of_character, each)), _LIGATURES.get(each.lower())) for each in _LIGATURE.split(word)
     ]
@@ -70,7 +73,7 @@ def _pattern_of_word(word: str) -> str:
 
 def _pattern_of_unspaced(character: str) -> str:
     if character == "*":
-        return r"\w*"
+        return _LETTERS
     usual = character.translate(read_simplified())
     return f"[{usual}{others}]" if (others := _traditional().get(usual)) else re.sub(r"([^\w\s])", r"\\\1", character)
 
