@@ -257,12 +257,7 @@ def start_dropped(
 
 def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
     """Start planned or undone work, only once; `deleting` includes missing documents. Raises RunsError, StartError."""
-    folder = _dropped_folder(plan)
-    try:
-        options = UploadOptions.model_validate(plan.options)
-    except ValidationError as error:  # another program or version started the run
-        msg = "This version of Carrel does not know some options of the plan. Plan the upload again."
-        raise StartError(msg) from error
+    folder, options = _dropped_folder(plan), _options_of(plan)
     run = runs_to_change().start_upload(
         plan.source,
         options.model_copy(update={"delete_missing": deleting}),
@@ -276,14 +271,24 @@ def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
 
 
 def start_again(run: RunStatus, *, key: str) -> UUID:
+    """Start a run again, once per key; of a run with deletions start only the plan. Raises RunsError, StartError."""
     folder = _dropped_folder(run)
     if run.options.get("delete_missing"):  # a person confirms the deletions by name, after a plan
-        options = UploadOptions.model_validate(run.options)
+        options = _options_of(run)
         return runs_to_change().start_upload(run.source, options, dry_run=True, person=api.me().email, key=key)
     again = runs_to_change().start_again(run, person=api.me().email, key=key)
     if folder is not None and not run.only_plans:
         staging.hand_over(folder, again)
     return again
+
+
+def _options_of(run: RunStatus) -> UploadOptions:
+    """Return an upload's options. Raises StartError if another program or version started it with other options."""
+    try:
+        return UploadOptions.model_validate(run.options)
+    except ValidationError as error:
+        msg = "This version of Carrel does not know some options of the run. Start a new upload."
+        raise StartError(msg) from error
 
 
 def _dropped_folder(run: RunStatus) -> Path | None:

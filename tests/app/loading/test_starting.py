@@ -502,10 +502,14 @@ def test_the_page_needs_no_prefect_but_to_try_again(new_house: House) -> None:
     assert NOBODY_LISTENS in str(page.session_state["confirm.problem"])
 
 
-def test_runs_of_an_earlier_version_break_nothing(house: LoadingHouse) -> None:
+def test_runs_of_an_earlier_version_break_nothing(house: LoadingHouse, deployment: str) -> None:
     with offered(house.prefect, "quarantine") as former:
         run = house.prefect.start(former, {"action": "list"})
         house.prefect.move(run, "COMPLETED", "1 in quarantine.")
         page = house.open("ingestion", part="runs")
         assert not any("quarantine" in list(table.value["Type"]) for table in page.dataframe)
     assert "Run again" not in house.open("ingestion", run=run).labels
+    run = house.prefect.start(deployment, {"source": "/srv/old", "options": {"delete_missing": True, "former": 1}})
+    house.prefect.move(run, "FAILED", "stopped")
+    page = house.open("ingestion", run=run).press("Plan again")
+    assert "does not know some options of the run" in page.shown
