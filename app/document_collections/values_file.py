@@ -107,7 +107,11 @@ def read_preview(collection: DocumentCollection, data: bytes) -> Preview:
 def _read(text: str, names: Collection[str], preview: Preview) -> Iterator[Line]:
     """Yield each line's number and cells, by field, or by NUL and a head of the export."""
     known, first = {*HEADS, *names}, text.partition("\n")[0]
-    headers = {sign: next(csv.reader([first], delimiter=sign), list[str]()) for sign in DELIMITERS}
+    try:
+        headers = {sign: next(csv.reader([first], delimiter=sign), list[str]()) for sign in DELIMITERS}
+    except csv.Error as error:
+        preview.problems.append((1, f"The file cannot be read ({error})."))
+        return
     sign = max(DELIMITERS, key=lambda sign: sum(cell.strip() in known for cell in headers[sign]))
     columns = dict[str, int]()
     for place, name in enumerate(cell.strip() for cell in headers[sign]):

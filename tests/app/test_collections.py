@@ -295,6 +295,7 @@ def test_an_exported_file_with_many_lines_is_compared(house: House, monkeypatch)
     text = f'Document id,team\n{many[0].document_id},\n,new\n{many[1].document_id},"new\n'
     wrong = values_file.read_preview(of.model_copy(update={"custom_metadata_schema": strict}), text.encode())
     assert (wrong.edits, [line for line, _ in wrong.problems]) == ({}, [2, 3, 4])
+    assert "cannot be read" in values_file.read_preview(of, b"x" * 200_000).problems[0][1]
     assert wrong.problems[:2] == [
         (2, "team: The field is required."),
         (3, "The line has no document id, external id or name."),
