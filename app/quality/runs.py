@@ -140,7 +140,7 @@ def show_results(item: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
 def _describe_missing(run: EvaluationRun) -> str:
     said = f"{_name_of(run)}: the scores cover {count_measured(run)} questions."
     failed = f" {run.failed_count:,} failed. They are listed last, each with its error." if run.failed_count else ""
-    return said + failed + ("" if is_whole(run) else "The run is not complete, or was stopped.")
+    return said + failed + ("" if is_whole(run) else " The run is not complete, or was stopped.")
 
 
 _Change = tuple[KeptResult, Difference | None]

@@ -416,6 +416,7 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
     page.session_state["sets.run"] = running
     page.run()
     assert "Stopped: 1 of 3 questions." in page.shown
+    assert "questions. The run is not complete" in page.shown
     runs = list(sets.list_runs(one.evaluation_set_id))
     half = {run.mode: run.evaluation_run_id for run in runs}
     assert [run.planned_count for run in runs] == [3, 3]
