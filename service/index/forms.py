@@ -336,7 +336,7 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
         is_code = _DIGIT.search(text) is not None
         is_name = min(len(piece.text) for piece in joined) <= 2
         rest = 0.3 if is_code else 0.5 if is_name or is_one or "@" in run[start:end] else 1.0
-        for each in {fold(text), fold_marks(fold(text))}:
+        for each in {fold(text), fold_marks(fold(text))} - {""}:
             yield Form(start, end, each, 1.0 if is_one else JOINED, rest)
 
 

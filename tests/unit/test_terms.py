@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.domains.search.snippets import snippet_of
@@ -179,6 +179,7 @@ def test_a_long_query_costs_little(repeated):
 
 
 @given(st.text("aB1 .,-_/'+#&é\u200cß٣\u0301\n年Q:@(", max_size=60))
+@example("_:_\u0301")
 def test_forms_stand_within_any_text(text):
     for start, end, form, share, rest in (*find_forms(text), *forms_of_word(text.strip() or "x", "german")):
         assert 0 <= start < end <= max(len(text), 1)
