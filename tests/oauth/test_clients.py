@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from tests.harness.http_servers import Handler, serving
 from tests.harness.services import RunningService
 from tests.oauth import flow
 from tests.oauth.flow import CALLBACK, SCOPE, App, Person, Pkce
+from tests.oauth.test_races import meanwhile, until_waiting
 from tests.service.directory import code, done, organization_id, walk
 
 FIELDS = {"name": "Reports", "redirectUris": [CALLBACK], "scopes": [SCOPE]}
@@ -56,24 +58,24 @@ def test_a_client_a_member_asks_for_can_do_nothing_until_an_admin_approves_it(ap
     assert approved["status"] == "approved"
     assert "clientSecret" not in approved
     assert flow.works(app.service, ada.tokens(pending)["access_token"])
-    assert (
-        len(flow.entries(app.service, "oauthClient.request"))
-        == len(flow.entries(app.service, "oauthClient.approve"))
-        == 1
-    )
+    assert [len(flow.entries(app.service, f"oauthClient.{action}")) for action in ("request", "approve")] == [1, 1]
     done(app.service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
     assert len(flow.entries(app.service, "oauthClient.approve")) == 1
 
 
 def test_one_member_can_have_so_many_clients_wait(service: RunningService) -> None:
-    key = service.new_user("ben@example.test")
-    for _ in range(25):
-        done(service.call("admin/oauthClients/request", FIELDS, api_key=key))
-    assert code(service.call("admin/oauthClients/request", FIELDS, api_key=key)) == (409, "too_many_pending")
+    ask = partial(service.call, "admin/oauthClients/request", FIELDS, api_key=service.new_user("ben@example.test"))
+    for _ in range(24):
+        done(ask())
+    with ThreadPoolExecutor(2) as both, meanwhile(service, "LOCK TABLE oauth_clients IN SHARE MODE") as held:
+        answers = [both.submit(ask) for _ in range(2)]
+        until_waiting(held, *answers)
+    assert sorted(answer.result().status_code for answer in answers) == [200, 409]
+    assert code(ask()) == (409, "too_many_pending")
     waiting = walk(service, "admin/oauthClients/list", {"status": "pending"}, page_size=9)
     assert len(waiting) == 25
     done(service.call("admin/oauthClients/approve", {"clientId": waiting[0]["clientId"]}))
-    done(service.call("admin/oauthClients/request", FIELDS, api_key=key))
+    done(ask())
 
 
 @pytest.mark.parametrize("redirect_uri", cases("redirect_uris_are_https_or_loopback"))

@@ -24,8 +24,8 @@ def meanwhile(service: RunningService, statement: str, *values: Any) -> Iterator
         yield connection
 
 
-def until_waiting(connection: Any, answer: "Future[Any]") -> None:
-    while not answer.done() and not connection.execute(WAITING).fetchone()[0]:
+def until_waiting(connection: Any, *answers: "Future[Any]") -> None:
+    while not any(one.done() for one in answers) and connection.execute(WAITING).fetchone()[0] < len(answers):
         connection.execute("SELECT pg_sleep(0.01)")
 
 

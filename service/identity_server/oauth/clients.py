@@ -10,6 +10,7 @@ from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
 from service.auth.audiences import hash_client_secret
 from service.auth.callers import Caller
+from service.identity.queries import lock_organization
 from service.identity_server.oauth import queries
 from service.platform import secrets
 from service.platform.errors import Conflict, NotFound, require
@@ -36,6 +37,8 @@ async def request_client(
 
     Raises Conflict `too_many_pending` when the caller has too many pending clients."""
     if not caller.is_admin:
+        # Concurrent requests wait here, so that each counts the others' clients.
+        await lock_organization(connection, caller.organization_id)
         waiting = await queries.count_pending_clients(
             connection, caller.organization_id, requested_by=caller.principal_id
         )
