@@ -1,12 +1,11 @@
 """Look-ups of many: every strategy for a page gives the same list, and walks are right under changes."""
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from service.domains.access.lookups import queries
-from service.platform.sql import ORGANIZATION
+from service.platform.sql import param
 from tests.harness.cases import statement
 from tests.harness.loops import going_on
 from tests.harness.services import RunningService
@@ -28,9 +27,10 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def change(few: int, stretch: int) -> None:
         monkeypatch.setattr(queries, "FEW", few)
         monkeypatch.setattr(queries, "STRETCH", stretch)
-        build = partial(queries.resources_in, ORGANIZATION, queries.readable_by_parameters())
+        build = queries._readable_resources
+        of_type = param(queries.resources.c.resource_type)
         monkeypatch.setattr(queries, "_READABLE_RESOURCES", build(resource_type=None))
-        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(resource_type=queries._TYPE))
+        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(resource_type=of_type))
 
     return change
 

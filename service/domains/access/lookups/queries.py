@@ -42,6 +42,10 @@ Bound: TypeAlias = sa.ColumnElement[UUID]
 Key = TypeVar("Key")
 
 
+def _readable_resources(*, resource_type: sa.ColumnElement[str] | None) -> sa.Select[UUID, Any, str]:
+    return resources_in(ORGANIZATION, readable_by_parameters(), resource_type=resource_type)
+
+
 def resources_in(
     organization_id: Bound,
     classes: sa.Select[int] | sa.CompoundSelect[int],
@@ -105,9 +109,8 @@ def _first_of(
     return every.where(resource.c.access_class == classes.c.access_class)
 
 
-_TYPE = param(resources.c.resource_type)
-_READABLE_RESOURCES = resources_in(ORGANIZATION, readable_by_parameters(), resource_type=None)
-_READABLE_RESOURCES_OF_TYPE = resources_in(ORGANIZATION, readable_by_parameters(), resource_type=_TYPE)
+_READABLE_RESOURCES = _readable_resources(resource_type=None)
+_READABLE_RESOURCES_OF_TYPE = _readable_resources(resource_type=param(resources.c.resource_type))
 
 
 async def list_readable_resources(
