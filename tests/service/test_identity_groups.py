@@ -71,8 +71,7 @@ def test_an_unknown_member_or_group_is_named_and_nothing_changes(service, elsewh
             assert code(response) == (400, "unknown_principal")
             assert [one["field"] for one in response.json()["error"]["details"]] == ["members.1"]
         for nowhere in (NOBODY, ada["id"]):
-            response = service.call(operation, {"groupId": nowhere, "members": [known]})
-            assert code(response) == (404, "group_not_found")
+            assert code(service.call(operation, {"groupId": nowhere, "members": [known]})) == (404, "group_not_found")
     assert walk(service, "admin/groups/list", {}, page_size=9)[0]["memberCount"] == 0
 
 

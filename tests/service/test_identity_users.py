@@ -179,7 +179,6 @@ def test_a_keys_value_is_shown_once_and_kept_nowhere(service) -> None:
 
 
 def test_the_last_use_of_a_key_is_known_to_the_minute(service) -> None:
-
     def last_used() -> list[str | None]:
         keys = service.call("admin/apiKeys/list").json()["apiKeys"]
         return [one.get("lastUsedAt") for one in keys if one["name"] == "watched"]

@@ -45,8 +45,7 @@ def test_setting_grants_replaces_them_and_keeps_the_owner(service) -> None:
     assert set(readers(service, memo)) == {"ada@example.test", "ben@example.test", "Team"}
     answer = done(service.call("admin/grants/set", grants(memo, (user("ben@example.test"), "VIEWER"))))
     assert summary(answer) == ({("user", "ben", "VIEWER")}, False)
-    answer = done(service.call("admin/grants/set", grants(memo, organizationWide=True)))
-    assert summary(answer) == (set(), True)
+    assert summary(done(service.call("admin/grants/set", grants(memo, organizationWide=True)))) == (set(), True)
     assert set(readers(service, memo)) == {"ada@example.test", "ben@example.test", service.admin_email}
     assert summary(done(service.call("admin/grants/set", grants(memo)))) == (set(), False)
     assert readers(service, memo) == ["ada@example.test"]
