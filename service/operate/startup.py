@@ -267,7 +267,7 @@ def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
             )
             for connections in (settings.database_pool_size, 1)
         )
-        place = f"{url.host or url.query.get('host')}:{url.port}"
+        place = f"{url.host or url.query.get('host')}:{url.port or 5432}"
         standbys.append(Standby(number, place, pool=pool, watch=watch))
     return Standbys(standbys)
 

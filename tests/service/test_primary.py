@@ -8,12 +8,15 @@ from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 from sqlalchemy.exc import OperationalError
 
+from service.operate.startup import _open_standbys
 from service.platform import primary
 from service.platform.database import SERVICE_ROLE, Database, driver_url, outlive_commit
 from service.platform.errors import Unavailable
 from service.platform.primary import TIMELINE, NewestPrimary
+from service.platform.settings import Settings
 from service.platform.sharing import Figure, Figures, Share
 from tests.harness.logs import logged
 from tests.harness.replication import Server, replicated
@@ -146,3 +149,10 @@ def test_a_change_that_no_standby_confirms_is_not_called_done() -> None:
         server.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
         server.execute("SELECT pg_reload_conf()")
         asyncio.run(wait_for_a_standby(server))
+
+
+async def test_a_standby_without_a_port_is_named_with_the_default_port() -> None:
+    primary, standby = SecretStr("postgresql://first/carrel"), SecretStr("postgresql://second/carrel")
+    async with AsyncExitStack() as stack:
+        [opened] = _open_standbys(stack, Settings(database_url=primary, database_replica_urls=(standby,))).all
+        assert opened._address == "second:5432"
