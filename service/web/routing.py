@@ -29,7 +29,7 @@ from service.runtime import Runtime
 from service.web import dependencies
 from service.web.existing_clients import body_of, complete_answer, rename_members
 from service.web.guidance import sent_as
-from service.web.idempotency import idempotent, idempotent_secret
+from service.web.idempotency import once_per_key
 from service.web.multipart import declared_length
 
 UNREADABLE = "carrel.unreadable_body"
@@ -84,7 +84,8 @@ class CheckedRoute(APIRoute):
         self.only_reads = any(item.call is dependencies.request_snapshot for item in self.dependant.dependencies)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Check the caller first. Endpoints with a body get a `CheckedRequest`."""
+        """Before the endpoint, check the caller's rights, confirmation and encoding, and promise room for added data.
+        Endpoints with a body get a `CheckedRequest`."""
         handler = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
@@ -207,7 +208,7 @@ class Router(APIRouter):
         def serve(endpoint: Endpoint) -> Endpoint:
             once = endpoint
             if operation.has(KEYED) and not own_key:
-                once = (idempotent_secret if operation.has(SECRET) else idempotent)(endpoint)
+                once = once_per_key(endpoint, shows_secret=operation.has(SECRET))
             route = {"methods": [operation.method], "deprecated": operation.is_deprecated or None}
             self._ends += ("" if "{" in operation.path else f"/{operation.path}",)
             self.add_api_route(f"/{operation.path}", once, **route, **options)
@@ -220,16 +221,16 @@ class CheckedRequest(Request):
     """A request with a limited body of strict JSON in UTF-8. Faults are stored in the scope, not raised."""
 
     async def body(self) -> bytes:
-        """Read the body up to the limit. For an unreadable body, return a placeholder that can't validate."""
+        """Return the body, read up to the limit, with an older query as JSON; a placeholder if it is unreadable."""
         if not hasattr(self, "_body"):
             try:
-                self._body = await self._read()
+                self._body = await self._read_json()
             except ServiceError as error:
-                self._body = self._unreadable(error)
+                self._body = self._note_unreadable(error)
         return self._body
 
     async def json(self) -> Any:
-        """Return the decoded body, cached; the placeholder if decoding fails."""
+        """Return the decoded body with newer names, cached; `NOT_A_BODY` if it is unreadable."""
         if not hasattr(self, "_json"):
             self._json = self._decode(await self.body())
         return self._json
@@ -245,14 +246,14 @@ class CheckedRequest(Request):
                 else rename_members(self.scope, decoded)
             )
         except ServiceError as error:
-            self._unreadable(error)
+            self._note_unreadable(error)
             return NOT_A_BODY
 
-    def _unreadable(self, error: ServiceError) -> bytes:
+    def _note_unreadable(self, error: ServiceError) -> bytes:
         self.scope[UNREADABLE] = error
         return b"unreadable"
 
-    async def _read(self) -> bytes:
+    async def _read_json(self) -> bytes:
         limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
         if (declared_length(self) or 0) > limit:
             raise _too_large(limit)
@@ -281,13 +282,13 @@ def decode(content: bytes) -> Any:
     except UnicodeDecodeError as exc:
         raise BadRequest("The body is not UTF-8. Encode it as UTF-8, without a byte order mark.") from exc
     except json.JSONDecodeError as exc:
-        raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.{_slip(exc)}") from exc
+        raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.{_guess_slip(exc)}") from exc
     except (ValueError, RecursionError) as exc:
         raise BadRequest("The JSON has a number that is too long, or is nested too deeply. Send simpler JSON.") from exc
     return decoded
 
 
-def _slip(error: json.JSONDecodeError) -> str:
+def _guess_slip(error: json.JSONDecodeError) -> str:
     text, start = error.doc.rstrip(), error.doc[:1]
     if start == "\ufeff":
         return " Send the body without the byte order mark."
@@ -301,7 +302,7 @@ def _slip(error: json.JSONDecodeError) -> str:
 
 
 def _refuse_acting(decoded: Any) -> Any:
-    """Raise BadRequest for members that name a user to act for. Only v0 has them; on v1 callers act as themselves."""
+    """Return a body of v1. Raises BadRequest for a member that names a user to act for, which only v0 has."""
     members = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
     for name in ACTING_MEMBERS:
         if name in members:

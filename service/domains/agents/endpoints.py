@@ -44,7 +44,7 @@ async def add_run(
     grounded = await service.measure_replies(runtime.database, caller, request.results)
     default_model = runtime.settings.agent_models[0]
     async with runtime.database.transaction(caller.organization_id) as connection:
-        attempt = attempt_of(http, response, caller=caller, connection=connection)
+        attempt = await attempt_of(http, response, caller=caller, connection=connection)
         if (kept := await attempt.claim()) is not None:
             response.headers[REPLAYED] = "true"
             return run_wire.AdminEvaluationSetsAddRunResponse.model_validate_json(kept.body or b"")

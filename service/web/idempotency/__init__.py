@@ -1,5 +1,5 @@
 """`Idempotency-Key`: a request sent twice is done once, with an identical response. `service.web.routing` wraps an
-endpoint in `idempotent` after all checks. The response is stored in the request's transaction (`ConnectionDep`), so
+endpoint in `once_per_key` after all checks. The response is stored in the request's transaction (`ConnectionDep`), so
 work and response never diverge. Errors are not stored: the key can be used again."""
 
 import functools
@@ -15,7 +15,6 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.auth.callers import Caller
 from service.platform.errors import BadRequest, Conflict
 from service.web.dependencies import CallerDep, ConnectionDep
 from service.web.idempotency import queries
@@ -40,14 +39,11 @@ class Attempt:
     connection: Connection
     key: Key | None
 
-    async def digest(self) -> bytes:
-        return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
-
     async def claim(self) -> Kept | None:
         """Claim the key (None; also without a key), or return the stored response. Raises Conflict if it is foreign."""
         if self.key is None:
             return None
-        digest = await self.digest()
+        digest = hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
         response = await queries.claim(self.connection, self.key, request_digest=digest)
         if response is not None and response.request_digest != digest:
             raise Conflict(f"This {HEADER} was used for another request. Use a new key.", code="idempotency_key_reused")
@@ -67,18 +63,8 @@ def idempotency_key(request: Request) -> str | None:
     return value
 
 
-async def current_attempt(
-    request: Request, response: Response, caller: CallerDep, connection: ConnectionDep
-) -> Attempt:
-    """Read the request's key. Raises 400 unless the key is 1 to 255 visible ASCII characters."""
-    return attempt_of(request, response, caller=caller, connection=connection)
-
-
-AttemptDep = Annotated[Attempt, Depends(current_attempt)]
-
-
-def attempt_of(request: Request, response: Response, *, caller: Caller, connection: Connection) -> Attempt:
-    """Read the request's key, for a transaction shorter than the request. The key belongs to the caller."""
+async def attempt_of(request: Request, response: Response, caller: CallerDep, connection: ConnectionDep) -> Attempt:
+    """Read the request's key, if any; it belongs to the caller. Raises BadRequest like `idempotency_key`."""
     value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
@@ -88,17 +74,13 @@ def attempt_of(request: Request, response: Response, *, caller: Caller, connecti
     return Attempt(request, response, connection, key)
 
 
-def idempotent(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
-    """Run a request with an equal key once, and replay the response for 24 hours."""
-    return _once(endpoint, shows_secret=False)
+AttemptDep = Annotated[Attempt, Depends(attempt_of)]
 
 
-def idempotent_secret(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
-    """Run a request that shows a secret once per key. The response isn't stored; a replay is 409 `already_done`."""
-    return _once(endpoint, shows_secret=True)
+def once_per_key(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endpoint[Parameters, Result]:
+    """Run requests with an equal key once, and replay the response for 24 hours. A response that `shows_secret` isn't
+    stored: a replay is 409 `already_done`. Requests without a key run each time."""
 
-
-def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endpoint[Parameters, Result]:
     @functools.wraps(endpoint)
     async def once(*args: Any, **kwargs: Any) -> Any:
         attempt = cast("Attempt", kwargs.pop(PARAMETER))

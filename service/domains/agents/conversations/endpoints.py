@@ -75,7 +75,7 @@ async def _begin(
         message = Message(
             request.agent_id, request.message, request.conversation_id, variables=request.input_variables or ()
         )
-        attempt = attempt_of(http, response, caller=caller, connection=connection)
+        attempt = await attempt_of(http, response, caller=caller, connection=connection)
         return (await begin_turn(runtime, attempt, acting, message=message, by_program=True)).job_id
 
 
