@@ -15,11 +15,11 @@ from typing import IO, Any, NamedTuple
 
 from sqlalchemy.engine import URL
 
-from service import migrations
 from service.operate.archiving.archive import SHA256_BYTES, Archive, Base, read_log_range
 from service.operate.archiving.shipping import archive_files, claim_archive, open_shipper
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.archive import ArchiveError, BackupError, PostgresToolError, Progress
+from service.operate.backup.taking import check_database
 from service.platform.files import open_files
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings
@@ -42,19 +42,21 @@ class Removed(NamedTuple):
 
 
 def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, say: Callable[[str], None]) -> Base:
-    """Take an incremental backup, or the first or weekly full backup (`say` gets the reason). Raises BackupError."""
+    """Take an incremental backup, or a full backup: the first, once a week, or if PostgreSQL refuses an incremental
+    (`say` gets the reason). Also claims the archive, and archives files and log. Raises BackupError."""
     owner = server.url(user=SUPERUSER)
     with server.connect(DATABASE) as connection:
         claim_archive(connection, archive)
     archive.remove_leftovers()
-    revision, postgresql = _check(owner)
-    files = _archive(settings, server, archive)
+    with queries.connect(owner) as connection:
+        revision, postgresql = check_database(connection)
+    files = _archive_log_and_files(settings, server, archive)
     started_at = datetime.now(UTC)
     name = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     archive.put_file_list(name, files)
     bases = archive.bases()
     parent = bases[-1] if bases and started_at - chain(bases, bases[-1])[0].ended_at < FULL_AFTER else None
-    taken = _take_incremental(archive, name, owner, parent, say=say) or _take(archive, name, owner, manifest=None)
+    taken = _take_incremental(archive, name, owner, parent, say=say) or _write_tar(archive, name, owner, manifest=None)
     timeline, start, end = read_log_range(taken.manifest)
     base = Base(
         name=name,
@@ -116,29 +118,19 @@ class _Taken(NamedTuple):
     is_incremental: bool
 
 
-def _check(owner: URL) -> tuple[str, int]:
-    with queries.connect(owner) as connection:
-        revision = migrations.current_revision(connection)
-        postgresql = postgres_tools.check_version(queries.server_version(connection))
-    migrations.refuse_unknown(revision)
-    if revision is None:
-        raise BackupError("The database is empty, so there is nothing to back up. Check CARREL_DATA_DIR.")
-    return revision, postgresql
-
-
 def _take_incremental(
     archive: Archive, name: str, owner: URL, parent: Base | None, *, say: Callable[[str], None]
 ) -> _Taken | None:
     if parent is None:
         return None
     try:
-        return _take(archive, name, owner, manifest=archive.read_manifest(parent.name))
+        return _write_tar(archive, name, owner, manifest=archive.read_manifest(parent.name))
     except PostgresToolError as error:
         say(f"An incremental backup is not possible, so a full backup is taken: {error}")
         return None
 
 
-def _take(archive: Archive, name: str, owner: URL, *, manifest: bytes | None) -> _Taken:
+def _write_tar(archive: Archive, name: str, owner: URL, *, manifest: bytes | None) -> _Taken:
     with tempfile.TemporaryDirectory(prefix="carrel-backup-") as folder, archive.write_base(name) as target:
         since = None if manifest is None else Path(folder) / MANIFEST
         if since is not None and manifest is not None:
@@ -203,7 +195,7 @@ def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> in
     return archive.drop_files(unused, before=since)
 
 
-def _archive(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> bytes:
+def _archive_log_and_files(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> bytes:
     with open_shipper(settings, server, archive) as shipper:
         if shipper is not None:
             files = shipper.compare()

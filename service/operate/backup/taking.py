@@ -8,6 +8,7 @@ from typing import IO
 
 from obstore.exceptions import BaseError
 from pydantic import SecretStr
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
 from service import migrations
@@ -23,7 +24,6 @@ from service.operate.backup.archive import (
     new_file,
     read_archive,
 )
-from service.operate.backup.queries import Snapshot
 from service.operate.deployment import service
 from service.operate.distribution import is_distributed
 from service.platform.files import FileStore
@@ -33,7 +33,7 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
     """Write a backup of the database (as `owner`) and files to `path`. The data folder's secret key is included, but
     not a given `secret_key`. Raises BackupError, or MigrationError for a newer database: no backup was written."""
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
-        revision, postgresql = _check(snapshot)
+        revision, postgresql = check_database(snapshot.connection)
         fingerprint = queries.read_key_fingerprint(snapshot.connection)
         key = None if secret_key is not None else _read_kept_key(data_dir, fingerprint)
         rows = queries.count_rows(snapshot.connection)
@@ -60,16 +60,18 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
         return archive.close(describe)
 
 
-def _check(snapshot: Snapshot) -> tuple[str, int]:
-    postgresql = postgres_tools.check_version(queries.server_version(snapshot.connection))
-    if not queries.table_names(snapshot.connection):
+def check_database(connection: Connection) -> tuple[str, int]:
+    """Return a database's schema revision and PostgreSQL's major version. Raises BackupError, or MigrationError for a
+    newer or older schema, if this Carrel can't back up all of it."""
+    postgresql = postgres_tools.check_version(queries.server_version(connection))
+    if not queries.table_names(connection):
         raise BackupError("The database is empty, so there is nothing to back up. Check CARREL_DATA_DIR.")
-    revision = migrations.current_revision(snapshot.connection)
+    revision = migrations.current_revision(connection)
     migrations.refuse_unknown(revision)
     if revision is None:
         raise BackupError("This Carrel doesn't know the database's schema. Back it up with the Carrel that runs on it.")
-    queries.refuse_hidden(snapshot.connection)
-    if is_distributed(snapshot.connection):
+    queries.refuse_hidden(connection)
+    if is_distributed(connection):
         raise BackupError(
             "The index is spread over several servers, and this command can't read all at the same moment. Back up "
             "each server by its own means, to one restore point (docs/scaling.md)."
@@ -99,7 +101,8 @@ def _read(files: FileStore, sha256: bytes) -> Iterator[bytes]:
 
 
 def verify(file: IO[bytes]) -> Manifest:
-    """Read an archive to the end and return the manifest, without storing. Raises ArchiveError if unusable."""
+    """Read an archive to the end and return the manifest, storing nothing. Raises ArchiveError if it is damaged, has a
+    schema that this Carrel can't migrate, or a secret key of another database."""
     sink = Sink("Verifying")
     manifest = read_archive(file, sink)
     sink.progress.end()
