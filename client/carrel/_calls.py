@@ -58,7 +58,7 @@ def error_from(response: httpx.Response) -> errors.APIError:
     status = response.status_code
     body = _error_body(response)
     return _error_class(status, body)(
-        body.message if body else _unknown_message(response),
+        body.message if body else _describe_foreign_answer(response),
         status=status,
         code=body.code if body else f"http_{status}",
         request_id=(body and body.request_id) or response.headers.get("x-request-id"),
@@ -84,7 +84,7 @@ def _error_body(response: httpx.Response) -> ErrorBody | None:
         return None
 
 
-def _unknown_message(response: httpx.Response) -> str:
+def _describe_foreign_answer(response: httpx.Response) -> str:
     if response.status_code == 407:
         return _wants_password(response.url)
     if 300 <= response.status_code < 400:
@@ -94,7 +94,7 @@ def _unknown_message(response: httpx.Response) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, given as a number or a date (RFC 9110, section 10.2.3)."""
+    """Return the seconds of a Retry-After header (a number or a date; RFC 9110, section 10.2.3); None if invalid."""
     value = headers.get("retry-after", "")
     with suppress(ValueError):
         seconds = float(value)
@@ -107,20 +107,20 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def connection_error(cause: httpx.HTTPError) -> errors.APIConnectionError:
-    """Build the exception for a request without a complete response; ConfigurationError for a proxy's password."""
+    """Build the exception for a request without a whole response. Raises ConfigurationError for a proxy's password."""
     if isinstance(cause, httpx.ProxyError) and str(cause).startswith("407"):
         raise errors.ConfigurationError(_wants_password(cause.request.url)) from cause
     late = isinstance(cause, httpx.TimeoutException)
     problem = "No answer in time from" if late else "No whole answer from"
     plain = ": this port speaks http, so begin base_url with http://" if "WRONG_VERSION_NUMBER" in str(cause) else ""
     error = (errors.APITimeoutError if late else errors.APIConnectionError)(
-        f"{problem} {_way_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
+        f"{problem} {_describe_way(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
     )
     error.__cause__ = cause
     return error
 
 
-def _way_of(cause: httpx.HTTPError) -> str:
+def _describe_way(cause: httpx.HTTPError) -> str:
     try:
         url = cause.request.url
     except RuntimeError:  # httpx raises this if an error has no request
@@ -251,7 +251,8 @@ class Connection:
         return f"/api/{self.version}/"
 
     def request(self, call: Call[Any]) -> Request:
-        """Return the request for a call. Raises ConfigurationError when the operation is of another version."""
+        """Return the request for a call, with a new Idempotency-Key if it has none and the operation takes one. Raises
+        ConfigurationError for an operation of another version."""
         operation, path, body, timeout = call.operation, call.path, call.body, self._timeout(call.patience)
         if operation.version not in {None, self.version}:
             raise ConfigurationError(
@@ -325,7 +326,7 @@ class RawResponse(Generic[Model]):
 
 
 def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
-    """Perform an operation. Raises APIError, APIConnectionError, or ConfigurationError before sending."""
+    """Perform an operation with a parsed answer. Raises APIError, APIConnectionError, or ConfigurationError unsent."""
     if call.operation.answer is None:
         raise TypeError(f"{call.path} is answered with a stream; see perform_streamed")
     response = yield from send(connection.request(call), connection)

@@ -44,8 +44,9 @@ class _Client(Resources[M], Generic[M, connect.Http]):
         self._owns_http = http_client is None
         connection, self._http = connect.connect(
             Credentials(api_key, access_token, tokens),
-            connect.Addresses(base_url, v1_base_url),
             lambda address: http_client or self._http_class(**http_options(address)),
+            base_url=base_url,
+            v1_base_url=v1_base_url,
             headers=headers,
             timeout=timeout,
             max_retries=max_retries,

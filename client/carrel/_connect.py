@@ -4,7 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -42,46 +42,31 @@ Unchanged: TypeAlias = Literal[_Unchanged.UNCHANGED]
 MaybeTimeout: TypeAlias = Timeout | Unchanged
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """The addresses of v0 and v1 given to a client; missing addresses come from the environment, and v1 from v0's."""
-
-    base_url: str | None = None
-    v1_base_url: str | None = None
-
-    @property
-    def v0(self) -> str:
-        return normalize(self.base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL)
-
-    @property
-    def v1(self) -> str:
-        """The address of v1; a `base_url` argument comes before CARREL_V1_BASE_URL."""
-        address = self.v1_base_url or (None if self.base_url else os.environ.get("CARREL_V1_BASE_URL"))
-        return normalize(address) if address else self.v0
-
-
 def connect(
     credentials: Credentials,
-    addresses: Addresses,
     open_http: Callable[[str], Http],
     *,
+    base_url: str | None,
+    v1_base_url: str | None,
     headers: Mapping[str, str] | None,
     timeout: Timeout,
     max_retries: int,
 ) -> tuple[Connection, Http]:
-    """Build a client's connection; `headers` add to the HTTP client's. ConfigurationErrors never show a credential."""
+    """Build a client's connection; `headers` add to the HTTP client's. Missing addresses come from the environment, and
+    v1's from v0's; a `base_url` comes before CARREL_V1_BASE_URL. ConfigurationErrors never show a credential."""
     credential = credentials.choose()
     is_key = isinstance(credential, str)
-    base_url = addresses.v0 if is_key else addresses.v1
+    of_v1 = None if is_key else v1_base_url or (None if base_url else os.environ.get("CARREL_V1_BASE_URL"))
+    address = normalize(of_v1 or base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL)
     by_name, retries = seconds(timeout), policy(max_retries)
-    http = open_http(base_url)
+    http = open_http(address)
     sent = http.headers.copy()
     if is_key:
         sent["Authorization"] = f"Bearer {credential}"
     sent["User-Agent"] = USER_AGENT
     sent["Content-Type"] = "application/json"
     sent.update(_check_headers(headers or {}))
-    return Connection(base_url, sent, by_name, retries, None if is_key else credential), http
+    return Connection(address, sent, by_name, retries, None if is_key else credential), http
 
 
 def seconds(timeout: Timeout) -> dict[str, float | None]:
@@ -127,7 +112,8 @@ def policy(max_retries: int) -> RetryPolicy:
 
 
 def normalize(base_url: str) -> str:
-    """Return the address of the service without a slash or the API's path at its end; a proxy's path is kept."""
+    """Return the address of the service without a slash or the API's path at its end; a proxy's path is kept. Raises
+    ConfigurationError unless it is http or https with a host, without user, query and fragment."""
     try:
         url = httpx.URL(base_url.strip())
     except httpx.InvalidURL as exc:

@@ -80,10 +80,10 @@ Block: TypeAlias = Text | Chain | Table | Numbered
 def register_displays() -> None:
     """Let the results of the SDK show themselves in notebooks."""
     for kind, blocks_of in _BLOCKS.items():
-        _let_show(kind, blocks_of)
+        _add_display_methods(kind, blocks_of)
 
 
-def _let_show(kind: type[Any], blocks_of: Callable[[Any], Iterable[Block]]) -> None:
+def _add_display_methods(kind: type[Any], blocks_of: Callable[[Any], Iterable[Block]]) -> None:
     def show_html(result: object) -> str:
         """Return the result as HTML without scripts, with all text escaped."""
         return as_html(blocks_of(result))
@@ -132,7 +132,7 @@ def _wrap(tag: str, inner: Iterable[str]) -> str:
 def _highlight(block: Text) -> str:
     pieces = (
         f'<mark style="{_MARK}">{html.escape(piece)}</mark>' if matched else html.escape(piece)
-        for piece, matched in _pieces(_shorten(block.text, LONGEST_PASSAGE), block.matches)
+        for piece, matched in _split_at_matches(_shorten(block.text, LONGEST_PASSAGE), block.matches)
     )
     return "".join(pieces)
 
@@ -140,7 +140,7 @@ def _highlight(block: Text) -> str:
 def _lines_of(block: Block) -> Iterator[str]:
     match block:
         case Text(text, matches=matches):
-            pieces = _pieces(_shorten(text, LONGEST_PASSAGE), matches)
+            pieces = _split_at_matches(_shorten(text, LONGEST_PASSAGE), matches)
             yield "".join(f"«{piece}»" if matched else piece for piece, matched in pieces)
         case Chain(steps):
             yield " → ".join(f"{kind} {_shorten(name, LONGEST_CELL)}" for kind, name in steps)
@@ -156,7 +156,7 @@ def _lines_of(block: Block) -> Iterator[str]:
                 yield "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _pieces(text: str, matches: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+def _split_at_matches(text: str, matches: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
     position = 0
     for start, end in sorted(matches):
         begin, stop = max(start, position), min(end, len(text))

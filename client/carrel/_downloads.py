@@ -76,6 +76,8 @@ class _Downloaded:
 
 
 class _PartialFile:
+    """A hidden file beside the target, which gets its name at the end. Raises FileExistsError unless `replace`."""
+
     def __init__(self, target: Path, *, replace: bool) -> None:
         self.target = target
         self._replace = replace

@@ -81,11 +81,11 @@ def check_arguments(make: Callable[[], T]) -> T:
     try:
         return make()
     except ValidationError as exc:
-        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {_say_wrong(error)}" for error in exc.errors())
+        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {_describe_wrong(error)}" for error in exc.errors())
         raise InvalidArgumentError(problems) from exc
 
 
-def _say_wrong(error: Mapping[str, Any]) -> str:
+def _describe_wrong(error: Mapping[str, Any]) -> str:
     match error["type"], error.get("ctx", {}):
         case "uuid_parsing", _:
             return NO_ID

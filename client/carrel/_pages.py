@@ -1,6 +1,7 @@
 """Lists, whose pages are fetched during iteration, and streams; close both with `with` or `async with`."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
@@ -13,8 +14,6 @@ from carrel.wire.operations import ApiOperation
 
 if TYPE_CHECKING:
     import pandas as pd
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Generator
 
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
@@ -37,7 +36,7 @@ class Listing(Generic[Item, Page]):
         return Call(self.operation, self.request, values=self.values)
 
     def after(self, page: Page) -> "Listing[Item, Page] | None":
-        """Return the listing of the items after a page; None after the last page."""
+        """Return the listing of the items after a page; None after the last. Raises CarrelError for a repeated page."""
         if (token := page.next_page_token) is None:
             return None
         if token == self.request.page_token:
@@ -66,7 +65,7 @@ class _Paged(Generic[Item, Page, Driver]):
         """Return the list with progress: `on_progress` gets the number of items and the total (None until the end)."""
         return type(self)(self._listing, self._connection, self._driver, on_progress)
 
-    def _walk(self) -> Walk[Page]:
+    def _walk_pages(self) -> Walk[Page]:
         rest: Listing[Item, Page] | None = self._listing
         done = 0
         while rest is not None:
@@ -91,7 +90,7 @@ class Pager(_Paged[Item, Page, SyncDriver]):
 
     def pages(self) -> Iterator[Page]:
         """Yield the pages. Keep a page's `next_page_token` to continue after the page later."""
-        return self._driver.walk(self._walk())
+        return self._driver.walk(self._walk_pages())
 
     def to_frame(self) -> "pd.DataFrame":
         """Fetch the whole list as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
@@ -112,7 +111,7 @@ class AsyncPager(_Paged[Item, Page, AsyncDriver]):
 
     def pages(self) -> AsyncIterator[Page]:
         """Yield the pages. Keep a page's `next_page_token` to continue after the page later."""
-        return self._driver.walk(self._walk())
+        return self._driver.walk(self._walk_pages())
 
     async def to_frame(self) -> "pd.DataFrame":
         """Fetch the whole list as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""

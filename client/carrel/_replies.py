@@ -89,7 +89,7 @@ def fetch(job_id: UUID) -> Call[Job]:
 
 
 def send_and_wait(call: Call[messages.SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
-    """Send a message to an agent on v0 and wait for the reply."""
+    """Send a message to an agent on v0 and wait for the reply. Raises ReplyError, ReplyTimeoutError and APIError."""
     try:
         answer = yield from within(Deadline(timeout), perform(call, connection))
     except errors.APIError as error:
@@ -104,12 +104,12 @@ def send_and_wait(call: Call[messages.SendMessageResponse], connection: Connecti
 def submit_and_wait(
     call: Call[messages.SendAgentMessageResponse], connection: Connection, *, timeout: float
 ) -> Flow[Reply]:
-    """Send a message to an agent on v1 and poll until the reply is complete."""
+    """Send a message to an agent on v1 and poll for the reply. Raises ReplyError, ReplyConnectionError and APIError."""
     deadline = Deadline(timeout)
     sent = (yield from within(deadline, perform(call, connection))).parsed
     ids = {"job_id": sent.job_id, "conversation_id": sent.conversation_id}
     try:
-        job = yield from within(deadline, _wait_for_end(sent.job_id, connection))
+        job = yield from within(deadline, _poll_until_end(sent.job_id, connection))
     except errors.APIConnectionError as error:
         raise reply_connection_error(error, **ids) from error.__cause__
     if isinstance(job, messages.FailedJob):
@@ -117,7 +117,7 @@ def submit_and_wait(
     return reply_of_job(job)
 
 
-def _wait_for_end(job_id: UUID, connection: Connection) -> Flow[messages.CompletedJob | messages.FailedJob]:
+def _poll_until_end(job_id: UUID, connection: Connection) -> Flow[messages.CompletedJob | messages.FailedJob]:
     connection = replace(connection, retries=connection.retries.over_a_restart())
     for attempt in itertools.count():
         job = (yield from perform(fetch(job_id), connection)).parsed
@@ -154,7 +154,7 @@ def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
             if remaining <= 0 or (isinstance(effect, Sleep) and effect.seconds >= remaining):
                 raise deadline.passed()
             try:
-                result: object = yield _limit(effect, remaining)
+                result: object = yield _limit_timeouts(effect, remaining)
             except httpx.HTTPError as exc:
                 effect = flow.throw(exc)
             else:
@@ -172,7 +172,7 @@ def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
         flow.close()
 
 
-def _limit(effect: Request | Sleep | Work, remaining: float) -> Request | Sleep | Work:
+def _limit_timeouts(effect: Request | Sleep | Work, remaining: float) -> Request | Sleep | Work:
     if not isinstance(effect, Request):
         return effect
     timeout = {name: remaining if limit is None else min(limit, remaining) for name, limit in effect.timeout.items()}
@@ -203,19 +203,19 @@ def stream_message(call: Call[Any], connection: Connection) -> Walk[ReplyEvent]:
     """Send a message on v0 and stream the reply. The Idempotency-Key ensures that a resent message is answered once."""
     request = connection.request(replace(call, patience=SILENCE))
     connection = replace(connection, retries=connection.retries.over_a_restart())
-    yield from _to_the_end(_MessageReading(request), connection)
+    yield from _stream_to_the_end(_MessageReading(request), connection)
 
 
 def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
     """Stream a job's reply across lost connections. Raises ReplyError if the job fails, and ReplyConnectionError."""
     connection = replace(connection, retries=connection.retries.over_a_restart())
     try:
-        yield from _to_the_end(_JobReading(job_id, conversation_id), connection)
+        yield from _stream_to_the_end(_JobReading(job_id, conversation_id), connection)
     except APIConnectionError as error:
         raise reply_connection_error(error, job_id=job_id, conversation_id=conversation_id) from error.__cause__
 
 
-def _to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]:
+def _stream_to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]:
     while not reading.done:
         response = yield from send(reading.request(connection), connection)
         error = yield from reading.read(response)
@@ -237,6 +237,7 @@ class _Reading:
         raise NotImplementedError
 
     def read(self, response: httpx.Response) -> Generator[Read | Emit[ReplyEvent], Any, APIConnectionError]:
+        """Emit a response's items, and set `done` after the last; return the reason if the stream ends before."""
         events = Events(response)
         try:
             while not self.done and (event := (yield Read(events))) is not None:
@@ -252,7 +253,7 @@ class _Reading:
         return APIConnectionError("The stream ended before the reply was complete")
 
     def _take(self, event: ServerSentEvent) -> Iterable[ReplyEvent]:
-        """Convert an event for the caller; empty for a keep-alive, or an event type of a newer service."""
+        """Convert an event for the caller; empty for a keep-alive or unknown type. Raises ReplyError for a failure."""
         raise NotImplementedError
 
 
@@ -308,10 +309,10 @@ class _MessageReading(_Reading):
         match chunk.event:
             case ChunkKind.DATA:
                 self._told += chunk.chunk or ""
-                return [] if self._given.startswith(self._told) else self._grown()
+                return [] if self._given.startswith(self._told) else self._take_new_text()
             case ChunkKind.FINAL:
                 self.done = True
-                return [*self._grown(), self._reply(chunk)]
+                return [*self._take_new_text(), self._reply(chunk)]
             case ChunkKind.BLOCKED:
                 raise failure(WITHHELD, " ".join(chunk.blocks or ()), conversation_id=self.conversation_id)
             case ChunkKind.ERROR if chunk.error is not None and chunk.error.code not in {DELAYED, RESTARTED}:
@@ -319,7 +320,7 @@ class _MessageReading(_Reading):
             case _:
                 return []
 
-    def _grown(self) -> list[ReplyEvent]:
+    def _take_new_text(self) -> list[ReplyEvent]:
         before, self._given = self._given, self._told
         if not self._told.startswith(before):
             return [Restarted(), TextDelta(text=self._told)]

@@ -61,10 +61,10 @@ def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> 
         raise InvalidArgumentError(f'{msg}; its name goes beside it: upload_file(b"…", file_name="a.txt", …)')
     own_name: object = getattr(file, "name", None)
     name = file_name or (Path(own_name).name if isinstance(own_name, str) else "")
-    return _open_source(file, name or fallback_name)
+    return _describe_open_file(file, name or fallback_name)
 
 
-def _open_source(file: IO[bytes], name: str) -> Source:
+def _describe_open_file(file: IO[bytes], name: str) -> Source:
     if isinstance(file, io.TextIOBase):
         raise InvalidArgumentError("the file is open as text; open it with mode 'rb'")
     if not file.seekable():

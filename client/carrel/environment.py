@@ -26,7 +26,7 @@ def http_options(base_url: str) -> dict[str, Any]:
 
 
 def proxy_for(url: httpx.URL) -> tuple[str, httpx.Proxy | None]:
-    """Return the proxy for an address and the variable that sets it; an empty name and None without a proxy."""
+    """Return the variable that sets an address's proxy, and the proxy; or "" and None. ConfigurationError if bad."""
     found = getproxies()
     kind = url.scheme if found.get(url.scheme) else "all"
     address = found.get(kind, "").strip()

@@ -258,7 +258,7 @@ FORMER_NAME = "ChangedMeanwhileError"
 
 
 def warn_of_former_name() -> type[EditConflictError]:
-    """Warn the caller of a module's `__getattr__`."""
+    """Return the class of the former name, and warn the caller of a module's `__getattr__`."""
     warnings.warn(f"{FORMER_NAME} is now EditConflictError.", DeprecationWarning, stacklevel=3)
     return EditConflictError
 

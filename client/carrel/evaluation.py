@@ -11,10 +11,12 @@ question without relevant ids. A repeated id counts only at its first place.
 Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and measurements on a set as its runs:
 `evaluation.run(client, evaluation_set, mode="LEXICAL", note="before the new policy")`."""
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from carrel.drafts import lend_draft, may_ask
@@ -35,9 +37,6 @@ from carrel.wire.search import SearchMode
 
 if TYPE_CHECKING:
     from carrel import Carrel
-import math
-import re
-from typing import TypeVar
 
 __all__ = [
     "Difference",
@@ -96,7 +95,8 @@ def rank(
 class Measurer:
     """Measures cases of an evaluation set singly, as the client's caller: documents hidden from the caller are not
     found. `mode` is the search mode for a set of searches; `agent_id` an agent to ask instead of the set's own, to
-    compare them; `user_email` the person to search and ask as, for an API key that may act for users."""
+    compare them (InvalidArgumentError for a set of searches); `user_email` the person to search and ask as, for an API
+    key that may act for users."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Measurer:
         self.mode = None if asks_agent else SearchMode(mode or SearchMode.HYBRID)
 
     def can_measure(self, case: EvaluationCase) -> bool:
-        """Whether a case can be measured: of a search, a relevant document must be known."""
+        """Return whether a case can be measured: always for an agent; a search needs a relevant document."""
         return self.mode is None or any(grade > 0 for grade in case.grades.values())
 
     def measure(self, case: EvaluationCase) -> CaseResult:
@@ -190,7 +190,7 @@ class RunKeeper:
         self._waiting: dict[UUID, CaseResult] = {}
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Measure a case and return the result. Raises the errors of `Measurer.measure`."""
+        """Measure a case and return the result; every 20 results are saved. Raises the errors of `Measurer.measure`."""
         result = self.measurer.measure(case)
         self._waiting[case.case_id] = result
         if len(self._waiting) >= KEPT_AT_ONCE:
@@ -304,12 +304,12 @@ def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[D
     statements said, as far as both runs have these scores, or by whether they cite."""
     earlier = {result.case_id: result for result in before if result.error is None}
     pairs = ((earlier[item.case_id], item) for item in after if item.case_id in earlier and item.error is None)
-    scored = [(old, new, *_scores(old, new)) for old, new in pairs]
+    scored = [(old, new, *_find_common_scores(old, new)) for old, new in pairs]
     ordered = sorted(scored, key=lambda each: (each[3] - each[2], each[3], each[1].question))
     return [Difference(new.question, old, new, later - former) for old, new, former, later in ordered]
 
 
-def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
+def _find_common_scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
     for names in (("ndcg",), ("refused",), ("recall", "statements_said"), ("answered",)):
         pairs = [(getattr(before, name), getattr(after, name)) for name in names]
         both = [(old, new) for old, new in pairs if old is not None and new is not None]
@@ -331,7 +331,7 @@ def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[s
 
 
 def is_whole(run: EvaluationRun) -> bool:
-    """Return whether a run reached its last question; failed questions count as reached."""
+    """Return whether a run reached its last question; failed questions count as reached. True if it has no plan."""
     return run.case_count + run.failed_count >= (run.planned_count or 0)
 
 

@@ -93,7 +93,7 @@ def case_rows(cases: Iterable[wire.EvaluationCase]) -> Iterator[list[str]]:
 
 def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
     """Read the grades of documents by query; raises JudgementsError with the problems of all lines."""
-    return {query: case.grades for query, case in _read(data).items()}
+    return {query: case.grades for query, case in _read_by_query(data).items()}
 
 
 def read_cases(data: bytes | str) -> list[wire.JudgedQuestion]:
@@ -106,24 +106,24 @@ def read_cases(data: bytes | str) -> list[wire.JudgedQuestion]:
             nothing_answers=case.nothing_answers or None,
             note=case.note or None,
         )
-        for query, case in _read(data).items()
+        for query, case in _read_by_query(data).items()
     ]
 
 
-def _read(data: bytes | str) -> Mapping[str, _Case]:
+def _read_by_query(data: bytes | str) -> Mapping[str, _Case]:
     if len(data) > MOST_BYTES:
         raise JudgementsError(f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out.")
-    text = _text(data)
+    text = _decode_text(data)
     first = next((line for line in text.splitlines() if line.strip()), "")
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     try:
         rows = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except csv.Error as exc:
         raise JudgementsError(f"Line {lines.line_num} isn't CSV: {exc}.") from exc
-    return _judgements(rows)
+    return _parse_rows(rows)
 
 
-def _text(data: bytes | str) -> str:
+def _decode_text(data: bytes | str) -> str:
     if isinstance(data, str):
         return data.removeprefix("\ufeff")
     try:
@@ -132,16 +132,16 @@ def _text(data: bytes | str) -> str:
         raise JudgementsError("The file is not UTF-8 text. Save it as “CSV UTF-8”.") from exc
 
 
-def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
+def _parse_rows(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     if not rows:
         raise JudgementsError("The file is empty.")
-    columns = _columns(rows[0][1])
+    columns = _find_columns(rows[0][1])
     cases: dict[str, _Case] = {}
     problems: list[str] = []
     for line, row in rows[1:]:
         try:
             cells = _cells(row, columns)
-            query, document, grade = _judgement(cells)
+            query, document, grade = _parse_judgement(cells)
             case = cases.setdefault(query, _Case())
             _take_expectation(case, cells)
         except ValueError as error:
@@ -156,7 +156,7 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     return _check_bounds(cases)
 
 
-def _columns(heads: Sequence[str]) -> dict[str, int]:
+def _find_columns(heads: Sequence[str]) -> dict[str, int]:
     plain = ["".join(char for char in head.lower() if char.isalnum()) for head in heads]
     columns = {
         name: next(place for place, head in enumerate(plain) if head in known)
@@ -189,17 +189,17 @@ def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
         case.statements[statement] = None
 
 
-def _judgement(cells: Mapping[str, str]) -> tuple[str, str, int]:
+def _parse_judgement(cells: Mapping[str, str]) -> tuple[str, str, int]:
     if not cells["query"] or (not cells["document"] and cells.get("grade")):
         raise ValueError("it needs a query and an external id")
     if len(cells["query"]) > _LONGEST_QUERY or "\0" in cells["query"]:
         raise ValueError("the query is longer than can be searched for, or has characters that can't be")
     if len(cells["document"]) > _LONGEST_ID:
         raise ValueError(f"an external id has at most {_LONGEST_ID:,} characters")
-    return cells["query"], cells["document"], _grade(cells.get("grade", ""))
+    return cells["query"], cells["document"], _parse_grade(cells.get("grade", ""))
 
 
-def _grade(text: str) -> int:
+def _parse_grade(text: str) -> int:
     msg = f"the grade must be a whole number, at most {wire.MOST_GRADE}, and is {text[:40]!r}"
     try:
         grade = int(text or 1)

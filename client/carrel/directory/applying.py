@@ -48,13 +48,13 @@ class Applying:
         missing = [change for change in plan.users if change.action is UserAction.DEACTIVATE]
         added = [change for change in plan.memberships if change.action is MembershipAction.ADD]
         removed = [change for change in plan.memberships if change.action is MembershipAction.REMOVE]
-        yield from self._users([change for change in plan.users if change.action is not UserAction.DEACTIVATE])
-        yield from self._groups()
-        yield from self._add(added)
-        yield from self._change(
+        yield from self._send_users([change for change in plan.users if change.action is not UserAction.DEACTIVATE])
+        yield from self._send_groups()
+        yield from self._add_members(added)
+        yield from self._change_members(
             _by_group(removed), admin.AdminGroupsRemoveMembersRequest, admin.ADMIN_GROUPS_REMOVE_MEMBERS
         )
-        yield from self._users(missing)
+        yield from self._send_users(missing)
         return DirectoryChanges(
             users=len(plan.users) - len(missing),
             deactivated_users=len(missing),
@@ -63,7 +63,7 @@ class Applying:
             members_removed=len(removed),
         )
 
-    def _users(self, changes: Sequence[UserChange]) -> Flow[None]:
+    def _send_users(self, changes: Sequence[UserChange]) -> Flow[None]:
         for batch in _batches(changes, MOST_UPSERTED):
             request = admin.AdminUsersUpsertRequest(
                 users=[
@@ -74,7 +74,7 @@ class Applying:
             yield from self._send(Call(admin.ADMIN_USERS_UPSERT, request, patience=PATIENCE))
             self._tell("users", len(batch))
 
-    def _groups(self) -> Flow[None]:
+    def _send_groups(self) -> Flow[None]:
         for batch in _batches(self._plan.groups, MOST_UPSERTED):
             groups = [
                 admin.GroupUpsert(external_id=change.external_id, name=change.name)
@@ -88,7 +88,7 @@ class Applying:
             self._empty |= {name for name, group in named.items() if name and not group.member_count}
             self._tell("groups", len(batch))
 
-    def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
+    def _add_members(self, changes: Sequence[MembershipChange]) -> Flow[None]:
         created = {group.external_id: group.name for group in self._plan.groups if group.action is GroupAction.CREATE}
         small: list[tuple[str, Sequence[MembershipChange]]] = []
         others: list[Sequence[MembershipChange]] = []
@@ -100,10 +100,10 @@ class Applying:
             else:
                 others.append(members)
         yield from self._fill(small, created)
-        yield from self._change(others, admin.AdminGroupsAddMembersRequest, admin.ADMIN_GROUPS_ADD_MEMBERS)
+        yield from self._change_members(others, admin.AdminGroupsAddMembersRequest, admin.ADMIN_GROUPS_ADD_MEMBERS)
 
     def _fill(self, groups: Sequence[tuple[str, Sequence[MembershipChange]]], names: Mapping[str, str]) -> Flow[None]:
-        for packed in _pack(groups):
+        for packed in _pack_groups(groups):
             yield from self._upsert_groups(
                 [
                     admin.GroupUpsert(
@@ -116,7 +116,7 @@ class Applying:
             )
             self._tell("memberships", sum(len(members) for _, members in packed))
 
-    def _change(
+    def _change_members(
         self, groups: Sequence[Sequence[MembershipChange]], request: type[Sent], operation: ApiOperation[Sent, Model]
     ) -> Flow[None]:
         for members in groups:
@@ -162,7 +162,7 @@ def _by_group(changes: Sequence[MembershipChange]) -> list[list[MembershipChange
     return list(groups.values())
 
 
-def _pack(
+def _pack_groups(
     groups: Sequence[tuple[str, Sequence[MembershipChange]]],
 ) -> Iterator[list[tuple[str, Sequence[MembershipChange]]]]:
     packed: list[tuple[str, Sequence[MembershipChange]]] = []

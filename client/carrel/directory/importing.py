@@ -25,17 +25,18 @@ def plan_import(
     force: bool,
     progress: OnProgress,
 ) -> Flow[DirectoryPlan]:
-    """Return a plan, and change nothing. A table of None leaves its part of the organization unchanged."""
+    """Return a plan, and change nothing; only with problems if a file can't be used. A table of None leaves its part of
+    the organization unchanged. Raises InvalidArgumentError without tables, and OSError."""
     if all(table is None for table in tables.values()):
         raise InvalidArgumentError("Give at least one of users, groups and memberships")
     if deactivate_missing and tables["users"] is None:
         raise InvalidArgumentError("deactivate_missing needs the users: who isn't among them is deactivated")
-    at_hand = {kind: _read_rows(table) for kind, table in tables.items()}
+    at_hand = {kind: _take_rows(table) for kind, table in tables.items()}
     entries = yield from run_in_thread(lambda: read_entries(**at_hand))
     if any(not problem.skippable for problem in entries.problems):
         return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
     state = organization.State(organization_id=(yield from organization.read_organization(connection)))
-    targets = yield from _read(state, entries, connection, progress)
+    targets = yield from _load(state, entries, connection, progress)
     if deactivate_missing or organization.affects_an_admin(entries, state.users):
         state.callers = yield from organization.read_callers(connection)
     plan = partial(make_plan, deactivate_missing=deactivate_missing, skip_problems=skip_problems, force=force)
@@ -43,13 +44,13 @@ def plan_import(
 
 
 def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgress) -> Flow[DirectoryChanges]:
-    """Apply a plan, also an older plan or a plan made with another credential."""
+    """Apply a plan, also an older plan or a plan made with another credential. Raises PlanRefusedError."""
     plan.check()
-    yield from _check_place(plan, connection)
+    yield from _require_safe(plan, connection)
     return (yield from Applying(plan, connection, progress).run())
 
 
-def _read(state: organization.State, entries: Entries, connection: Connection, progress: OnProgress) -> Flow[Targets]:
+def _load(state: organization.State, entries: Entries, connection: Connection, progress: OnProgress) -> Flow[Targets]:
     if entries.users is not None or entries.memberships is not None:
         state.users = yield from organization.read_users(connection, progress)
         if organization.has_unknown_addresses(entries, state.users):
@@ -63,7 +64,7 @@ def _read(state: organization.State, entries: Entries, connection: Connection, p
     return targets
 
 
-def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
+def _require_safe(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
     if plan.organization_id not in {None, (yield from organization.read_organization(connection))}:
         raise PlanRefusedError("Nothing was changed: this plan is for another organization. Make a new plan")
     callers = (yield from organization.read_callers(connection)) if plan.deprived else None
@@ -74,7 +75,7 @@ def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
         raise PlanRefusedError(msg)
 
 
-def _read_rows(table: Table | None) -> Table | None:
+def _take_rows(table: Table | None) -> Table | None:
     """Return the table; rows from a program's iterator are read first, in the caller's thread."""
     if table is None or isinstance(table, str | os.PathLike | bytes) or hasattr(table, "read"):
         return table

@@ -80,7 +80,7 @@ def _by_name(targets: Iterable[Target]) -> dict[str, list[Target]]:
 
 
 def select_named_groups(entries: Entries, targets: Targets) -> list[Group]:
-    """Return the existing groups with members in the files."""
+    """Return the existing groups among the groups in the files, or named by a membership there."""
     named = {target.key: target for target in targets.given}
     for entry in entries.memberships or ():
         with contextlib.suppress(LookupError):
@@ -116,7 +116,7 @@ def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted
     for entry in entries.memberships:
         try:
             group = targets.find(entry.group)
-            member = _member(entry, targets, known=known, state=state)
+            member = _find_member(entry, targets, known=known, state=state)
         except LookupError as exc:
             wrong = Problem(file=entries.names["memberships"], line=entry.line, message=str(exc.args[0]))
             wanted.problems.append(wrong)
@@ -125,7 +125,7 @@ def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted
     return wanted
 
 
-def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str], state: State) -> Member:
+def _find_member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str], state: State) -> Member:
     group, email = targets.by_external_id.get(entry.member), normal_email(entry.member)
     who = printable(entry.member)
     if group is not None and email in known:
@@ -143,11 +143,11 @@ def make_plan(
     entries: Entries, targets: Targets, state: State, *, deactivate_missing: bool, skip_problems: bool, force: bool
 ) -> plan.DirectoryPlan:
     """Return the plan. If the files have problems, absence from the files removes nothing."""
-    users, unchanged_users, problems = _users(entries, state)
-    groups = [change for target in targets.given if (change := _group(target))]
+    users, unchanged_users, problems = _plan_users(entries, state)
+    groups = [change for target in targets.given if (change := _plan_group(target))]
     wanted = members_by_group(entries, targets, state)
     problems = [*entries.problems, *problems, *wanted.problems]
-    memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
+    memberships, unchanged_memberships, notes = _plan_members(wanted, targets, state)
     twins = (
         f"A group {printable(target.name)} without an external id stays unchanged; {printable(target.label)} is new"
         for target in targets.twins()
@@ -179,22 +179,22 @@ def make_plan(
     )
 
 
-def _users(entries: Entries, state: State) -> tuple[list[plan.UserChange], int, list[Problem]]:
+def _plan_users(entries: Entries, state: State) -> tuple[list[plan.UserChange], int, list[Problem]]:
     changes: list[plan.UserChange] = []
     problems: list[Problem] = []
     unchanged = 0
     for entry in (entries.users or {}).values():
-        if wrong := _forbidden(entry, state):
+        if wrong := _find_danger(entry, state):
             problems.append(Problem(file=entries.names["users"], line=entry.line, message=wrong))
             continue
-        if (change := _user(entry, state.users.get(entry.email))) is None:
+        if (change := _plan_user(entry, state.users.get(entry.email))) is None:
             unchanged += 1
         else:
             changes.append(change)
     return changes, unchanged, problems
 
 
-def _forbidden(entry: UserEntry, state: State) -> str | None:
+def _find_danger(entry: UserEntry, state: State) -> str | None:
     if entry.email in state.service_accounts:
         return f"email: {printable(entry.email)} is a service account's address"
     user = state.users.get(entry.email)
@@ -206,7 +206,7 @@ def _forbidden(entry: UserEntry, state: State) -> str | None:
     return None
 
 
-def _user(entry: UserEntry, user: User | None) -> plan.UserChange | None:
+def _plan_user(entry: UserEntry, user: User | None) -> plan.UserChange | None:
     given: dict[str, Any] = {"name": entry.name, "is_admin": entry.is_admin, "active": entry.active}
     if user is None:
         return plan.UserChange(action=plan.UserAction.CREATE, email=entry.email, **given)
@@ -217,7 +217,7 @@ def _user(entry: UserEntry, user: User | None) -> plan.UserChange | None:
     return plan.UserChange(action=plan.UserAction.UPDATE, email=entry.email, name_before=before, **changes)
 
 
-def _group(target: Target) -> plan.GroupChange | None:
+def _plan_group(target: Target) -> plan.GroupChange | None:
     external_id = target.external_id or ""
     if target.existing is None:
         return plan.GroupChange(action=plan.GroupAction.CREATE, external_id=external_id, name=target.name)
@@ -232,7 +232,7 @@ def _group(target: Target) -> plan.GroupChange | None:
     )
 
 
-def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[plan.MembershipChange], int, list[str]]:
+def _plan_members(wanted: Wanted, targets: Targets, state: State) -> tuple[list[plan.MembershipChange], int, list[str]]:
     added: list[plan.MembershipChange] = []
     removed: list[plan.MembershipChange] = []
     unchanged = others = 0
@@ -248,14 +248,14 @@ def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[p
                 others += 1
         new = [member for member in members if member not in current]
         unchanged += len(members) - len(new)
-        added += [_change(plan.MembershipAction.ADD, target, member, targets) for member in new]
+        added += [_to_change(plan.MembershipAction.ADD, target, member, targets) for member in new]
         gone = [member for member in current if member not in members]
-        removed += [_change(plan.MembershipAction.REMOVE, target, member, targets) for member in gone]
+        removed += [_to_change(plan.MembershipAction.REMOVE, target, member, targets) for member in gone]
     note = f"{others} memberships of service accounts stay, because an import doesn't change them"
     return added + removed, unchanged, [note] if others else []
 
 
-def _change(action: plan.MembershipAction, group: Target, member: Member, targets: Targets) -> plan.MembershipChange:
+def _to_change(action: plan.MembershipAction, group: Target, member: Member, targets: Targets) -> plan.MembershipChange:
     kind, key = member
     inner = targets.by_key[key] if kind == "group" else None
     return plan.MembershipChange(

@@ -81,7 +81,7 @@ def read_members(groups: Iterable[wire.Group], connection: Connection, progress:
 
 
 def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
-    """Read the addresses of possible owners of the credential, by the last characters of working API keys."""
+    """Read the addresses of the credential's possible owners, by the end of working API keys; None if no key fits."""
     listing = Listing(ADMIN_API_KEYS_LIST, AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys)
     hint = connection.headers["Authorization"][-HINT_LENGTH:]
     keys = yield from _walk(listing, connection)

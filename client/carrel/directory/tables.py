@@ -83,18 +83,18 @@ class _Reader(Protocol):
 
 def read_table(table: Table, *, kind: str, columns: Columns) -> Rows:
     """Return a table's rows; `kind` names a table without a file name. A file is UTF-8, with or without a mark,
-    separated by commas, semicolons or tabs. Raises OSError for an unreadable path."""
+    separated by commas, semicolons or tabs. Raises OSError for an unreadable path, InvalidArgumentError for others."""
     if isinstance(table, str | os.PathLike):
         path = Path(table)
-        return _csv(Rows(str(path)), path.read_bytes(), columns=columns)
+        return _read_csv(Rows(str(path)), path.read_bytes(), columns=columns)
     if isinstance(table, bytes):
-        return _csv(Rows(kind), table, columns=columns)
+        return _read_csv(Rows(kind), table, columns=columns)
     if hasattr(table, "read"):
-        return _csv(Rows(kind), cast("IO[bytes] | IO[str]", table).read(), columns=columns)
-    return _value_of(Rows(kind), cast("Iterable[Mapping[str, object]]", table), columns=columns)
+        return _read_csv(Rows(kind), cast("IO[bytes] | IO[str]", table).read(), columns=columns)
+    return _read_mappings(Rows(kind), cast("Iterable[Mapping[str, object]]", table), columns=columns)
 
 
-def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
+def _read_csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
     try:
         text = contents if isinstance(contents, str) else contents.decode("utf-8")
         text = text.removeprefix("\ufeff")
@@ -105,15 +105,15 @@ def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
         return found
     lines = io.StringIO(text, newline="")
     first = next((line for line in io.StringIO(text, newline="") if line.strip(BLANK)), "")
-    reader = csv.reader(lines, delimiter=_delimiter(first, columns), strict=True)
+    reader = csv.reader(lines, delimiter=_guess_delimiter(first, columns), strict=True)
     try:
-        _read(found, reader, columns=columns)
+        _read_lines(found, reader, columns=columns)
     except csv.Error as exc:
         found.refuse_file(reader.line_num, f"is not well-formed CSV from here on ({exc}); is a quote missing?")
     return found
 
 
-def _delimiter(header: str, columns: Columns) -> str:
+def _guess_delimiter(header: str, columns: Columns) -> str:
     known = columns.known()
 
     def count_recognized(delimiter: str) -> int:
@@ -123,21 +123,21 @@ def _delimiter(header: str, columns: Columns) -> str:
     return max(DELIMITERS, key=count_recognized)
 
 
-def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
+def _read_lines(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
     header: list[str] | None = None
     names: list[str | None] | None = None
     for line, cells in _number_rows(reader):
         if not any(cell.strip(BLANK) for cell in cells):
             continue
         if header is None or names is None:
-            header, names = cells, _recognize(found, cells, line=line, columns=columns)
+            header, names = cells, _recognize_columns(found, cells, line=line, columns=columns)
             if names is None:
                 return
         elif len(cells) != len(header):
             found.refuse(line, f"has {len(cells)} cells where the header has {len(header)}")
         else:
-            _add(found, line, dict(zip(names, cells, strict=True)))
-    _refuse_nothing(found, columns=columns, has_header=header is not None)
+            _add_row(found, line, dict(zip(names, cells, strict=True)))
+    _refuse_empty(found, columns=columns, has_header=header is not None)
 
 
 def _number_rows(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
@@ -147,27 +147,27 @@ def _number_rows(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _value_of(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Columns) -> Rows:
+def _read_mappings(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Columns) -> Rows:
     known = columns.known()
     rows: list[Mapping[str, object]] = list(table)
     if not all(isinstance(row, Mapping) for row in rows):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgumentError(f"{found.name} must be a path, a file, or mappings from column to value")
     header = list(dict.fromkeys(str(name) for row in rows for name in row))
-    if rows and _recognize(found, header, line=1, columns=columns) is None:
+    if rows and _recognize_columns(found, header, line=1, columns=columns) is None:
         return found
     for line, row in enumerate(rows, start=1):
-        _add(found, line, {known.get(_comparable(str(name))): _cell(value) for name, value in row.items()})
-    _refuse_nothing(found, columns=columns, has_header=bool(rows))
+        _add_row(found, line, {known.get(_comparable(str(name))): _to_cell(value) for name, value in row.items()})
+    _refuse_empty(found, columns=columns, has_header=bool(rows))
     return found
 
 
-def _cell(value: object) -> str:
+def _to_cell(value: object) -> str:
     if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _recognize(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
+def _recognize_columns(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
     known = columns.known()
     names = [known.get(_comparable(cell)) for cell in header]
     missing = [name for name in columns.required if name not in names]
@@ -182,25 +182,25 @@ def _recognize(found: Rows, header: Sequence[str], *, line: int, columns: Column
     return names
 
 
-def _refuse_nothing(found: Rows, *, columns: Columns, has_header: bool) -> None:
+def _refuse_empty(found: Rows, *, columns: Columns, has_header: bool) -> None:
     if not has_header:
         found.refuse_file(1, f"is empty; its first line must name the columns {_join(columns.required)}")
     elif not found.rows and not found.problems:
         found.refuse_file(1, "has no rows; to leave what is there as it is, don't give this file")
 
 
-def _add(found: Rows, line: int, cells: Mapping[str | None, str]) -> None:
+def _add_row(found: Rows, line: int, cells: Mapping[str | None, str]) -> None:
     values = {name: cell.strip() for name, cell in cells.items() if name is not None}
     if "name" in values:  # a line break inside a name comes from a spreadsheet's cell, and means a space
         values["name"] = " ".join(values["name"].split())
     for name, value in values.items():
-        if wrong := _wrong(name, value):
+        if wrong := _find_fault(name, value):
             found.refuse(line, f"{name}: {wrong}")
             return
     found.rows.append(Row(line, {name: value for name, value in values.items() if value}))
 
 
-def _wrong(name: str, value: str) -> str | None:
+def _find_fault(name: str, value: str) -> str | None:
     if any(unicodedata.category(char) == "Cc" for char in value):
         return "has a control character" if "\0" not in value else "has a NUL character"
     if value.startswith("=") or (name == "name" and value.startswith(("+", "-", "@"))):
@@ -290,16 +290,16 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
     }
     tables = given.values()
     return Entries(
-        users=_each_once(given["users"], _user, attrgetter("email")) if "users" in given else None,
-        groups=_each_once(given["groups"], _group, attrgetter("external_id")) if "groups" in given else None,
-        memberships=list(_parse(given["memberships"], _membership)) if "memberships" in given else None,
+        users=_each_once(given["users"], _parse_user, attrgetter("email")) if "users" in given else None,
+        groups=_each_once(given["groups"], _parse_group, attrgetter("external_id")) if "groups" in given else None,
+        memberships=list(_parse_rows(given["memberships"], _parse_membership)) if "memberships" in given else None,
         names={kind: rows.name for kind, rows in given.items()},
         problems=[problem for rows in tables for problem in sorted(rows.problems, key=attrgetter("line"))],
         notes=[f"{rows.name}: ignored the columns {', '.join(rows.ignored)}" for rows in tables if rows.ignored],
     )
 
 
-def _parse(found: Rows, parse: Callable[[Row], Entry]) -> Iterator[Entry]:
+def _parse_rows(found: Rows, parse: Callable[[Row], Entry]) -> Iterator[Entry]:
     for row in found.rows:
         try:
             yield parse(row)
@@ -311,7 +311,7 @@ def _each_once(found: Rows, parse: Callable[[Row], Keyed], key_of: Callable[[Key
     """Return the rows by key; an equal repetition counts once, and of two different rows neither counts."""
     entries: dict[str, Keyed] = {}
     doubtful: set[str] = set()
-    for entry in _parse(found, parse):
+    for entry in _parse_rows(found, parse):
         key = key_of(entry)
         first = entries.setdefault(key, entry)
         if first != entry:
@@ -320,21 +320,21 @@ def _each_once(found: Rows, parse: Callable[[Row], Keyed], key_of: Callable[[Key
     return {key: entry for key, entry in entries.items() if key not in doubtful}
 
 
-def _user(row: Row) -> UserEntry:
-    email = normal_email(_value(row, "email", _EMAIL))
-    name = _value(row, "name", _LABEL) if "name" in row.cells else None
-    return UserEntry(row.line, email, name, is_admin=_flag(row, "isAdmin"), active=_flag(row, "active"))
+def _parse_user(row: Row) -> UserEntry:
+    email = normal_email(_require_value(row, "email", _EMAIL))
+    name = _require_value(row, "name", _LABEL) if "name" in row.cells else None
+    return UserEntry(row.line, email, name, is_admin=_read_flag(row, "isAdmin"), active=_read_flag(row, "active"))
 
 
-def _group(row: Row) -> GroupEntry:
-    return GroupEntry(row.line, _value(row, "externalId", _IDENTIFIER), _value(row, "name", _LABEL))
+def _parse_group(row: Row) -> GroupEntry:
+    return GroupEntry(row.line, _require_value(row, "externalId", _IDENTIFIER), _require_value(row, "name", _LABEL))
 
 
-def _membership(row: Row) -> MembershipEntry:
-    return MembershipEntry(row.line, _value(row, "group", _IDENTIFIER), _value(row, "member", _MEMBER))
+def _parse_membership(row: Row) -> MembershipEntry:
+    return MembershipEntry(row.line, _require_value(row, "group", _IDENTIFIER), _require_value(row, "member", _MEMBER))
 
 
-def _value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
+def _require_value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
     if column not in row.cells:
         raise ValueError(f"{column}: is empty")
     value = row.cells[column]
@@ -345,7 +345,7 @@ def _value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
         raise ValueError(f"{column}: {message} (here: {printable(value[:80])})") from exc
 
 
-def _flag(row: Row, column: str) -> bool | None:
+def _read_flag(row: Row, column: str) -> bool | None:
     if not (value := row.cells.get(column, "")):
         return None
     if (flag := flag_of(value)) is None:

@@ -17,7 +17,7 @@ from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, 
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 
 
-def _absolute(text: str) -> str:
+def _require_absolute(text: str) -> str:
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as exc:
@@ -27,7 +27,7 @@ def _absolute(text: str) -> str:
     return text
 
 
-Address = Annotated[str, AfterValidator(_absolute)]
+Address = Annotated[str, AfterValidator(_require_absolute)]
 
 
 class ServerMetadata(BaseModel):
@@ -142,7 +142,7 @@ def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata
 
 
 def _parameters(callback: str) -> dict[str, str]:
-    """Return the callback's non-empty parameters (RFC 6749, section 3.1)."""
+    """Return the callback's non-empty parameters (RFC 6749, section 3.1). Raises CallbackError for a repetition."""
     query = urlsplit(callback).query if "?" in callback else callback
     try:
         pairs = parse_qsl(query, max_num_fields=MOST_PARAMETERS)
@@ -170,5 +170,5 @@ def _error(code: str, description: str) -> AuthorizationError:
 
 
 def readable(text: str) -> str:
-    """Return text from another server as one line for a message."""
+    """Return text from another server as one line for a message, of at most 300 characters."""
     return "".join(char for char in text[:LONGEST_DESCRIPTION] if char.isprintable())

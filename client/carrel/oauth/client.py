@@ -137,7 +137,7 @@ class AsyncOAuthClient(_OAuthClient[Async, httpx.AsyncClient], AsyncClosing):
 
 
 def authorization_address(auth_url: str | None) -> str:
-    """Return the address of the authorization server; the default comes from the environment."""
+    """Return the address of the authorization server, by default of the environment. Raises ConfigurationError."""
     environment = os.environ.get("CARREL_AUTH_URL") or os.environ.get("CARREL_BASE_URL")
     return connect.normalize(auth_url or environment or connect.DEFAULT_BASE_URL)
 

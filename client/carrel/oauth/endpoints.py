@@ -39,20 +39,21 @@ class Endpoints:
             "code_verifier": request.code_verifier,
         }
         asked_at = datetime.now(UTC)
-        answer = yield from self._tokens(form)
+        answer = yield from self._request_tokens(form)
         return answer.tokens(asked_at=asked_at, scope=" ".join(request.scopes) or None)
 
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token (RFC 6749, section 6). A repetition is refused: the first request used the token."""
+        """Exchange a refresh token (RFC 6749, section 6), which is then used up. SignInRequiredError without any."""
         if tokens.refresh_token is None:
             msg = "The access token has expired, and there is no refresh token. Send the person to authorize again."
             raise errors.SignInRequiredError(msg, code="sign_in_required")
         asked_at = datetime.now(UTC)
-        answer = yield from self._tokens({"grant_type": "refresh_token", "refresh_token": tokens.refresh_token})
+        answer = yield from self._request_tokens({"grant_type": "refresh_token", "refresh_token": tokens.refresh_token})
         return answer.tokens(asked_at=asked_at, asked=tokens)
 
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
-        """Revoke a token, and the tokens issued with it (RFC 7009); an unknown token counts as revoked."""
+        """Revoke a token, even an unknown token, and those issued with it (RFC 7009). Raises ConfigurationError if the
+        server has no revocation endpoint."""
         if self.server.revocation_endpoint is None:
             raise errors.ConfigurationError("The authorization server has no revocation endpoint")
         token = tokens if isinstance(tokens, str) else tokens.refresh_token or tokens.access_token
@@ -66,7 +67,7 @@ class Endpoints:
         response = yield from exchange(request, connection.retries)
         return authorization.metadata_from(response, issuer=issuer)
 
-    def _tokens(self, form: Mapping[str, str]) -> Flow[TokenResponse]:
+    def _request_tokens(self, form: Mapping[str, str]) -> Flow[TokenResponse]:
         response = yield from self._post(self.server.token_endpoint, form)
         try:
             return TokenResponse.model_validate_json(response.content)

@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def listen() -> Generator[Listener | None]:
     """Listen on the first free port, for this machine only; None if all are taken."""
-    if (server := _bind()) is None:
+    if (server := _bind_free_port()) is None:
         yield None
         return
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -105,7 +105,7 @@ def listen() -> Generator[Listener | None]:
         thread.join()
 
 
-def _bind() -> Listener | None:
+def _bind_free_port() -> Listener | None:
     for port in PORTS:
         try:
             return Listener(port)
@@ -154,12 +154,15 @@ def sign_in(
         store, key = FileTokenStore(folder / "tokens"), application.session_at(address)
         with _connect(application, address) as oauth:
             client = Carrel(base_url=base_url, tokens=oauth.token_source(store, key))
-        with _closing_unless_done(client):
+        try:
             if not _is_signed_in(client):
                 tokens = _authorize(application, address, open_browser=open_browser, timeout=timeout)
                 with store.lock(key):
                     store.put(key, tokens)
             _keep_application(address, application)
+        except BaseException:
+            client.close()
+            raise
     return client
 
 
@@ -173,15 +176,6 @@ def sign_out(base_url: str | None = None) -> None:
             if (tokens := store.get(key)) is not None:
                 _revoke(application, address, tokens)
                 store.delete(key)
-
-
-@contextmanager
-def _closing_unless_done(client: Carrel) -> Generator[None]:
-    try:
-        yield
-    except BaseException:
-        client.close()
-        raise
 
 
 def _take_turn(folder: Path, timeout: float) -> AbstractContextManager[object]:
@@ -263,7 +257,7 @@ def _choose_application(
     client_secret = client_secret or os.environ.get(CLIENT_SECRET)
     if client_id and client_secret:
         return _Application(client_id=client_id, client_secret=client_secret)
-    application = _ask_with_key(next(reversed(_read_applications(address)), None), address, base_url)
+    application = _check_or_register(next(reversed(_read_applications(address)), None), address, base_url)
     if application is None:
         raise errors.ConfigurationError(
             "No application is known here that people may sign in to. An admin registers one, once, with the redirect "
@@ -273,7 +267,7 @@ def _choose_application(
     return application
 
 
-def _ask_with_key(known: _Application | None, address: str, base_url: str | None) -> _Application | None:
+def _check_or_register(known: _Application | None, address: str, base_url: str | None) -> _Application | None:
     if not (key := os.environ.get("CARREL_API_KEY")):
         return known
     try:

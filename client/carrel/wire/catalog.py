@@ -90,11 +90,6 @@ class TextRecognition(common.ResponseModel):
         return pages + self.pictures - self.pictures_read - self.pictures_failed
 
 
-def count_pages(count: int) -> str:
-    """Return a number of pages in words."""
-    return _count(count, "page")
-
-
 def _count(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 

@@ -61,7 +61,7 @@ def read_value(kind: str, text: str, choices: Sequence[str] | None = None) -> st
         return None if None in items else BETWEEN.join(filter(None, items))
     value = text.strip() if choices or kind != "STRING" else text
     if not fits(kind, value):
-        readings = _readings(kind, value)
+        readings = _find_meanings(kind, value)
         value = readings.pop() if len(readings) == 1 else None
     return _spellings(tuple(choices)).get(value.casefold()) if value and choices else value
 
@@ -76,11 +76,11 @@ def expectation(kind: str, text: str = "", choices: Sequence[str] | None = None)
     if choices:
         words = "these values, with ; between them" if kind == "LIST" else "one of these values"
         return f"The field takes {words}: {', '.join(choices[:_SHOWN])}{', …' if choices[_SHOWN:] else '.'}"
-    readings = sorted(_readings(kind, text.strip()))
+    readings = sorted(_find_meanings(kind, text.strip()))
     return f"“{text}” can mean {' or '.join(readings)}: write one of these." if readings[1:] else _EXPECTED[kind]
 
 
-def _readings(kind: str, text: str) -> set[str]:
+def _find_meanings(kind: str, text: str) -> set[str]:
     match kind:
         case "DOUBLE":
             return _numbers(text)

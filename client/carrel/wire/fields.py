@@ -106,13 +106,13 @@ Password = Annotated[SecretStr, Field(min_length=8, max_length=1024), NO_NUL_SEC
 """Hidden from `repr` and logs; written out only in the request's JSON."""
 
 
-def _rfc_3339(value: object) -> object:
+def _require_rfc_3339(value: object) -> object:
     if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
         return value
     raise ValueError("must be an RFC 3339 time, such as 2026-01-31T09:30:00Z")
 
 
-def _in_utc(value: datetime) -> datetime:
+def _to_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError as exc:
@@ -140,5 +140,5 @@ StrictFlag = Annotated[bool, Field(strict=True)]
 Instant = Annotated[AwareDatetime, _AS_RFC_3339]
 """A time in a response: aware, and RFC 3339 in UTC with `Z` in JSON."""
 
-RequestInstant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc), _AS_RFC_3339]
+RequestInstant = Annotated[AwareDatetime, BeforeValidator(_require_rfc_3339), AfterValidator(_to_utc), _AS_RFC_3339]
 """A time in a request: RFC 3339 with offset (never a bare number or date), converted to UTC."""

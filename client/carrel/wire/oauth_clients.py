@@ -25,7 +25,7 @@ _SCOPES = f"must be one of {', '.join(ApiScope)}, or api:agent:message: and an a
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
 
 
-def _refuse_odd_host(text: str) -> str:
+def _to_host(text: str) -> str:
     host = text.strip().lower()
     if not _DOCUMENT_HOST.fullmatch(host):
         raise ValueError("must be a host, such as claude.ai, without https:// and without a path")
@@ -37,7 +37,7 @@ def is_api_scope(text: str) -> bool:
     return text in set(ApiScope) or _MESSAGE_ONE.fullmatch(text) is not None
 
 
-def _refuse_odd_redirect_uri(text: str) -> str:
+def _check_redirect_uri(text: str) -> str:
     if not text.isascii() or not text.isprintable() or any(char in text for char in ' "<>\\^`{|}*#'):
         raise ValueError("must be a URL in ASCII, such as https://app.example.com/callback, without spaces, # or *")
     try:
@@ -55,10 +55,10 @@ def _refuse_odd_redirect_uri(text: str) -> str:
     return text
 
 
-RedirectUri = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_refuse_odd_redirect_uri)]
+RedirectUri = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_check_redirect_uri)]
 RedirectUris = Annotated[list[RedirectUri], Field(min_length=1, max_length=20)]
 ClientDocumentHosts = Annotated[
-    list[Annotated[str, Field(max_length=300), NO_NUL, AfterValidator(_refuse_odd_host)]], Field(max_length=100)
+    list[Annotated[str, Field(max_length=300), NO_NUL, AfterValidator(_to_host)]], Field(max_length=100)
 ]
 ApiScopes = Annotated[
     list[Annotated[str, Field(max_length=100), must(is_api_scope, _SCOPES)]], Field(min_length=1, max_length=100)

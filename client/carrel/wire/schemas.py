@@ -18,13 +18,13 @@ _OF_SEVERAL: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").rea
 
 def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:
     """Describe the members of a request's schema; a member with a constant, which identifies the type, is required."""
-    _describe(model, schema)
+    _describe_members(model, schema)
     _require(schema, [name for name, member in schema.get("properties", {}).items() if "const" in member])
 
 
 def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
     """Describe the members of a response's schema; members without a value are omitted, never null."""
-    _describe(model, schema)
+    _describe_members(model, schema)
     members: dict[str, dict[str, Any]] = schema.get("properties", {})
     always = [name for name, member in members.items() if not _drop_null(member)]
     _require(schema, always)
@@ -40,7 +40,7 @@ def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _describe(model: type[BaseModel], schema: dict[str, Any]) -> None:
+def _describe_members(model: type[BaseModel], schema: dict[str, Any]) -> None:
     members, descriptions = schema.get("properties", {}), descriptions_of(model)
     for name, field in model.model_fields.items():
         member = members.get(field.serialization_alias) or members.get(name)

@@ -13,7 +13,7 @@ from carrel.wire.common import RequestModel, ResourceType, ResponseModel, Tabula
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, SHARED, WRITE, ApiOperation
 
 
-def _flag_of(part: object) -> object:
+def _parse_flag_part(part: object) -> object:
     if not isinstance(part, str):
         return part
     if part not in {"true", "false"}:
@@ -21,15 +21,15 @@ def _flag_of(part: object) -> object:
     return part == "true"
 
 
-def _list_of(part: object) -> object:
+def _parse_list_part(part: object) -> object:
     if not isinstance(part, str):
         return part
     if not part.lstrip().startswith("["):
         return [item.strip() for item in part.split(",") if item.strip()]
-    return _json_of(part)
+    return _parse_json_part(part)
 
 
-def _json_of(part: object) -> object:
+def _parse_json_part(part: object) -> object:
     if not isinstance(part, str):
         return part
     try:
@@ -38,10 +38,10 @@ def _json_of(part: object) -> object:
         raise ValueError("must be valid JSON") from exc
 
 
-Flag = Annotated[bool, Field(strict=True), BeforeValidator(_flag_of)]
+Flag = Annotated[bool, Field(strict=True), BeforeValidator(_parse_flag_part)]
 """A multipart part, "true" or "false"."""
 
-_FROM_LIST = BeforeValidator(_list_of)
+_FROM_LIST = BeforeValidator(_parse_list_part)
 # The other types are for the service's own objects.
 _OF_SOURCE = fields.must(
     lambda kind: kind not in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC},
@@ -70,7 +70,7 @@ class UploadFileForm(RequestModel):
     internal_public: Flag | None = None
     """"true": every active user of the organization may read the document. Absent on an update: unchanged."""
     document_external_url: fields.Url | None = None
-    custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_json_of)] = None
+    custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_parse_json_part)] = None
     """The document's metadata: a JSON object of strings. With `collectionId`, must match the collection's schema."""
     source_system_updated: fields.RequestInstant | None = None
     """When the document last changed in the source system (RFC 3339)."""
