@@ -17,7 +17,7 @@ from service.platform.settings import Settings
 
 
 def main() -> int:
-    """Run the service, or a command. Return the process's exit status."""
+    """Run the service, or with arguments a command; return the process's exit status. Errors go to standard error."""
     try:
         settings = Settings()
     except ValidationError as error:

@@ -64,12 +64,14 @@ class Server(uvicorn.Server):
         self._on_start()
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Admit no connections, wait for running requests as uvicorn does, and cancel the remaining requests."""
         self.connections.close()
         await super().shutdown(sockets)
         await self._end_requests()
         self.started = False
 
     def obey(self, orders: bytes) -> None:
+        """Follow orders in turn: DRAIN drains a started server; any other order, and DRAIN before the start, stops."""
         for order in orders:
             if order == ord(DRAIN) and self.started:
                 self.drain()
@@ -137,7 +139,8 @@ def bind(settings: Settings) -> socket:
 
 
 async def serve(settings: Settings, listener: socket, orders: socket, *, most: int, share: Share, **parts: Any) -> None:
-    """Serve until ordered to stop, after all parts are open; `most` limits connections. Raises DatabaseServerError."""
+    """Open the application with `parts`, report READY, and serve until ordered to stop; `most` limits connections.
+    Raises the errors of `open_app`."""
     connections = Connections(most, is_shared=shared_addresses(settings.trusted_proxies), share=share)
     config = server_config(settings)
     server = Server(config, connections, on_start=lambda: listening.say(READY))

@@ -77,7 +77,8 @@ class Supervisor:
         self._status = 0
 
     def run(self) -> int:
-        """Serve until a signal; return the exit status. A first signal counts after the start, a second at once."""
+        """Serve until a signal; return the exit status: 1 if a process ended before all were ready. A first signal
+        counts after the start, a second at once. Raises `START_ERRORS`."""
         settings = self.settings
         with ExitStack() as stack:
             traces.load()
@@ -103,11 +104,11 @@ class Supervisor:
             if settings.archive_url is not None:
                 self._fork(ARCHIVE)
             self.signals.is_starting = False
-            self._watch()
+            self._supervise()
         logger.info("stopped")
         return self._status
 
-    def _watch(self) -> None:
+    def _supervise(self) -> None:
         is_told = False
         while not self.signals.stops and not self._status:
             self._wait(LOOK_SECONDS)
@@ -118,7 +119,7 @@ class Supervisor:
                 is_told = True
             has_killed = self._kill_unready(STARTING_SECONDS if is_told else FIRST_STARTING_SECONDS)
             self._take_ended(may_restart=is_told or has_killed)
-            self._start_again()
+            self._start_due()
             self._replace_workers()
             self._look_after_database()
         self._listener.close()
@@ -126,7 +127,7 @@ class Supervisor:
         self._end()
 
     def _end(self) -> None:
-        """End the workers, then the processes behind them. Further signals hurry the end."""
+        """End the workers, then the processes behind them, within `ENDING_SECONDS`. Further signals hurry the end."""
         deadline = time.monotonic() + ENDING_SECONDS
         while self._children and time.monotonic() < deadline:
             workers = [child for child in self._children if child.row is not None]
@@ -150,12 +151,14 @@ class Supervisor:
         except OSError as error:  # the system lacks memory or descriptors
             logger.error("supervisor_can_not_wait", reason=str(error))
             time.sleep(LOOK_SECONDS)
-        self.signals.hear()
+        self.signals.clear_wakes()
         for child in self._children:
             if not child.is_ready:
                 child.hear()
 
     def _take_ended(self, *, may_restart: bool) -> None:
+        """Forget ended processes. Log an end without an order, and plan a restart, or if not `may_restart` set the exit
+        status to 1."""
         for child in [each for each in self._children if each.process.exitcode is not None]:
             self._children.remove(child)
             self._forget(child)
@@ -173,14 +176,14 @@ class Supervisor:
                 self._status = 1
 
     def _plan_restart(self, child: processes.Child) -> float | None:
-        """Return the time of an ended child's next start; None if another process already has its name."""
+        """Plan an ended child's next start; return the pause in seconds, None if another process has its name."""
         if any(other.name == child.name and other.leaving_since is None for other in self._children):
             self._to_replace.clear()
             return None
         restarts = self._restarts.setdefault(child.name, processes.Restarts())
         return restarts.plan(lived=time.monotonic() - child.began)
 
-    def _start_again(self) -> None:
+    def _start_due(self) -> None:
         for name, restarts in self._restarts.items():
             if restarts.is_due():
                 restarts.due = None if self._try_fork(name) else time.monotonic() + LOOK_SECONDS
@@ -218,6 +221,7 @@ class Supervisor:
                 child.process.kill()
 
     def _kill_unready(self, limit: float) -> bool:
+        """Kill workers not ready after `limit` seconds; return whether there were any."""
         due = time.monotonic() - limit
         late = [each for each in self._children if each.row is not None and not each.is_ready and each.began < due]
         for child in late:
@@ -254,12 +258,12 @@ class Supervisor:
         if name in self._workers:
             used = {child.row for child in self._children}
             row = next(row for row in self._rows if row not in used)
-            work = partial(self._work, self._workers[name], row)
+            work = partial(self._run_worker, self._workers[name], row)
         else:
             work = {
-                EMBEDDING: self._embed,
+                EMBEDDING: self._run_embedding,
                 DATABASE: self._bring_database_back,
-                ARCHIVE: self._archive,
+                ARCHIVE: self._run_archiving,
                 READERS: self._fork_readers,
             }[name]
         ours, theirs = socketpair()
@@ -286,7 +290,7 @@ class Supervisor:
             sys.stderr.write(f"{error}\n")
             sys.exit(1)
 
-    def _work(self, number: int, row: int, orders: socket) -> None:
+    def _run_worker(self, number: int, row: int, orders: socket) -> None:
         prepared: Prepared = self._prepared
         count_in_row(row)
         share = Share(row, self.settings.workers, self._figures, self._counts)
@@ -305,7 +309,7 @@ class Supervisor:
                 )
             )
 
-    def _embed(self, orders: socket) -> None:
+    def _run_embedding(self, orders: socket) -> None:
         self._listener.close()
         folder, files = self.settings.data_dir / MODEL_FOLDER, local_files(self.settings)
 
@@ -328,7 +332,7 @@ class Supervisor:
         orders.send(processes.READY)
         self._readers.run()
 
-    def _archive(self, orders: socket) -> None:
+    def _run_archiving(self, orders: socket) -> None:
         self._listener.close()
         assert self._database is not None  # noqa: S101 - else there is nothing to archive
         keep_archiving(self.settings, self._database, orders, self._figures.write_common)

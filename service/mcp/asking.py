@@ -84,15 +84,16 @@ async def ask_agent(call: Call, arguments: AskArguments) -> AgentAnswer:
 
 
 async def _find_agent(connection: Connection, caller: Caller, wanted: str | None) -> UUID:
+    """Return the id of the wanted, or only, deployed agent among the first 1000. Raises BadRequest with the names."""
     request = ListAgentsRequest(page_size=MOST_AGENTS)
     agents = (await list_deployed_agents(connection, caller, request=request)).agents
     named = [one for one in agents if wanted is None or wanted.casefold() in {str(one.agent_id), one.name.casefold()}]
     if len(named) != 1:
-        raise _choose(agents)
+        raise _no_single_agent(agents)
     return named[0].agent_id
 
 
-def _choose(agents: Sequence[Agent]) -> BadRequest:
+def _no_single_agent(agents: Sequence[Agent]) -> BadRequest:
     if not agents:
         message = "No agent is deployed to this person. Ask an admin to deploy an agent. `search` works without agents."
         return BadRequest(message, code="no_agents")
@@ -123,7 +124,7 @@ async def _read_answer(call: Call, begun: SendAgentMessageResponse, agent_id: UU
 
 
 async def _warn_of_narrowing(connection: Connection, caller: Caller, agent_id: UUID) -> list[str]:
-    """Return a warning if the agent answers from collections closed to the client by the person."""
+    """Return a warning, or none, if the agent answers from collections that the person doesn't let this client read."""
     agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
     if caller.collection_ids is None or agent is None or caller.collection_ids.issuperset(agent.collection_ids):
         return []

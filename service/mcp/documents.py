@@ -140,7 +140,8 @@ async def fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
 
 
 async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> tuple[StoredText, TextPart]:
-    """Return a document and a part of its text. Raises NotFound unless the caller, even an admin, may READ it."""
+    """Return a document and the part of its text from `start`. Raises NotFound unless the caller may READ it; admin
+    rights don't count."""
     stored = await call.read(lambda connection: read_text(connection, call.reader, document_id=document_id))
     return stored, await unpack_text(stored, start=start)
 
@@ -190,7 +191,7 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
 async def read(call: Call, *, uri: str) -> ReadResourceResult:
     """Return a document's text. Raises NotFound for an unknown address, or unless the caller may READ the document."""
     call.require(GET_DOCUMENT)
-    document, (text, next_start) = await open_document(call, _document_id(uri))
+    document, (text, next_start) = await open_document(call, _require_document_id(uri))
     if next_start is not None:
         text += f"\n\n[The text continues. To read on, call `fetch` with start={next_start}.]"
     return ReadResourceResult(
@@ -198,7 +199,7 @@ async def read(call: Call, *, uri: str) -> ReadResourceResult:
     )
 
 
-def _document_id(uri: str) -> UUID:
+def _require_document_id(uri: str) -> UUID:
     scheme, found, value = uri.partition(SCHEME)
     try:
         if scheme or not found:

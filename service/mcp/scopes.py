@@ -49,6 +49,7 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
 
 
 def _operations_of(message: object) -> Sequence[ApiOperation[Any, Any]]:
+    """Return the operations behind a call of a tool or a look at resources; none for other messages."""
     if not isinstance(message, dict):
         return ()
     said = cast("dict[str, object]", message)

@@ -45,6 +45,7 @@ def upgrade(url: URL) -> None:
 
 
 def _is_done(connection: Connection) -> bool:
+    """Return whether the schema is `HEAD`, or newer and usable (logged). Raises MigrationError as `upgrade` does."""
     revision = current_revision(connection)
     newer = revision is not None and is_newer(revision)
     if not (newer and _is_usable(connection)):
@@ -73,11 +74,12 @@ def _take_turn(connection: Connection) -> bool:
 
 
 def _migrate(connection: Connection) -> None:
-    """Run the missing migrations; after a lock timeout, pause and return: the caller retries the failed migration."""
+    """Run the missing migrations; after a lock timeout, pause and return: the caller retries the failed migration.
+    Raises MigrationError if the server or its user is unfit."""
     connection.execute(text(f"SET lock_timeout = {LOCK_MILLISECONDS}"))
     connection.commit()
     try:
-        _run(connection)
+        _run_alembic(connection)
     except DBAPIError as error:
         connection.rollback()
         told = str(error.orig).partition("\n")[0]
@@ -108,7 +110,7 @@ def is_newer(revision: str) -> bool:
 
 
 def refuse_unknown(revision: str | None) -> None:
-    """Raise MigrationError without migrations from a database's revision to `HEAD` in this version."""
+    """Raise MigrationError for a schema older than `BASELINE` or newer than `HEAD`; None, an empty database, passes."""
     if revision is None:
         return
     if is_older(revision):
@@ -124,7 +126,7 @@ def refuse_unknown(revision: str | None) -> None:
         )
 
 
-def _run(connection: Connection) -> None:
+def _run_alembic(connection: Connection) -> None:
     # Imported here, because a start on a migrated database doesn't need it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415

@@ -22,6 +22,7 @@ _SEQUENCES = ("procrastinate_jobs_id_seq", "procrastinate_events_id_seq")
 
 
 def apply_files(*, after: str = "", through: str) -> None:
+    """Run the library's migrations named after a prefix and up to another."""
     for file in sorted(files("procrastinate.sql").joinpath("migrations").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql") and after < file.name[: len(through)] <= through:
             run_script(file.read_text(encoding="utf-8"))

@@ -30,6 +30,7 @@ def create_role() -> None:
 
 
 def protect(table: str, *, privileges: Sequence[str] = ("SELECT", "INSERT", "UPDATE", "DELETE")) -> None:
+    """Limit the service to privileges on rows of the transaction's organization; a backup's owner sees all rows."""
     op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
     op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
     condition = f"organization_id = {CURRENT_ORGANIZATION}"

@@ -20,7 +20,8 @@ _Accepted = TypeVar("_Accepted")
 
 
 async def bootstrap(connection: Connection, settings: Settings) -> None:
-    """Create organization, admin and API key, if there is no organization yet. Raises ValueError for bad settings."""
+    """Create organization, admin and API key, if there is no organization yet; without an admin's address in the
+    settings, only log a warning. Raises ValueError for bad settings."""
     if await queries.any_organization(connection):
         return
     if settings.bootstrap_admin_email is None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import UUID
 
 from psycopg.errors import ConnectionTimeout
@@ -57,7 +57,7 @@ class KeptTask:
 
 
 class EndedEarlyError(Exception):
-    """An endless task has tried to end the process, or has returned."""
+    """An endless task has returned, or tried to end the process."""
 
 
 class Background:
@@ -99,12 +99,12 @@ class Background:
     def _start(self, kept: KeptTask) -> None:
         if self._is_closing:
             return
-        task = kept.running = asyncio.create_task(_run(kept), name=kept.name)
+        task = kept.running = asyncio.create_task(_run_endless(kept), name=kept.name)
         self._add(task)
         began = task.get_loop().time()
-        task.add_done_callback(partial(self._start_again, kept, began))
+        task.add_done_callback(partial(self._plan_restart, kept, began))
 
-    def _start_again(self, kept: KeptTask, began: float, task: "asyncio.Task[None]") -> None:
+    def _plan_restart(self, kept: KeptTask, began: float, task: "asyncio.Task[None]") -> None:
         if self._is_closing:
             return
         kept.running = None
@@ -125,7 +125,7 @@ async def _log_failure(work: Coroutine[Any, Any, Any]) -> None:
         log_trouble("background_task_failed", error)
 
 
-async def _run(kept: KeptTask) -> None:
+async def _run_endless(kept: KeptTask) -> NoReturn:
     try:
         await kept.start()
     except (SystemExit, KeyboardInterrupt) as error:
@@ -154,10 +154,11 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
 async def for_each_organization(
     ids: Iterable[UUID] | AsyncIterable[UUID], work: Callable[[UUID], Awaitable[object]]
 ) -> None:
-    """Call `work` for each organization in order. Failures are logged (`organization_failed`) and raised together, as
-    an ExceptionGroup. A failed id is skipped if repeated; a failure during cancellation counts as cancelled."""
+    """Call `work` for each organization in order. Failures are logged (`organization_failed`, except timeouts) and
+    raised together at the end, as an ExceptionGroup; a failure during cancellation is raised at once. A repeated id
+    whose work failed is skipped."""
     doing, failures = asyncio.current_task(), dict[UUID, Exception]()
-    async for each in _go_through(ids):
+    async for each in _iterate(ids):
         if each in failures:
             continue
         try:
@@ -174,7 +175,7 @@ async def for_each_organization(
         raise ExceptionGroup("work for some organizations failed", list(failures.values()))
 
 
-async def _go_through(ids: Iterable[UUID] | AsyncIterable[UUID]) -> AsyncIterator[UUID]:
+async def _iterate(ids: Iterable[UUID] | AsyncIterable[UUID]) -> AsyncIterator[UUID]:
     if isinstance(ids, AsyncIterable):
         async for each in ids:
             yield each

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from operator import attrgetter
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from psycopg import AsyncConnection as DriverConnection
 from psycopg import Error as DriverError
@@ -40,13 +40,14 @@ _FAILED = frozenset({ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED})
 
 
 class Answer(Generic[Found]):
-    """The rows of a batch's statement, available once the batch has run."""
+    """The rows of a batch's statement. RuntimeError: read before the batch has run, or several rows read as `row`."""
 
     def __init__(self, kind: Callable[..., Found]) -> None:
         self._kind = kind
         self._rows: list[Found] | None = None
 
     def take(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Make the rows, by position if the columns are the kind's fields in order, else by name."""
         if getattr(self._kind, "__match_args__", None) == tuple(names):
             self._rows = [self._kind(*row) for row in rows]
         else:
@@ -80,14 +81,10 @@ class _Compiled:
         return [self.binding[name](given[name]) if name in self.binding else given[name] for name in self.names]
 
     def read(self, rows: Sequence[tuple[Any, ...]], codes: tuple[int, ...]) -> Sequence[Sequence[Any]]:
-        reading = _read_by(self.types, codes)
+        reading = _find_converters(self.types, codes)
         if not reading:
             return rows
         return [[reading[at](value) if at in reading else value for at, value in enumerate(row)] for row in rows]
-
-
-class _Taker(Protocol):
-    def take(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class _Part:
     text: str
     values: Sequence[Any]
     compiled: _Compiled | None = None
-    taker: _Taker | None = None
+    answer: Answer[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class Batch:
     def ask(
         self, statement: Select[*tuple[Any, ...]], kind: Callable[..., Found], parameters: Mapping[str, Any]
     ) -> Answer[Found]:
-        """Add a statement built once, and return a holder for its rows."""
+        """Add a statement built once, and return a holder for its rows. Raises TypeError for IN with a list."""
         compiled, answer = _compile(statement), Answer(kind)
         self.parts.append(_Part(compiled.text, compiled.bind(parameters), compiled, answer))
         return answer
@@ -117,7 +114,7 @@ class Batch:
         self.parts.append(_Part(text, values))
 
     async def run(self, connection: AsyncConnection) -> None:
-        """Send the statements, and wait for all answers. Raises the DBAPIError of the first failure."""
+        """Send the statements, and give each asked Answer its rows. Raises the DBAPIError of the first failure."""
         with traces.statements(part.text for part in self.parts):
             await self._run(connection)
 
@@ -135,11 +132,11 @@ class Batch:
             await connection.invalidate()
             raise
         for part, result in zip(self.parts, results, strict=True):
-            if part.compiled is not None and part.taker is not None:
+            if part.compiled is not None and part.answer is not None:
                 adapting.set_pgresult(result)
                 rows = adapting.load_rows(0, result.ntuples, tuple)
                 codes = tuple(map(result.ftype, range(result.nfields)))
-                part.taker.take(part.compiled.columns, part.compiled.read(rows, codes))
+                part.answer.take(part.compiled.columns, part.compiled.read(rows, codes))
 
 
 def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequence[_Part]) -> PQGen[list[PGresult]]:
@@ -204,7 +201,7 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
     assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what a SELECT is compiled by
     if compiled.post_compile_params:
         raise TypeError("A statement of a batch has one text: pass an array (in_array) instead of IN with a list.")
-    binding = {name: _convert_for(one.type) for name, one in compiled.binds.items()}
+    binding = {name: _find_binder(one.type) for name, one in compiled.binds.items()}
     columns = statement.selected_columns
     return _Compiled(
         # A unique text, so that the driver never takes a statement of a failed batch for prepared.
@@ -217,7 +214,7 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
     )
 
 
-def _convert_for(kind: TypeEngine[Any]) -> Convert | None:
+def _find_binder(kind: TypeEngine[Any]) -> Convert | None:
     item = cast("ARRAY[Any]", kind).item_type if isinstance(kind, ARRAY) else None
     if isinstance(item, Uuid | Integer):
         return partial(_write_array, attrgetter("hex") if isinstance(item, Uuid) else str)
@@ -230,7 +227,7 @@ def _write_array(write: Callable[[Any], str], values: Iterable[Any] | None) -> s
 
 
 @lru_cache(STATEMENTS)
-def _read_by(types: tuple[TypeEngine[Any], ...], codes: tuple[int, ...]) -> Mapping[int, Convert]:
+def _find_converters(types: tuple[TypeEngine[Any], ...], codes: tuple[int, ...]) -> Mapping[int, Convert]:
     found = (
         one.dialect_impl(_DIALECT).result_processor(_DIALECT, code) for one, code in zip(types, codes, strict=True)
     )

@@ -32,17 +32,17 @@ class Copies:
 
     @asynccontextmanager
     async def open(self, sha256: bytes, copying: AbstractAsyncContextManager[Path]) -> AsyncGenerator[Path]:
-        """Yield a path for reading a content until the block ends, from a copy shared by all readers."""
+        """Yield a path, valid until the block ends, of the kept copy of a content, else of the file from `copying`."""
         with ExitStack() as reading:
             async with self._lock:
                 kept = self._kept.get(sha256)
                 if kept is not None:
                     descriptor = os.dup(kept.descriptor)
-                    reading.callback(_close, descriptor)
+                    reading.callback(_close_in_thread, descriptor)
                 else:
                     async with copying as path:
                         descriptor = os.open(path, os.O_RDONLY)
-                        reading.callback(_close, descriptor)
+                        reading.callback(_close_in_thread, descriptor)
                 self._keep(sha256, descriptor)
             yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
@@ -65,10 +65,10 @@ class Copies:
     def _close(self, sha256: bytes) -> None:
         copy = self._kept.pop(sha256)
         copy.closing.cancel()
-        _close(copy.descriptor)
+        _close_in_thread(copy.descriptor)
 
 
-def _close(descriptor: int) -> None:
+def _close_in_thread(descriptor: int) -> None:
     asyncio.get_running_loop().run_in_executor(None, os.close, descriptor)
 
 

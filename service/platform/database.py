@@ -60,7 +60,7 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
         raise ValueError(f"{setting} must start with postgresql://")
     try:
-        return _prefer_primary(make_url(f"postgresql+psycopg://{_move_hosts(rest)}"))
+        return _require_writable(make_url(f"postgresql+psycopg://{_move_hosts_to_query(rest)}"))
     except (ArgumentError, ValueError):
         raise ValueError(
             f"{setting} can't be read. It is postgresql://user:password@host:port/database, with"
@@ -69,7 +69,7 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
         ) from None
 
 
-def _move_hosts(rest: str) -> str:
+def _move_hosts_to_query(rest: str) -> str:
     place, _, query = rest.partition("?")
     user, _, server = place.rpartition("@")
     hosts, _, database = server.partition("/")
@@ -90,7 +90,7 @@ def _split_host(given: str) -> tuple[str, str]:
     return host, str(int(port)) if port else ""
 
 
-def _prefer_primary(url: URL) -> URL:
+def _require_writable(url: URL) -> URL:
     named = url.query.get("host", url.host or "")
     hosts = named.split(",") if isinstance(named, str) else named
     if len(hosts) == 1:
@@ -108,7 +108,7 @@ async def enter_organization(connection: Connection, organization_id: UUID | Non
 
 @asynccontextmanager
 async def leave_out_when_full(connection: Connection) -> AsyncGenerator[None]:
-    """Let a write fail on a full disk: the transaction continues without the write."""
+    """Undo the block's writes if the database's disk is full; the transaction continues without them."""
     await connection.exec_driver_sql("SAVEPOINT may_be_missing")
     try:
         yield
@@ -136,6 +136,7 @@ class Database:
     ) -> None:
         self.is_distributed = False
         self.primary = primary or NewestPrimary()
+        self._pool_size = pool_size
         self._statement_seconds = statement_seconds
         self._commits: dict[asyncio.Future[None], float] = {}
         self.outliving: set[asyncio.Future[None]] = set()
@@ -186,7 +187,7 @@ class Database:
         opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
         async with AsyncExitStack() as held:
             connection = await held.enter_async_context(self._engine.connect())
-            await _open(connection, _enter(opening, organization_id, first), require)
+            await _open(connection, _complete(opening, organization_id, first), require)
             await connection.begin()  # SQLAlchemy would not commit a transaction that a batch has begun
             yield connection
             with traces.statements(("COMMIT",)):
@@ -218,9 +219,9 @@ class Database:
         return time.monotonic() - min(self._commits.values()) if self._commits else 0.0
 
     async def read(self, organization_id: UUID | None, batch: Batch) -> None:
-        """Run a read-only batch in a single message and transaction."""
+        """Run a batch of queries in a single message and transaction, for an organization like `transaction`."""
         async with self._engine.connect() as connection:
-            await _open(connection, _enter(Batch(), organization_id, batch))
+            await _open(connection, _complete(Batch(), organization_id, batch))
 
     @property
     def in_use(self) -> int:
@@ -229,8 +230,7 @@ class Database:
 
     @property
     def is_saturated(self) -> bool:
-        pool = self._engine.pool
-        return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
+        return self.in_use >= self._pool_size
 
     async def ping(self) -> None:
         """Query the database; raises the driver's error if the database is unreachable."""
@@ -245,6 +245,7 @@ class Database:
 
 
 async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack) -> None:
+    """Wait for a commit that nobody awaits any longer, log a failure, and then return the connection (`held`)."""
     async with held:
         try:
             await committing
@@ -254,12 +255,12 @@ async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack)
 
 @asynccontextmanager
 async def owner_transaction(url: URL) -> AsyncGenerator[Connection]:
+    """Open a transaction on a new connection as the address's own user, not the service's role."""
     async with create_async_engine(url, poolclass=NullPool, hide_parameters=True).begin() as connection:
         yield connection
 
 
 def _measure_statements(engine: Engine) -> None:
-
     def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         context.carrel_span = traces.begin_statement(statement)
 
@@ -277,7 +278,8 @@ def _measure_statements(engine: Engine) -> None:
     event.listen(engine, "handle_error", fail)
 
 
-def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) -> Batch:
+def _complete(opening: Batch, organization_id: UUID | None, batch: Batch | None) -> Batch:
+    """Return a transaction's opening, followed by the setting of the organization and the statements of `batch`."""
     if organization_id is not None:
         opening.tell("SELECT enter_organization($1)", str(organization_id))
     return Batch([*opening.parts, *(batch.parts if batch else ())])

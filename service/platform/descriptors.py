@@ -42,7 +42,7 @@ HOW_TO_RAISE = (
 
 
 def raise_limit() -> int:
-    """Raise the process's soft limit of open files to the hard limit, and return the limit."""
+    """Raise the process's soft limit of open files to the hard limit; return it, or a large number if unlimited."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -88,7 +88,7 @@ def reserved_descriptors(settings: Settings) -> int:
 
 
 def most_connections(settings: Settings, limit: int) -> int:
-    """Return the connections a worker may have. Raises ValueError if too few, naming the needed limit of open files."""
+    """Return and log a worker's most connections. Raises ValueError, naming the needed limit of open files, if few."""
     reserved = reserved_descriptors(settings)
     fitting = (limit - reserved) // OF_A_CONNECTION
     if fitting < FEWEST_CONNECTIONS:

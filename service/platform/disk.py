@@ -18,11 +18,10 @@ from pathlib import Path
 from carrel.wire.oversight import StorageArea, StorageLevel, StorageState
 from service.platform.errors import InsufficientStorage, Unavailable
 from service.platform.logs import logger
-from service.platform.settings import Settings
+from service.platform.settings import MEBIBYTE, Settings
 from service.platform.sharing import Figure, Share
 
 LOOK_SECONDS = 1.0
-MEBIBYTE = 1024 * 1024
 MOST_KEPT_FREE = 1024 * MEBIBYTE
 LARGEST_RESERVE = 64 * MEBIBYTE
 RESERVE_NAME = "carrel.reserve"
@@ -54,7 +53,7 @@ class Reserve:
         return max(self._size - self._measure_size(), 0)
 
     def make(self) -> bool:
-        """Grow the file to its full size; False without enough space."""
+        """Grow the file to its full size. False after an error such as a full disk: the file then keeps its size."""
         held = self._measure_size()
         try:
             with _open_reserve(self._path, os.O_CREAT) as file:
@@ -73,7 +72,7 @@ class Reserve:
         self._shrink_to(self._size)
 
     def keep_free(self, free: int) -> None:
-        """Free a slice at a time, because a filling process takes all; keep a quarter for PostgreSQL's next start."""
+        """Shrink the file until a slice of the disk is free, as a filling process takes all; a quarter always stays."""
         lacking = self.slice - free
         if lacking > 0:
             self._shrink_to(max(self._measure_size() - lacking, self._size // 4))
@@ -141,6 +140,7 @@ class FileSystem:
 
     @property
     def low(self) -> int:
+        """The free bytes below which additions are refused."""
         return min(MOST_KEPT_FREE, self.total // 8) if self.keep_free is None else self.keep_free
 
     @property
@@ -149,6 +149,7 @@ class FileSystem:
         return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
 
     def look(self) -> None:
+        """Measure the space. If that fails, log it once and keep the last figures."""
         try:
             usage = shutil.disk_usage(self.folder)
         except OSError as error:
@@ -160,6 +161,7 @@ class FileSystem:
         self.measure(usage.total, usage.free)
 
     def measure(self, total: int, free: int) -> None:
+        """Record a disk's size and free bytes, log a change of the level, and grow or shrink the reserve."""
         self.total, self.free = total, free
         # Count a released reserve as used, because releasing it must not end the level.
         before, self.level = self.level, self._level_at(free - self._missing())
@@ -235,7 +237,7 @@ class Promise:
                 raise _no_room(one, room)
         for one, room in needed:
             if one.is_promised(room):
-                raise _busy(one)
+                raise _storage_busy(one)
         self._add(whole)
 
     def end(self) -> None:
@@ -284,7 +286,7 @@ class DiskGuard:
             await asyncio.sleep(LOOK_SECONDS)
 
     def refusal_of_database(self) -> InsufficientStorage | None:
-        """Return the answer for a database stopped by a full disk; None if no disk is full."""
+        """Return the answer for a database stopped by a full disk; None unless the embedded database's disk is full."""
         full = (
             item for item in self.file_systems if item.level is StorageLevel.FULL and StorageArea.DATABASE in item.areas
         )
@@ -292,18 +294,18 @@ class DiskGuard:
 
 
 def open_guard(settings: Settings, *, files_folder: Path | None, share: Share) -> DiskGuard:
-    """Watch the folders of the embedded cluster, uploads and local files; blocks for a first measurement."""
+    """Build a guard for the folders of the embedded cluster, uploads and local files, with a first measurement."""
     areas = {StorageArea.UPLOADS: settings.uploads_dir}
     if files_folder is not None:
         areas[StorageArea.FILES] = files_folder
     if settings.database_url is None:
         areas = {StorageArea.DATABASE: (settings.data_dir / "postgres").resolve(), **areas}
-    guard = DiskGuard(_by_file_system(areas, settings, share))
+    guard = DiskGuard(_group_by_file_system(areas, settings, share))
     guard.look()
     return guard
 
 
-def _by_file_system(areas: Mapping[StorageArea, Path], settings: Settings, share: Share) -> list[FileSystem]:
+def _group_by_file_system(areas: Mapping[StorageArea, Path], settings: Settings, share: Share) -> list[FileSystem]:
     folders = {area: existing(folder) for area, folder in areas.items()}
     ordered = sorted(folders, key=lambda area: folders[area].stat().st_dev)
     found: list[FileSystem] = []
@@ -334,7 +336,7 @@ def _no_room(where: FileSystem, needed: int) -> InsufficientStorage:
     )
 
 
-def _busy(where: FileSystem) -> Unavailable:
+def _storage_busy(where: FileSystem) -> Unavailable:
     return Unavailable(
         f"Other uploads have reserved the free disk space of the {where.names()}. Nothing was changed. Try again in "
         f"{BUSY_SECONDS} s.",

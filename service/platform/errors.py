@@ -130,6 +130,7 @@ def require(found: Found | None, error: Exception) -> Found:
 
 
 def error_response(error: ServiceError) -> JSONResponse:
+    """Build the answer in the common format, with credentials in its texts redacted."""
     message = redact_credentials(error.message)
     body: dict[str, Any] = {"message": message, "code": error.code, "requestId": request_id()}
     if error.confirmation_url is not None:
@@ -239,7 +240,7 @@ def requests_saturated() -> Unavailable:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of `app` use the common format."""
+    """Answer every ServiceError and database error of `app` in the common format."""
     for kind in (ServiceError, *DATABASE_ERRORS):
         app.add_exception_handler(kind, _on_error)
 

@@ -64,7 +64,8 @@ class FileStore:
         return cls(store, folder=folder, unarchived=unarchived)
 
     async def put(self, path: Path, sha256: bytes) -> None:
-        """Store a file durably, and always write, so no time reveals stored content. Raises InsufficientStorage."""
+        """Store a file durably, and note it as unarchived. Always writes, so no time reveals stored content. Raises
+        InsufficientStorage, or Unavailable `storage_unavailable`."""
         try:
             if self.folder is None:
                 await obstore.put_async(self._store, _key(sha256), path)
@@ -76,7 +77,7 @@ class FileStore:
             raise _refusal(error) from error
 
     async def ensure(self, path: Path, sha256: bytes) -> None:
-        """Store the file again if collected since `put`, and protect it from collection. Raises InsufficientStorage."""
+        """Store the file again, as `put` does, if it was collected since; a stored file stays as it is."""
         try:
             if await self.exists(sha256):
                 return
@@ -90,7 +91,8 @@ class FileStore:
         return path if path is not None and path.is_file() else None
 
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
-        """Yield a content in pieces of about a megabyte; raises Unavailable `file_unavailable` before any piece."""
+        """Return a content's pieces, of about a megabyte. Raises Unavailable `file_unavailable` before the first piece,
+        and the store's own errors later."""
         try:
             found = await obstore.get_async(self._store, _key(sha256))
         except (BaseError, OSError) as error:
@@ -103,7 +105,7 @@ class FileStore:
         return (bytes(piece) for piece in obstore.get(self._store, _key(sha256)).stream(min_chunk_size=_READ))
 
     def write(self, sha256: bytes, content: Path | Iterator[bytes]) -> None:
-        """Store a file or pieces; durable on return. When `content` raises, no content is stored."""
+        """Store a file or pieces, durably; nothing if `content` raises. Raises OSError, or obstore's error."""
         obstore.put(self._store, _key(sha256), content, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
         if self.folder is not None:
             # If the collector removes it at this moment, `ensure` stores it again.
@@ -180,13 +182,14 @@ class FileStore:
         return True
 
     def remove_leftovers(self, *, untouched_seconds: float = 0.0) -> None:
-        """Remove partial files left in a folder by killed writers; a bucket has none."""
+        """Remove partial files of killed writers, untouched for some seconds, from a folder; a bucket has none."""
         if self.folder is not None:
             found = (path for path in self.folder.glob("??/*#*") if _UNFINISHED.fullmatch(path.name))
             remove_untouched(found, seconds=untouched_seconds)
 
 
 def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
+    """Delete the files not written to for some seconds (0: all); return the number deleted."""
     before, removed = time.time() - seconds, 0
     for path in paths:
         with suppress(FileNotFoundError):  # its writer has ended just now

@@ -21,7 +21,7 @@ UNFIT = "Mail can't be sent to this address."
 
 
 async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id: UUID) -> str | None:
-    """Send a mail; return the server's reason for a refusal. A repeated mail keeps its id, to be recognized."""
+    """Send a mail; return None, or a sentence that says why it was not sent. A repeated mail needs an equal id."""
     if settings.smtp_url is None or settings.mail_from is None:
         return "The service has no mail server. Ask an operator to set CARREL_SMTP_URL and CARREL_MAIL_FROM."
     mail = EmailMessage()
@@ -41,11 +41,11 @@ async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id:
         with traces.span("send mail", {"server.address": url.hostname or ""}, kind=SpanKind.CLIENT):
             await asyncio.to_thread(_send, mail, url)
     except (OSError, smtplib.SMTPException) as error:
-        return _say(error)
+        return _explain(error)
     return None
 
 
-def _say(error: OSError) -> str:
+def _explain(error: OSError) -> str:
     """Return why a mail was refused, without the server's own text: the text could contain secrets."""
     match error:
         case smtplib.SMTPResponseException():

@@ -49,6 +49,7 @@ class AllowedHosts:
         return cls(networks, frozenset(each.lower().rstrip(".") for each in bare if not is_network(each)))
 
     def allows(self, address: Address) -> bool:
+        """Return whether an address is public, or explicitly allowed; of an IPv6 address, its embedded IPv4 counts."""
         return self.names_address(address) or _is_public(_embedded_ipv4(address))
 
     def names_address(self, address: Address) -> bool:
@@ -93,7 +94,7 @@ def _embedded_ipv4(address: Address) -> Address:
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects only to allowed addresses; for a host name, to the very IP address that was checked."""
+    """Connects only to allowed IP addresses, never to a Unix socket; for a host name, to the address just checked."""
 
     def __init__(self, allowed: AllowedHosts, *, named_only: bool) -> None:
         self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
@@ -107,7 +108,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to a host's first allowed address that answers; AddressDenied if none is allowed."""
+        """Connect to a host's first allowed address that answers. Raises AddressDenied if none is allowed, else the
+        error of the last attempt."""
         failure: Exception = AddressDenied(
             "The address is not public, and CARREL_WEBHOOK_ALLOWED_HOSTS doesn't allow it."
         )
@@ -203,6 +205,7 @@ def is_confidential(address: str) -> bool:
 
 
 def without_local_port(address: str) -> str | None:
+    """Return an http address of this machine without its port; None for any other address."""
     parts = parts_of(address)
     if parts is None or parts.scheme != "http" or parts.hostname not in LOOPBACK:
         return None

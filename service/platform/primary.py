@@ -40,11 +40,11 @@ class NewestPrimary:
 
     def watch(self, engine: Engine) -> None:
         """Limit an engine's pool to connections to the newest primary."""
-        event.listen(engine, "do_connect", self._connect)
+        event.listen(engine, "do_connect", self._connect_to_newest)
         event.listen(engine, "checkout", self._check)
 
     def note(self, timeline: int | None) -> None:
-        """Tell all workers the timeline of a writing server; connections to older timelines are dropped."""
+        """Tell all workers the timeline of a server (None: a standby); connections to older timelines are dropped."""
         self._share.tell(Figure.TIMELINE, max(self.timeline, timeline or 0))
 
     def note_unconfirmed(self) -> None:
@@ -60,9 +60,9 @@ class NewestPrimary:
         [timeline] = await (await connection.execute(_ASK)).fetchone() or [None]
         await connection.rollback()
         if not self._accepts(timeline):
-            raise self._refuse(connection.info.host, timeline)
+            raise self._note_refusal(connection.info.host, timeline)
 
-    def _connect(
+    def _connect_to_newest(
         self,
         dialect: Dialect,
         record: ConnectionPoolEntry | None,
@@ -79,7 +79,7 @@ class NewestPrimary:
             if self._accepts(timeline):
                 break
             connection.close()
-            error = self._refuse(place[0], timeline)
+            error = self._note_refusal(place[0], timeline)
             if len(places) == 1:
                 raise error
             places.remove(place)
@@ -109,7 +109,7 @@ class NewestPrimary:
     def _accepts(self, timeline: int | None) -> bool:
         return timeline is None or timeline >= self.timeline
 
-    def _refuse(self, host: str, timeline: int | None) -> psycopg.OperationalError:
+    def _note_refusal(self, host: str, timeline: int | None) -> psycopg.OperationalError:
         self.refused += 1
         self._share.tell(Figure.OLDER_PRIMARY_AT, time.time())
         logger.error("older_primary_refused", host=host, timeline=timeline, newest=self.timeline)

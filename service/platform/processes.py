@@ -91,12 +91,14 @@ class Child:
             self.orders.send(what)
 
     def hear(self) -> None:
+        """Set `is_ready` if the process has reported READY."""
         with suppress(OSError):
             self.is_ready = self.is_ready or READY in self.orders.recv(16)
 
 
 class Orders(asyncio.Protocol):
-    """The parent's orders; this process ends with the parent. Only a transport notices the end despite unread data."""
+    """The parent's orders, each passed to `obey`. When the parent ends, this process runs `at_death` and ends at once.
+    Only a transport notices the end despite unread data."""
 
     def __init__(self, obey: Callable[[bytes], None], at_death: Callable[[], None]) -> None:
         self._obey = obey
@@ -154,7 +156,8 @@ class Restarts:
 
 
 class Signals:
-    """The received signals: how many to stop, and whether to replace the workers. Each wakes the waiting task."""
+    """The received signals: how many to stop, and whether to replace the workers. Each makes `wakes` readable. While
+    `is_starting`, a second signal to stop raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self.stops = 0
@@ -175,7 +178,7 @@ class Signals:
         self.wakes.close()
         self._wake.close()
 
-    def hear(self) -> None:
+    def clear_wakes(self) -> None:
         with suppress(BlockingIOError):
             self.wakes.recv(64)
 

@@ -71,7 +71,8 @@ class Counter:
         self._memory = FixedWindowRateLimiter(SharedMemory(share or Share()))
 
     async def hit(self, subject: str) -> int | None:
-        """Count a hit; return seconds to wait (at least 1) beyond the limit. Without a store, each replica counts."""
+        """Count a hit; return None, or beyond the limit the seconds to wait (at least 1). Without a shared store, or
+        while it is away, each replica counts for itself."""
         return await self._ask(FixedWindowRateLimiter.hit, subject)
 
     async def wait(self, subject: str) -> int | None:
@@ -118,11 +119,11 @@ class RateLimits:
         _refuse(await self._failures.hit(network_of(address or "")) if self._failures else None)
 
     async def count_refused_sign_in(self, address: str | None) -> None:
-        """Count a failed sign-in by a provider, separately from other failures but with an equal limit."""
+        """Count a failed sign-in by a provider, like `count_failure` but separately, with an equal limit."""
         _refuse(await self._failures.hit(_sign_ins_of(address)) if self._failures else None)
 
     async def require_few_refused_sign_ins(self, address: str | None) -> None:
-        """Refuse a request to a provider beyond the limit of `count_refused_sign_in`, without counting."""
+        """Raise TooMany if `count_refused_sign_in` would raise it; nothing is counted."""
         _refuse(await self._failures.wait(_sign_ins_of(address)) if self._failures else None)
 
 

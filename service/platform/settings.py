@@ -305,7 +305,7 @@ class Settings(BaseSettings):
 
     @field_validator("embeddings_further_models", mode="before")
     @classmethod
-    def _pairs(cls, value: object) -> object:
+    def _parse_pairs(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
         pairs = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]

@@ -55,6 +55,7 @@ class Figures:
         return [self._cells[row * len(Figure) + figure] for row in range(self._rows)]
 
     def clear(self, worker: int) -> None:
+        """Reset an ended worker's figures. Its lasting counters and highest figures move to the last row."""
         for figure in _KEPT:
             left = self.read(figure)
             self.write(self._rows - 1, figure, left[-1] + left[worker])
@@ -126,7 +127,7 @@ MOST_COUNTS = 100_000
 
 @dataclass(frozen=True)
 class Share:
-    """A worker's place in the service; by default the only worker."""
+    """A worker's row, the number of workers, and the memory shared by all; by default of a single worker."""
 
     worker: int = 0
     workers: int = 1

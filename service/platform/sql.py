@@ -173,7 +173,8 @@ class ModelJson(sa.TypeDecorator[Any]):
 
 
 def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> sa.Label[Any]:
-    """Return a text column read as members of an enum, with the column's own name."""
+    """Return a text column read as members of an enum, with the column's own name. A text without a member reads as
+    UNKNOWN if the enum has that member; otherwise reading raises ValueError."""
     return sa.type_coerce(column, _Member(kind)).label(column.key)
 
 
@@ -228,6 +229,7 @@ def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> sa.TableValu
 
 
 def as_arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return rows as an array per column, named `KIND_NAME`: `params` makes them parameters of `unnest_rows`."""
     return {f"{kind}_{name}": [row[position] for row in rows] for position, name in enumerate(names)}
 
 

@@ -63,7 +63,8 @@ def is_wanted() -> bool:
 
 
 def load() -> None:
-    """Import the trace exporter, if wanted, before the fork, to share memory. Raises ValueError if it is unknown."""
+    """Import the trace exporter, if wanted, before the fork, to share memory. Raises ValueError for a protocol other
+    than `PROTOCOL`, and for an invalid address."""
     if not is_wanted():
         return
     protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
@@ -129,14 +130,14 @@ def begin(
     parent: Mapping[str, str] | None = None,
     link: str | None = None,
 ) -> AbstractContextManager[trace.Span]:
-    """Begin a trace or a span. The parent is the trace of the caller's W3C headers in `parent`, or the current span. A
-    `parent` without headers begins a new trace. `link` is the traceparent of the causing trace."""
+    """Begin a trace or a span, if traces are on. The parent is the trace of a caller's W3C headers in `parent`, or the
+    current span; a `parent` without headers begins a new trace. `link` is the traceparent of the causing trace."""
     if _tracer is None:
         return _NOTHING
     context = contexts.get_current() if parent is None else _W3C.extract(parent, Context())
     linked = trace.get_current_span(_W3C.extract({TRACEPARENT: link}, Context())).get_span_context() if link else None
     links = [trace.Link(linked)] if linked is not None and linked.is_valid else None
-    return _enter(_tracer.start_span(name, context, kind, attributes, links))
+    return _activate(_tracer.start_span(name, context, kind, attributes, links))
 
 
 def span(
@@ -145,25 +146,27 @@ def span(
     """Measure a step of the current trace; does nothing without a recorded trace."""
     if _tracer is None or not trace.get_current_span().is_recording():
         return _NOTHING
-    return _enter(_tracer.start_span(name, None, kind, attributes))
+    return _activate(_tracer.start_span(name, None, kind, attributes))
 
 
 def statements(texts: Iterable[str]) -> AbstractContextManager[trace.Span]:
+    """Measure statements sent together, as a step of the current trace (`span`)."""
     if _tracer is None or not trace.get_current_span().is_recording():
         return _NOTHING
-    return _enter(_begin_statements(_tracer, list(texts)))
+    return _activate(_begin_statements(_tracer, list(texts)))
 
 
 def begin_statement(text: str) -> trace.Span | None:
-    """Begin a statement's span in the current trace; call `end` to finish."""
+    """Begin a statement's span in the current trace; call `end` to finish. None without a recorded trace."""
     if _tracer is None or not trace.get_current_span().is_recording():
         return None
     return _begin_statements(_tracer, [text])
 
 
 def end(begun: trace.Span, error: BaseException | None = None) -> None:
+    """End a span; an error marks it as failed, with the error's type."""
     if error is not None:
-        _note(begun, error)
+        _mark_failed(begun, error)
     begun.end()
 
 
@@ -191,19 +194,19 @@ def ids() -> dict[str, str]:
 
 
 @contextmanager
-def _enter(entered: trace.Span) -> Generator[trace.Span]:
+def _activate(entered: trace.Span) -> Generator[trace.Span]:
     token = contexts.attach(trace.set_span_in_context(entered))
     try:
         yield entered
     except BaseException as error:
-        _note(entered, error)
+        _mark_failed(entered, error)
         raise
     finally:
         contexts.detach(token)
         entered.end()
 
 
-def _note(failed: trace.Span, error: BaseException) -> None:
+def _mark_failed(failed: trace.Span, error: BaseException) -> None:
     failed.set_attribute("error.type", type(error).__name__)
     failed.set_status(trace.StatusCode.ERROR)
 

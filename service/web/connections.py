@@ -110,7 +110,8 @@ class Connections:
         )
 
     def admit(self, host: str) -> bool:
-        """Count a new connection, and close another if there are too many; False if the new connection can't stay."""
+        """Count a new connection, after closing another if there are too many; count a refusal and return False if none
+        can be closed, or after `close`."""
         origin = network_of(host)
         network = self._networks.get(origin) or _Group()
         if not self._has_room(network, host):
@@ -154,6 +155,7 @@ class Connections:
             group.receiving.pop(connection, None)
 
     def note_closed(self, connection: Closable) -> None:
+        """Forget a connection that has ended, or was closed to make room (then it is counted only once)."""
         if connection in self._evicted:
             self._evicted.discard(connection)
             return
@@ -290,6 +292,7 @@ class Listener:
         self._loop.remove_reader(self._socket)
 
     async def wait_closed(self) -> None:
+        """Wait until all accepted connections have been started."""
         await asyncio.gather(*self._starting)
 
     def _resume(self) -> None:
@@ -314,12 +317,12 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno not in _GONE:
-                    self._wait(error)
+                    self._pause_after(error)
                     return
             else:
-                self._take(accepted, str(address[0]))
+                self._start_if_admitted(accepted, str(address[0]))
 
-    def _take(self, accepted: socket, host: str) -> None:
+    def _start_if_admitted(self, accepted: socket, host: str) -> None:
         if not self._connections.admit(host):
             accepted.close()
             return
@@ -341,8 +344,8 @@ class Listener:
             log = logger.debug if isinstance(error, OSError) else logger.error
             log("connection_not_started", reason=repr(error))
 
-    def _wait(self, error: OSError) -> None:
-        """Pause while descriptors or memory are used up; the socket stays readable until some are free."""
+    def _pause_after(self, error: OSError) -> None:
+        """Pause, and record the failure, while descriptors or memory are used up; the socket stays readable."""
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
         self._connections.note_failure(error)

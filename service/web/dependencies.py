@@ -40,7 +40,7 @@ RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
 
 
 async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
-    """Authenticate the request once, and return the caller. Raises 401 on failure, 429 beyond a rate limit."""
+    """Authenticate and count the request once, and return the caller. Raises 401 or 403, or 429 beyond a limit."""
     if CALLER not in request.scope:
         caller = await _authenticate(request, runtime)
         await runtime.rate_limits.count_request(caller.credential_id)
@@ -49,6 +49,7 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
 
 
 async def _authenticate(request: Request, runtime: Runtime) -> Caller:
+    """Return the caller; also ask for the primary's position, count a failure, and note the credential's use."""
     try:
         identification = identify(
             request.headers.get("authorization"),
@@ -74,7 +75,8 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
 
 @asynccontextmanager
 async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[Connection, Caller]]:
-    """Open a transaction in the caller's organization, with a fresh check of the credential before a late response."""
+    """Open a transaction in the caller's organization, with a fresh check of the credential before a late response.
+    Raises Unauthenticated or Forbidden."""
     async with runtime.database.transaction(None) as connection:
         caller = await authenticate(
             connection,

@@ -69,7 +69,8 @@ class Flow:
             await asyncio.sleep(0)
 
     async def enter(self) -> Callable[[], None]:
-        """Wait, for a limited time, until few uploads are being authenticated. Return a function to call afterwards."""
+        """Wait until few uploads are being authenticated, at most `ENTERING_SECONDS`. Return a function to call
+        afterwards, repeatedly if need be."""
         try:
             async with asyncio.timeout(ENTERING_SECONDS):
                 await self._entering.acquire()
@@ -120,7 +121,7 @@ class Exchange:
                 logger.exception("request_failed")
                 await self._answer_with(internal_error(), receive)
             finally:
-                self._note(time.perf_counter() - started)
+                self._log_and_count(time.perf_counter() - started)
 
     def _trace(self) -> AbstractContextManager[Span]:
         if self._scope["path"] in UNTRACED_PATHS:
@@ -130,7 +131,7 @@ class Exchange:
 
     async def _pass_on(self, receive: Receive) -> None:
         replace_older_form(self._scope)
-        refusal = self._refusal()
+        refusal = self._find_refusal()
         if refusal is not None:
             await self._answer_with(refusal, receive)
         elif self._is_upload:
@@ -161,7 +162,7 @@ class Exchange:
         finally:
             leave()
 
-    def _refusal(self) -> ServiceError | None:
+    def _find_refusal(self) -> ServiceError | None:
         headers = self._headers.raw
         if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > MOST_HEADER_BYTES:
             limits = f"{MOST_HEADERS} headers, or over {MOST_HEADER_BYTES:,} bytes of headers"
@@ -176,6 +177,7 @@ class Exchange:
         return None
 
     async def _answer_with(self, error: ServiceError, receive: Receive) -> None:
+        """Send an error's answer, unless an answer has begun."""
         if not self._status:
             await error_response(error)(self._scope, receive, self._send_marked)
 
@@ -194,7 +196,7 @@ class Exchange:
                 headers["Link"] = link
         await self._send(message)
 
-    def _note(self, seconds: float) -> None:
+    def _log_and_count(self, seconds: float) -> None:
         route = _route(self._scope)
         method = self._scope["method"] if self._scope["method"] in KNOWN_METHODS else "other"
         self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)

@@ -12,7 +12,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class OwnErrorsRoute(APIRoute):
-    """A route with a special form for refusals, also before the endpoint is called."""
+    """A route with a special form (`refuse`) for service and database errors, also before the endpoint is called."""
 
     async def serve(self, request: Request, handler: Handler) -> Response:
         return await handler(request)

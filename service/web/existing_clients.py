@@ -70,7 +70,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 def replace_older_form(scope: Scope) -> None:
-    """Replace the older method and path of a request with the current operation's."""
+    """Replace the method and path of a request in an older form, and mark it in the scope; leave any other request."""
     path: str = scope["path"]
     if not path.startswith(PREFIX):
         return
@@ -92,7 +92,8 @@ def replace_older_form(scope: Scope) -> None:
 
 
 def body_of(scope: Scope, content: bytes) -> bytes:
-    """Return the body, or an older GET's or DELETE's query as JSON. Raises BadRequest: both, or a repeated member."""
+    """Return the body, or an older GET's or DELETE's query as JSON. Raises BadRequest for both together, for a query
+    that can't be read, and for a repeated member."""
     query: bytes = scope.get(QUERY, b"")
     content = b"" if query and content in {b"{}", b"null"} else content
     if QUERY not in scope or (content and not query):
@@ -114,7 +115,8 @@ def body_of(scope: Scope, content: bytes) -> bytes:
 
 
 def rename_members(scope: Scope, body: Any) -> Any:
-    """Return a body with newer names. Raises BadRequest for two values of a member, and for a resource's address."""
+    """Return a body with newer names, and the members that an older form implies; other types of bodies unchanged.
+    Raises BadRequest for two values of a member, and for a resource's address."""
     operation = _operation_of(scope)
     names = NAMES.get(operation, {})
     if not isinstance(body, dict):
@@ -132,7 +134,7 @@ def rename_members(scope: Scope, body: Any) -> Any:
 
 
 def complete_answer(scope: Scope, response: Response) -> Response:
-    """Return the response to an older request, with the members needed by existing clients."""
+    """Add the members needed by existing clients to the response to an older request; return it, else unchanged."""
     body = getattr(response, "body", b"")
     if OLDER_FORM not in scope or response.status_code != 200 or not body.startswith(b"{"):
         return response
@@ -165,7 +167,7 @@ def _rename(members: Json, names: Mapping[str, str]) -> Json:
     return renamed
 
 
-def _resource(value: Any) -> Any:
+def _newer_form(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     members = cast("Json", value)
@@ -176,12 +178,12 @@ def _resource(value: Any) -> Any:
     return _rename({name: one for name, one in members.items() if name not in kind}, IDENTIFIER)
 
 
-def _resources(value: Any) -> Any:
-    return [_resource(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+def _newer_forms(value: Any) -> Any:
+    return [_newer_form(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 IDENTIFIER = {"externalResourceId": "resourceId"}
-VALUES: Mapping[str, Callable[[Any], Any]] = {"resourceIdentifier": _resource, "resourceIdentifiers": _resources}
+VALUES: Mapping[str, Callable[[Any], Any]] = {"resourceIdentifier": _newer_form, "resourceIdentifiers": _newer_forms}
 
 
 def _identifier(resource: Json) -> Json:

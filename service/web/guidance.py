@@ -60,7 +60,7 @@ def find_nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def sent_as(request: Request) -> str:
-    """Return words for the Content-Type if known. An unknown type may be a misplaced secret, and is not repeated."""
+    """Return the end of a sentence about the Content-Type; empty if unknown, because it may be a misplaced secret."""
     sent = request.headers.get("content-type", "")
     media_type, _, charset = sent.lower().partition(";")
     if not sent:
@@ -83,7 +83,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
 
 
 def refuse_members(errors: Sequence[Mapping[str, Any]], model: type[BaseModel] | None) -> BadRequest:
-    """Convert pydantic's errors about a model to a 400 with the nearest members and values."""
+    """Convert pydantic's errors about a model to a 400; the first 20 suggest the nearest members and values."""
     hinted = [{**error, "hint": _hint(error, model)} for error in errors[:MOST_HINTS]]
     return from_validation([*hinted, *errors[MOST_HINTS:]])
 

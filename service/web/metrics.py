@@ -51,13 +51,11 @@ class Metrics:
         self._evicted = self._counter("connections_evicted", "Connections closed to make room.")
 
     def watch_archive(self) -> None:
+        total = self._runtime.share.total
         purpose = "Time up to which all changes are archived, in seconds since 1970."
-        self._read("archive_timestamp_seconds", purpose, lambda: self._look_up(Figure.ARCHIVED_AT), "livemax")
+        self._read("archive_timestamp_seconds", purpose, lambda: total(Figure.ARCHIVED_AT), "livemax")
         purpose = "End of the newest backup that can be restored to now, in seconds since 1970."
-        self._read("archive_backup_timestamp_seconds", purpose, lambda: self._look_up(Figure.BACKED_UP_AT), "livemax")
-
-    def _look_up(self, figure: Figure) -> float:
-        return self._runtime.share.total(figure)
+        self._read("archive_backup_timestamp_seconds", purpose, lambda: total(Figure.BACKED_UP_AT), "livemax")
 
     def keep_told(self, background: Background) -> None:
         """Have `background` publish the worker's figures to the other workers regularly while the service runs."""
@@ -73,6 +71,7 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
+        """Return the metrics in Prometheus format, of all workers if they count in files."""
         self.tell()
         registry = self._registry
         if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):

@@ -60,11 +60,11 @@ async def receive(
     received), and InsufficientStorage for a full disk. Raises BadRequest for a malformed or incomplete body, for text
     that isn't UTF-8, for repeated fields, fields not in `allowed`, too many parts, and a missing file."""
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
-    parser = MultipartParser(_boundary(request), parts.callbacks())
+    parser = MultipartParser(_require_boundary(request), parts.callbacks())
     if (declared_length(request) or 0) > max_file_bytes + _FRAMING_BYTES:
         raise _too_large(max_file_bytes)
     async with _open_sink(folder) as sink:
-        await _read(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
+        await _parse(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
         name = parts.finish()
         yield Received(parts.fields, ReceivedFile(sink.path, name, parts.file_size, sink.sha256()))
 
@@ -78,7 +78,7 @@ def uploads_folder(settings: Settings) -> Path:
 
 @asynccontextmanager
 async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -> AsyncGenerator[ReceivedFile]:
-    """Yield bytes as a file below `folder`, always removed. Raises TooLarge and InsufficientStorage."""
+    """Yield bytes as a file below `folder`, removed at the end. Raises TooLarge and InsufficientStorage."""
     if len(data) > max_bytes:
         raise _too_large(max_bytes)
     async with _open_sink(folder) as sink:
@@ -90,6 +90,7 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
 
 @asynccontextmanager
 async def write_stream(pieces: AsyncIterator[bytes], *, folder: Path, name: str) -> AsyncGenerator[ReceivedFile]:
+    """Yield pieces as a file below `folder`, of any size, removed at the end. Raises InsufficientStorage."""
     size = 0
     async with _open_sink(folder) as sink:
         async for piece in pieces:
@@ -128,7 +129,7 @@ def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
     return remove_untouched(folder.glob(f"{TEMPORARY_PREFIX}*"), seconds=untouched_seconds)
 
 
-async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink", *, max_bytes: int) -> None:
+async def _parse(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink", *, max_bytes: int) -> None:
     received = 0
     try:
         async for chunk in request.stream():
@@ -200,13 +201,13 @@ class _Parts:
 
     def callbacks(self) -> "MultipartCallbacks":
         return {
-            "on_part_begin": self._begin,
+            "on_part_begin": self._begin_part,
             "on_header_field": self._collect(0),
             "on_header_value": self._collect(1),
             "on_header_end": self._header_end,
             "on_headers_finished": self._open_part,
-            "on_part_data": self._data,
-            "on_part_end": self._end,
+            "on_part_data": self._take_data,
+            "on_part_end": self._end_part,
             "on_end": self._finish,
         }
 
@@ -215,6 +216,7 @@ class _Parts:
         return pieces
 
     def finish(self) -> str:
+        """Return the file's name. Raises BadRequest for an incomplete body, or without a file."""
         if not self._ended:
             raise _malformed("It ends before the end of its last part")
         if self._file_name is None:
@@ -225,7 +227,7 @@ class _Parts:
             )
         return self._file_name
 
-    def _begin(self) -> None:
+    def _begin_part(self) -> None:
         self._headers = {}
         self._header = (bytearray(), bytearray())
         self._field = bytearray()
@@ -247,7 +249,7 @@ class _Parts:
             raise _malformed("A part has no name")
         if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN_ENCODINGS:
             raise _malformed("A part is encoded; send its bytes unencoded")
-        self._name = _decode(options[b"name"], "part name")
+        self._name = _decode_value(options[b"name"], "part name")
         self._check_name(is_file=b"filename" in options)
         if self._name == self._file_part:
             self._file_name = _file_name(options.get(b"filename"), self._file_part)
@@ -270,7 +272,7 @@ class _Parts:
                 details=[FieldError(short_name, "send it once")],
             )
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def _take_data(self, data: bytes, start: int, end: int) -> None:
         if self._name == self._file_part:
             self.file_size += end - start
             if self.file_size > self._max_file_bytes:
@@ -286,15 +288,15 @@ class _Parts:
                     details=[FieldError(self._name, "too long")],
                 )
 
-    def _end(self) -> None:
+    def _end_part(self) -> None:
         if self._name != self._file_part:
-            self.fields[self._name] = _decode(bytes(self._field), self._name)
+            self.fields[self._name] = _decode_value(bytes(self._field), self._name)
 
     def _finish(self) -> None:
         self._ended = True
 
 
-def _boundary(request: Request) -> bytes:
+def _require_boundary(request: Request) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data":
         message = f"Send the body as multipart/form-data, with the file in its own part{sent_as(request)}."
@@ -309,11 +311,11 @@ def _file_name(value: bytes | None, part: str) -> str:
     if not value:
         raise BadRequest(f"The part `{part}` has no file name. Send the part as a file.", code="file_name_missing")
     # Browsers' escapes for characters that would end the header's value (WHATWG HTML, form data encoding).
-    name = _decode(value, "file name", code="file_name_invalid")
+    name = _decode_value(value, "file name", code="file_name_invalid")
     return clean_file_name(name.replace("%22", '"').replace("%0D", "").replace("%0A", ""))
 
 
-def _decode(value: bytes, name: str, *, code: str = "field_invalid") -> str:
+def _decode_value(value: bytes, name: str, *, code: str = "field_invalid") -> str:
     try:
         text = value.decode()
     except UnicodeDecodeError as error:

@@ -48,13 +48,13 @@ def part_of(document: Json, version: str) -> Json:
 def without_unused(document: Json) -> Json:
     """Return a description without schemas, security schemes and tags unused by the operations."""
     used: set[str] = set()
-    waiting = [*_references(document["paths"])]
+    waiting = [*_find_references(document["paths"])]
     while waiting:
         reference = waiting.pop()
         if reference not in used:
             used.add(reference)
             kind, name = reference.split("/")[2:]
-            waiting += _references(document["components"][kind][name])
+            waiting += _find_references(document["components"][kind][name])
     operations = [method for methods in document["paths"].values() for method in methods.values()]
     schemes = {name for operation in operations for needed in operation["security"] for name in needed}
     tags = {name for item in operations for name in item["tags"]}
@@ -69,38 +69,34 @@ def without_unused(document: Json) -> Json:
     return {**document, "tags": [item for item in document["tags"] if item["name"] in tags], "components": components}
 
 
-def _references(value: Any) -> Iterator[str]:
+def _find_references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         members = cast("Json", value)
         if isinstance(reference := members.get("$ref"), str):
             yield reference
         # A discriminator's mapping has references in its values too.
         for member in members.values():
-            yield from _references(member)
+            yield from _find_references(member)
     elif isinstance(value, list):
         for member in cast("list[Any]", value):
-            yield from _references(member)
+            yield from _find_references(member)
 
 
 def _drop_version_names(document: Json) -> Json:
     schemas: Json = document["components"]["schemas"]
     renamed = {name.removesuffix(V1_SCHEMA): schema for name, schema in schemas.items() if name.endswith(V1_SCHEMA)}
     components = {**document["components"], "schemas": {**schemas, **renamed}}
-    return _map({**document, "components": components}, _version_free)
+    return _drop_marks({**document, "components": components})
 
 
-def _version_free(key: str, text: str) -> str:
-    if key == "operationId":
-        return text.removeprefix(V1_OPERATION)
-    return text.removesuffix(V1_SCHEMA) if key == "$ref" else text
-
-
-def _map(value: Any, change: Any, key: str = "") -> Any:
+def _drop_marks(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
-        return {name: _map(member, change, name) for name, member in cast("Json", value).items()}
+        return {name: _drop_marks(member, name) for name, member in cast("Json", value).items()}
     if isinstance(value, list):
-        return [_map(member, change) for member in cast("list[Any]", value)]
-    return change(key, value) if isinstance(value, str) else value
+        return [_drop_marks(member) for member in cast("list[Any]", value)]
+    if isinstance(value, str) and key == "operationId":
+        return value.removeprefix(V1_OPERATION)
+    return value.removesuffix(V1_SCHEMA) if isinstance(value, str) and key == "$ref" else value
 
 
 PACKAGE = "fastapi_offline"
@@ -131,7 +127,7 @@ async def start_reference() -> FileResponse:
     return FileResponse(START, media_type="text/javascript")
 
 
-def _asset(name: str, media_type: str) -> None:
+def _serve_asset(name: str, media_type: str) -> None:
     path = str(files(PACKAGE) / "static" / name)
 
     async def give() -> FileResponse:
@@ -141,4 +137,4 @@ def _asset(name: str, media_type: str) -> None:
 
 
 for _name, _media_type in ASSETS.items():
-    _asset(_name, _media_type)
+    _serve_asset(_name, _media_type)

@@ -68,7 +68,7 @@ class Cursor:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> "Cursor":
-        """Read the cursor of separate parameters (JSON values)."""
+        """Read the cursor of separate parameters (JSON values). Also raises BadRequest for a wrong page size."""
         size = DEFAULT_PAGE_SIZE if page_size is None else page_size
         if not 1 <= size <= MAX_PAGE_SIZE:
             message = f"pageSize must be from 1 to {MAX_PAGE_SIZE}."
@@ -76,7 +76,7 @@ class Cursor:
         query = hashlib.sha256(
             json.dumps([operation, str(caller.principal_id), dict(parameters)], sort_keys=True, default=str).encode()
         ).digest()
-        after = () if page_token is None else _position(page_token, key=caller.page_key, query=query)
+        after = () if page_token is None else _read_position(page_token, key=caller.page_key, query=query)
         return cls(after=after, page_size=size, key=caller.page_key, query=query)
 
     @property
@@ -97,7 +97,7 @@ class Cursor:
         return Page(items=items, next_page_token=self._token(position(items[-1])))
 
     def answer(self, model: type[Paged], rows: Sequence[Any], *position: str, **others: Any) -> Paged:
-        """Answer with the page of `rows`; the row's members named in `position` are the `after` of the next page."""
+        """Return `model` with the page of `rows`; the members named in `position` give the `after` of the next page."""
         page = self.page(rows, position=lambda row: [str(getattr(row, name)) for name in position])
         return model(**{model.rows_in: page.items}, next_page_token=page.next_page_token, **others)
 
@@ -110,7 +110,7 @@ class Cursor:
         return base64url.encode(_sign(payload, key=self.key, query=self.query) + payload)
 
 
-def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
+def _read_position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
     try:
         signed = base64url.decode(token)
     except ValueError as exc:

@@ -147,7 +147,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         # In a separate context, because the request id belongs only to this answer.
-        answer = copy_context().run(_refuse_malformed, TLS_SPOKEN if self.speaks_tls else msg)
+        answer = copy_context().run(_malformed_answer, TLS_SPOKEN if self.speaks_tls else msg)
         fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]
         self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))
         self.transport.close()
@@ -215,14 +215,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def _expect_soon(self) -> None:
         if self.deadline is None:
             self.discarded_before = self.discarded_bytes
-            self.deadline = self.loop.call_later(self.header_seconds, self._give_up)
+            self.deadline = self.loop.call_later(self.header_seconds, self._close_if_stalled)
 
     def _stop_waiting(self) -> None:
         if self.deadline is not None:
             self.deadline.cancel()
             self.deadline = None
 
-    def _give_up(self) -> None:
+    def _close_if_stalled(self) -> None:
         self.deadline = None
         discarded = self.discarded_bytes - self.discarded_before
         if self._is_answering or discarded > SLOWEST_BYTES_A_SECOND * self.header_seconds:
@@ -254,7 +254,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._watch_reader()
 
 
-def _refuse_malformed(reason: str) -> JSONResponse:
+def _malformed_answer(reason: str) -> JSONResponse:
     request_id = begin_request(None)
     answer = error_response(BadRequest(f"{reason} Check the program that sent it.", code="malformed_http"))
     mark_answer(answer.headers, request_id)

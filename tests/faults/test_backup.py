@@ -452,12 +452,12 @@ def test_a_newer_postgresql_is_refused_in_words() -> None:
 def test_no_secret_of_the_databases_address_is_on_a_command_line(outside: OutsideServer) -> None:
     """User, password and host go by the environment; options without a variable go on the line, unless secret."""
     _, url = outside.new_database()
-    environment, line = postgres_tools._connection(url.update_query_dict({"keepalives_idle": "30"}))
+    environment, line = postgres_tools._split_connection(url.update_query_dict({"keepalives_idle": "30"}))
     assert environment["PGPASSWORD"] == OWNERS_PASSWORD
     assert OWNERS_PASSWORD not in line
     assert re.fullmatch(r"application_name=carrel-backup keepalives_idle=30", line)
     with pytest.raises(PostgresToolError, match="sslpassword"):
-        postgres_tools._connection(make_url("postgresql://u@h/d?sslpassword=x"))
+        postgres_tools._split_connection(make_url("postgresql://u@h/d?sslpassword=x"))
 
 
 def test_files_of_any_store_are_read_and_written_in_pieces() -> None:

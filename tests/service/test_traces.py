@@ -101,7 +101,7 @@ def test_each_step_is_told_and_nothing_of_contents(service_process: Callable[...
 @pytest.mark.parametrize(("statement", "summary"), cases("a_statement_is_named_by_its_tables"))
 def test_a_statement_is_named_by_its_tables(statement: str, summary: str) -> None:
     assert traces.summarize(statement) == summary
-    assert traces.summarize(database._enter(Batch(), uuid4(), None).parts[0].text) == ""
+    assert traces.summarize(database._complete(Batch(), uuid4(), None).parts[0].text) == ""
 
 
 @pytest.mark.parametrize(("environment", "outcome"), cases("the_environment_decides"))

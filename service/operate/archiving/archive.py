@@ -45,7 +45,7 @@ class Position(Described):
 
 
 class Base(Described):
-    """A backup of the database's folder, full or since `parent`, with the log from `start_lsn` to `end_lsn`."""
+    """A backup of the database's folder, full or since `parent`; it needs the log from `start_lsn` to `end_lsn`."""
 
     name: str
     parent: str | None
@@ -64,6 +64,7 @@ class Base(Described):
         return segment_name(self.timeline, self.start_lsn // segment_bytes, segment_bytes=segment_bytes)
 
     def leads_to(self, position: Position) -> bool:
+        """Return whether the archive's log leads from the backup to a position: same timeline, no gap."""
         return self.timeline == position.timeline and self.start_lsn >= position.begins_lsn
 
 
@@ -78,7 +79,7 @@ class _Manifest(BaseModel):
 
 
 def read_log_range(manifest: bytes) -> tuple[int, int, int]:
-    """Return timeline, start and end of the log needed by a backup, from PostgreSQL's manifest."""
+    """Return timeline, start and end of the log needed by a backup, from PostgreSQL's manifest with one range."""
     [needed] = TypeAdapter(_Manifest).validate_json(manifest).ranges
     return needed.timeline, parse_lsn(needed.start), parse_lsn(needed.end)
 
@@ -128,7 +129,7 @@ class Archive:
 
     @classmethod
     def find(cls, location: str) -> Self:
-        """Open the archive at an address, or in a folder. Raises ArchiveError if the archive is empty."""
+        """Open the archive at an address, or in a folder. Raises ArchiveError if the folder doesn't exist."""
         url = location if is_address(location) else Path(location).resolve().as_uri()
         if url.startswith("file:") and not Path(unquote(urlsplit(url).path)).is_dir():
             raise ArchiveError(f"There is no archive in {location}. Name the folder or address of CARREL_ARCHIVE_URL.")
@@ -143,7 +144,7 @@ class Archive:
             )
 
     def position(self) -> Position:
-        """Return how far log and files are archived. Raises ArchiveError if nothing is archived."""
+        """Return how far log and files are archived. Raises ArchiveError if nothing is archived yet."""
         try:
             return Position.model_validate_json(self._read("position.json"))
         except FileNotFoundError as exc:
@@ -153,14 +154,16 @@ class Archive:
         self._put("position.json", position.model_dump_json().encode())
 
     def put_log(self, segment: str, offset: int, content: bytes) -> None:
-        self._put(self._piece(segment, offset), gzip.compress(content, _LEVEL, mtime=0))
+        self._put(self._piece_key(segment, offset), gzip.compress(content, _LEVEL, mtime=0))
 
     def drop_pieces(self, segment: str) -> None:
-        pieces = [key for key in self._list(f"log/{segment}") if key != self._piece(segment, 0)]
+        """Delete a segment's pieces, except the piece with offset 0."""
+        pieces = [key for key in self._list(f"log/{segment}") if key != self._piece_key(segment, 0)]
         if pieces:
             obstore.delete(self._store, pieces)
 
     def log_pieces(self, segment: str | None = None) -> dict[str, list[int]]:
+        """Return the sorted offsets of the pieces, by segment: of all segments, or of one."""
         found: dict[str, list[int]] = defaultdict(list)
         for key in self._list("log" if segment is None else f"log/{segment}"):
             if named := _PIECE.fullmatch(key):
@@ -169,7 +172,7 @@ class Archive:
 
     def log_ends(self, pieces: Mapping[str, Iterable[int]]) -> list[int]:
         """Return how many bytes of each segment are archived without a hole, given its pieces' offsets in order."""
-        keys = [self._piece(segment, offset) for segment, offsets in pieces.items() for offset in offsets]
+        keys = [self._piece_key(segment, offset) for segment, offsets in pieces.items() for offset in offsets]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             lengths = dict(zip(keys, pool.map(self._measure, keys), strict=True))
         ends: list[int] = []
@@ -177,17 +180,17 @@ class Archive:
             end = 0
             for offset in offsets:
                 if offset <= end:
-                    end = max(end, offset + lengths[self._piece(segment, offset)])
+                    end = max(end, offset + lengths[self._piece_key(segment, offset)])
             ends.append(end)
         return ends
 
     def read_log(self, segment: str, offsets: Iterable[int], *, segment_bytes: int) -> bytes:
-        """Return a segment assembled from pieces, with zeros for unwritten bytes."""
+        """Return a segment made of its pieces up to the first hole, then zeros. Raises ArchiveError if damaged."""
         try:
-            return self._join(segment, offsets, segment_bytes)
+            return self._join_pieces(segment, offsets, segment_bytes)
         except FileNotFoundError:
             # The segment became full after the listing: it is whole now, and its pieces are deleted.
-            return self._join(segment, [0], segment_bytes)
+            return self._join_pieces(segment, [0], segment_bytes)
 
     def read_log_since(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
         """Return a segment's bytes from `offset` or earlier, with the real offset. Raises FileNotFoundError."""
@@ -206,6 +209,7 @@ class Archive:
         return 0, self.read_log(segment, offsets, segment_bytes=segment_bytes)
 
     def has_segment(self, segment: str, *, segment_bytes: int) -> bool:
+        """Return whether a segment is archived whole, in a single piece."""
         try:
             return len(self._unpack(segment, 0)) == segment_bytes
         except FileNotFoundError:
@@ -216,7 +220,7 @@ class Archive:
             self._drop(f"log/{segment}")
 
     def bases(self) -> list[Base]:
-        """Return the complete backups, oldest first."""
+        """Return the complete backups, oldest first. Raises ArchiveError for an unreadable description."""
         names = self.base_names()
         for name in names:
             if name not in self._bases:  # backups don't change
@@ -229,6 +233,7 @@ class Archive:
         return sorted((self._bases[name] for name in names if name in self._bases), key=lambda base: base.ended_at)
 
     def base_names(self) -> list[str]:
+        """Return the names of all backups, even incomplete backups, oldest first."""
         listed = obstore.list_with_delimiter(self._store, "bases")  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"])
 
@@ -292,15 +297,15 @@ class Archive:
         except FileNotFoundError:
             return None
 
-    def _piece(self, segment: str, offset: int) -> str:
+    def _piece_key(self, segment: str, offset: int) -> str:
         return f"log/{segment}/{offset:08x}"
 
     def _measure(self, piece: str) -> int:
-        """The last four bytes of gzip data give the length (RFC 1952, section 2.3.1)."""
+        """Return a piece's length unpacked, from the last four bytes of gzip data (RFC 1952, section 2.3.1)."""
         size = obstore.head(self._store, piece)["size"]
         return int.from_bytes(bytes(obstore.get_range(self._store, piece, start=size - 4, length=4)), "little")
 
-    def _join(self, segment: str, offsets: Iterable[int], segment_bytes: int) -> bytes:
+    def _join_pieces(self, segment: str, offsets: Iterable[int], segment_bytes: int) -> bytes:
         content, end, offsets = bytearray(segment_bytes), 0, list(offsets)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for offset, piece in zip(offsets, pool.map(partial(self._unpack, segment), offsets), strict=True):
@@ -312,9 +317,9 @@ class Archive:
 
     def _unpack(self, segment: str, offset: int) -> bytes:
         try:
-            return gzip.decompress(self._read(self._piece(segment, offset)))
+            return gzip.decompress(self._read(self._piece_key(segment, offset)))
         except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
-            raise ArchiveError(f"The archived log is damaged in {self._piece(segment, offset)}.") from exc
+            raise ArchiveError(f"The archived log is damaged in {self._piece_key(segment, offset)}.") from exc
 
     def _read(self, key: str) -> bytes:
         return bytes(obstore.get(self._store, key).bytes())

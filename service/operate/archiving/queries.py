@@ -52,7 +52,7 @@ def find_slot(connection: Connection) -> int | None:
 
 
 def ensure_slot(connection: Connection) -> tuple[int, bool]:
-    """Return the first log position still kept, and whether the slot is new, so that earlier log may be missing."""
+    """Return the first log position still kept, and whether the slot was made now (earlier log may be missing)."""
     kept = find_slot(connection)
     if kept is not None:
         return kept, False

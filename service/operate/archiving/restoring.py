@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from service import migrations
 from service.operate.archiving.archive import Archive, Base, Position, format_moment, parse_lsn, segment_name
 from service.operate.archiving.bases import chain
-from service.operate.archiving.shipping import Copied, copy_files, select_missing
+from service.operate.archiving.shipping import Copied, EndedError, copy_files, select_missing
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.archive import ArchiveError, MomentError, Progress
 from service.operate.backup.taking import refuse_unknown_schema
@@ -106,7 +106,8 @@ def finish_restore(
     files: FileStore,
     key_folder: Path | None,
 ) -> Restored:
-    """Bring files and key of an open database, migrate, and detach from the old deployment. Raises ArchiveError."""
+    """Bring an open database's files and key from the archive (None: neither), migrate, and give it a new store id.
+    Raises ArchiveError if this Carrel can't migrate its schema."""
     owner = server.url(user=SUPERUSER)
     with queries.connect(owner) as connection:
         if (revision := migrations.current_revision(connection)) is not None:
@@ -147,6 +148,7 @@ def _find_log(
 
 
 def unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
+    """Unpack and combine a plan's backups, and add its log. Raises ArchiveError for damage, else RecoveryError."""
     progress = Progress("Backup")
     for number, base in enumerate(plan.bases):
         source = _Checked(archive.read_base(base.name), progress)
@@ -168,6 +170,7 @@ def unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
 
 
 def _replay(plan: Plan, server: RecoveringPostgres) -> datetime | None:
+    """Replay the log; return the moment reached, None before a gap. Raises MomentError for a gap before `plan.to`."""
     names = list(plan.segments)
     numbers = {name: number for number, name in enumerate(names, start=1)}
     progress = Progress("Replayed")
@@ -234,13 +237,9 @@ class GapError(ArchiveError):
 
 
 def make_standby(archive: Archive, plan: Plan, server: EmbeddedStandby) -> None:
-    """Create a standby, not started, from the newest backup and log. Raises BackupError: do not use the folder."""
+    """Create a standby, not started, from a plan. After ArchiveError or RecoveryError, do not use the folder."""
     unpack(archive, plan, server)
     server.place()
-
-
-class _EndedError(Exception):
-    """The standby must be promoted, while files are being copied."""
 
 
 class Follower:
@@ -254,12 +253,12 @@ class Follower:
         self._reached: int | None = None
 
     def follow(self, ends: Callable[[], bool]) -> None:
-        """Follow until `ends` returns True, and retry failures. Raises GapError: create the standby again."""
+        """Follow until `ends` returns True; log and retry failures. Raises GapError: create the standby again."""
         failures, said_at, brought_at = Failures("standby"), float("-inf"), float("-inf")
 
         def check() -> None:
             if ends():
-                raise _EndedError
+                raise EndedError
 
         while not ends():
             try:
@@ -276,14 +275,15 @@ class Follower:
                 failures.reset()
             except GapError:
                 raise
-            except _EndedError:
+            except EndedError:
                 return
             except Exception as error:  # noqa: BLE001 - the next time may find it better
                 failures.log(error)
             time.sleep(LOOK_SECONDS)
 
     def bring_log(self) -> Position:
-        """Copy new log from the archive, and return its position. Raises GapError if the next log is missing."""
+        """Copy new log from the archive, and return the archive's position. Raises GapError if the next log is missing,
+        and ArchiveError for an empty archive or damaged log."""
         position = self._archive.position()
         size = position.segment_bytes
         newest = self._server.newest_segment()

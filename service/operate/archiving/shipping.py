@@ -95,11 +95,12 @@ def select_missing(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[byte
 def _copy(
     source: FileStore, target: FileStore, spool: Path | None, check: Callable[[], None], sha256: bytes
 ) -> int | _UnreadableError | None:
+    """Copy a content; return its size, or why it was not copied: unreadable, or missing or altered (None)."""
     # Read the whole content first: its SHA-256 must be known, and one store can't be read during a write to another.
     with ExitStack() as stack, SpooledTemporaryFile(_IN_MEMORY, dir=str(spool) if spool else None) as held:
         digest, is_large = hashlib.sha256(), False
         try:
-            for piece in _read(source, sha256):
+            for piece in _read_pieces(source, sha256):
                 check()
                 if not is_large and held.tell() + len(piece) > _IN_MEMORY:
                     stack.enter_context(_large)
@@ -124,7 +125,7 @@ def _take(held: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
         yield piece
 
 
-def _read(source: FileStore, sha256: bytes) -> Iterator[bytes]:
+def _read_pieces(source: FileStore, sha256: bytes) -> Iterator[bytes]:
     try:
         yield from source.read(sha256)
     except FileNotFoundError:
@@ -151,11 +152,13 @@ _BEGIN_ANEW = (
 )
 
 
-class _EndedError(Exception):
-    """The process must end while at work."""
+class EndedError(Exception):
+    """The work must end before it is done."""
 
 
 class _Orders:
+    """The supervisor's orders: any order ends the archiving, a second order also the last round."""
+
     def __init__(self, orders: socket) -> None:
         self._orders = orders
         self._is_told = self._has_come = False
@@ -174,11 +177,11 @@ class _Orders:
 
     def check(self) -> None:
         if self.wait(0):
-            raise _EndedError
+            raise EndedError
 
     def check_hurry(self, deadline: float) -> None:
         if time.monotonic() > deadline or wait([self._orders], 0):
-            raise _EndedError
+            raise EndedError
 
 
 class Shipper:
@@ -263,7 +266,8 @@ class Shipper:
 
 @contextmanager
 def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> Generator[Shipper | None]:
-    """Start archiving; None while another process archives. Raises ForeignArchiveError, ArchiveError if it differs."""
+    """Yield a shipper, alone until the block ends; None while another process archives. Claims the archive, and stores
+    the folder's secret keys there. Raises ForeignArchiveError or ArchiveError, as `claim_archive`."""
     with server.connect(DATABASE) as connection:
         if not queries.try_lock_archive(connection):
             yield None
@@ -322,7 +326,7 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket,
             _archive_until_ordered(settings, server, told, tell)
         except ForeignArchiveError:
             raise
-        except _EndedError:
+        except EndedError:
             return
         except Exception as error:  # noqa: BLE001 - the next time may find it better
             failures.log(error)
@@ -354,7 +358,7 @@ def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders:
 
 def _ship_until_ordered(shipper: Shipper, archive: Archive, orders: _Orders, tell: Tell) -> None:
     looked_at = float("-inf")
-    with suppress(_EndedError):
+    with suppress(EndedError):
         while True:
             position = shipper.ship(orders.check)
             tell(Figure.ARCHIVED_AT, position.at.timestamp())
@@ -368,7 +372,7 @@ def _ship_until_ordered(shipper: Shipper, archive: Archive, orders: _Orders, tel
 
 
 def tell_backup(archive: Archive, position: Position, tell: Tell) -> None:
-    """Report the end time of the newest backup usable at `position`; 0 without a backup."""
+    """Report the end time of the newest backup usable at `position`, or 0; nothing if backups are unreadable."""
     with suppress(ArchiveError):  # a backup by a newer Carrel must not stop archiving
         leading = [base.ended_at.timestamp() for base in archive.bases() if base.leads_to(position)]
         tell(Figure.BACKED_UP_AT, max(leading, default=0.0))

@@ -49,6 +49,7 @@ class Progress:
             self._show(f"{self._what}: {self._bytes / _MEGABYTE:,.0f} MB{detail}")
 
     def count(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the pieces, and add each piece's size once the next is asked for."""
         for piece in pieces:
             yield piece
             self.add(len(piece))
@@ -186,7 +187,7 @@ def new_file(path: Path) -> Generator[IO[bytes]]:
 
 
 class ArchiveWriter:
-    """Writes the members of an archive in their order; `close` adds the manifest."""
+    """Writes the members of an archive. Call in this order: `add_file`, `add_database`, `add_secret_key`, `close`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._gzip = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0)
@@ -195,6 +196,7 @@ class ArchiveWriter:
         self._tally = _Tally()
 
     def add_file(self, sha256: bytes, pieces: Iterable[bytes], *, size: int) -> None:
+        """Add a file. Raises BackupError if the content's SHA-256 or size differs, or as `pieces` does."""
         content = _Hashed(pieces)
         damaged = f"The file {sha256.hex()} in the file store is damaged. Put it back from an earlier backup."
         try:
@@ -220,6 +222,7 @@ class ArchiveWriter:
         self._tally.secret_key = hashlib.sha256(text).hexdigest()
 
     def close(self, describe: Callable[..., Manifest]) -> Manifest:
+        """Add the manifest, made by `describe` from the contents, and return it; the file itself stays open."""
         manifest = describe(contents=self._tally.contents())
         text = manifest.model_dump_json(indent=1).encode()
         self._add(_MANIFEST, io.BytesIO(text), len(text))
@@ -245,18 +248,18 @@ class _Hashed:
     def read(self, size: int) -> bytes:
         parts, wanted = [self._rest[:size]], size - len(self._rest)
         self._rest = self._rest[size:]
-        while wanted > 0 and (piece := memoryview(self._next())):
+        while wanted > 0 and (piece := memoryview(self._next_piece())):
             parts.append(piece[:wanted])
             self._rest = piece[wanted:]
             wanted -= len(piece)
         return b"".join(parts)
 
     def sha256(self) -> bytes:
-        while self._next():
+        while self._next_piece():
             pass
         return self._hash.digest()
 
-    def _next(self) -> bytes:
+    def _next_piece(self) -> bytes:
         try:
             piece = next(self._pieces, b"")
         except BackupError as error:
@@ -320,16 +323,16 @@ class _Reader:
         self._member: tarfile.TarInfo | None = None
 
     def read(self, sink: Sink) -> Manifest:
-        self._advance()
+        self._next_member()
         self._read_files(sink)
-        dump = self._database()
+        dump = self._read_database()
         sink.take_database(dump)
         exhaust(dump)
         if self._name == _SECRET_KEY:
-            text = self._small()
+            text = self._read_small()
             self._tally.secret_key = hashlib.sha256(text).hexdigest()
             sink.take_secret_key(SecretStr(text.decode("ascii", errors="replace")))
-            self._advance()
+            self._next_member()
         return self._read_manifest()
 
     def _read_files(self, sink: Sink) -> None:
@@ -339,12 +342,12 @@ class _Reader:
             if sha256 <= last:
                 raise _damaged("its files are out of order")
             last = sha256
-            pieces = self._file(sha256)
+            pieces = self._read_file(sha256)
             sink.take_file(sha256, pieces)
             exhaust(pieces)
-            self._advance()
+            self._next_member()
 
-    def _file(self, sha256: bytes) -> Iterator[bytes]:
+    def _read_file(self, sha256: bytes) -> Iterator[bytes]:
         seen, size = hashlib.sha256(), 0
         # Yield each piece only after the next is read, so that a reader never gets the last piece of wrong contents.
         held = b""
@@ -360,23 +363,23 @@ class _Reader:
         if held:
             yield held
 
-    def _database(self) -> Iterator[bytes]:
+    def _read_database(self) -> Iterator[bytes]:
         number = 1
         while self._name == _DATABASE.format(number):
             for piece in self._pieces():
                 self._tally.add_database(piece)
                 yield piece
             number += 1
-            self._advance()
+            self._next_member()
 
     def _read_manifest(self) -> Manifest:
         if self._name != _MANIFEST:
             raise _damaged(f"its first member is {self._name[:100]!r}, not the manifest")
         try:
-            manifest = Manifest.model_validate_json(self._small())
+            manifest = Manifest.model_validate_json(self._read_small())
         except ValidationError as exc:
             raise _damaged("its manifest can't be read: it may need a newer Carrel") from exc
-        self._advance()
+        self._next_member()
         if self._member is not None:
             raise _damaged("something follows its manifest")
         if manifest.contents != self._tally.contents():
@@ -387,7 +390,7 @@ class _Reader:
     def _name(self) -> str:
         return "" if self._member is None else self._member.name
 
-    def _advance(self) -> None:
+    def _next_member(self) -> None:
         self._member = self._tar.next()
         _forget_members(self._tar)
 
@@ -397,7 +400,7 @@ class _Reader:
         while piece := content.read(_READ):
             yield piece
 
-    def _small(self) -> bytes:
+    def _read_small(self) -> bytes:
         if self._member is None or self._member.size > _LARGEST_SMALL_MEMBER:
             raise _damaged(f"{self._name!r} is too large")
         return b"".join(self._pieces())

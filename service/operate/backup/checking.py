@@ -41,7 +41,8 @@ class Checked:
 
 
 def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Checked:
-    """Compare store and snapshot: names, sizes and, if asked, `contents`. Raises BackupError if it is unreadable."""
+    """Compare store and snapshot: names, sizes and, if asked, `contents`. Raises BackupError for an unlistable store;
+    an unreadable file counts as altered."""
     checked, progress = Checked(), Progress("Files")
     named = snapshot.files()
     following = next(named, None)
@@ -69,11 +70,11 @@ def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Chec
 def _find_fault(files: FileStore, sha256: bytes, *, size: int, stored: int | None, contents: bool) -> Fault | None:
     if stored is None:
         return Fault.MISSING
-    is_altered = stored != size or (contents and _hash(files, sha256) != sha256)
+    is_altered = stored != size or (contents and _hash_stored(files, sha256) != sha256)
     return Fault.ALTERED if is_altered else None
 
 
-def _hash(files: FileStore, sha256: bytes) -> bytes | None:
+def _hash_stored(files: FileStore, sha256: bytes) -> bytes | None:
     digest = hashlib.sha256()
     try:
         for piece in files.read(sha256):

@@ -82,8 +82,8 @@ def check_version(server_version: int) -> int:
 
 @contextmanager
 def _run(program: str, arguments: Sequence[str], url: URL, *, reading: bool) -> Generator[IO[bytes]]:
-    """Run a program; the block reads the output or writes the input. Raises with the program's error output."""
-    environment, rest = _connection(url)
+    """Run a program; the block reads the output or writes the input. Raises PostgresToolError with its error output."""
+    environment, rest = _split_connection(url)
     command = [str(own_binaries() / program), *arguments, "--no-password", f"--dbname={rest}"]
     with (
         tempfile.TemporaryFile() as complaints,
@@ -111,7 +111,7 @@ def _run(program: str, arguments: Sequence[str], url: URL, *, reading: bool) -> 
             process.kill()
 
 
-def _connection(url: URL) -> tuple[dict[str, str], str]:
+def _split_connection(url: URL) -> tuple[dict[str, str], str]:
     # The same dialect as the service's own connections.
     dialect = PGDialect_psycopg()
     _, parameters = dialect.create_connect_args(url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped

@@ -118,7 +118,7 @@ def server_version(connection: Connection) -> int:
 
 
 def unreadable(connection: Connection) -> list[str]:
-    """Return the tables with rows that the connection's user can't read, so a backup would lack these rows."""
+    """Return tables that may have rows hidden from the connection's user, so that a backup would lack them."""
     bypasses = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     if connection.execute(text(bypasses)).scalar_one():
         return []
@@ -141,7 +141,7 @@ def has_anything(connection: Connection) -> bool:
 
 
 def prepare_empty(connection: Connection) -> None:
-    """Create the service's role before a dump is restored. Dumps contain no roles: roles belong to a whole cluster."""
+    """Create the service's role if missing, and let the user become it: dumps contain no roles of the cluster."""
     if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
         connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
     may_become = text("SELECT pg_has_role(current_user, :role, 'SET')")
@@ -150,7 +150,8 @@ def prepare_empty(connection: Connection) -> None:
 
 
 def take_new_store(connection: Connection) -> None:
-    """Give a restored database its own store id, because the original deployment may still use its file store."""
+    """Give a restored database its own store id, because the original deployment may still use its file store, and
+    forget which files were unused."""
     connection.execute(
         update(deployment).values(store_id=func.gen_random_uuid(), files_listed_at=text("'-infinity'::timestamptz"))
     )

@@ -37,6 +37,7 @@ app.command("distribute-index")(deployment.distribute_index)
 
 
 def run(arguments: Sequence[str], settings: Settings) -> int:
+    """Run a command and return its exit code. The message of an expected error goes to standard error."""
     try:
         app(list(arguments), obj=settings)
     except SystemExit as end:

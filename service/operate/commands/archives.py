@@ -161,6 +161,7 @@ def _open_standby(settings: Settings, lock: FolderLock) -> Generator[EmbeddedSta
 
 
 def _promote(settings: Settings, server: EmbeddedStandby) -> None:
+    """Promote the standby, without the archive if it can't be read, and remove the standby's mark."""
     source = service.read_standby(settings.data_dir)
     assert source is not None  # noqa: S101 - looked at by its callers
     try:
@@ -181,6 +182,7 @@ def _refuse_outside_database(settings: Settings) -> None:
 
 
 def _restore(settings: Settings, source: str, to: str | None) -> restoring.Restored | None:
+    """Restore an archive's moment, and return the result; or restore a backup file, and return None."""
     if is_address(source) or Path(source).is_dir():
         restored = _restore_moment(settings, source, None if to is None else _parse_moment(to))
         _show_restored(restored)
@@ -194,7 +196,7 @@ def _restore(settings: Settings, source: str, to: str | None) -> restoring.Resto
         manifest = verify_archive(file)
         file.seek(0)
         with _mark_folder(settings) as files:
-            _fill(file, manifest, settings, files)
+            _fill_from_file(file, manifest, settings, files)
     typer.echo(f"Restored: {_describe(manifest.rows, manifest.contents.files)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("Start the service with the CARREL_SECRET_KEY from the time of this backup.", err=True)
@@ -277,7 +279,7 @@ def _mark_folder(settings: Settings) -> Generator[FileStore]:
         lock.release()
 
 
-def _fill(file: IO[bytes], manifest: Manifest, settings: Settings, files: FileStore) -> None:
+def _fill_from_file(file: IO[bytes], manifest: Manifest, settings: Settings, files: FileStore) -> None:
     key_folder = settings.data_dir if settings.secret_key is None else None
     if settings.database_url is not None:
         owner = driver_url(settings.database_url.get_secret_value())

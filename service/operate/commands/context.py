@@ -49,7 +49,8 @@ def format_size(count: int) -> str:
 
 
 def ask_password() -> SecretStr:
-    """Ask for a password twice on a terminal, else read a line of standard input. A command line would be visible."""
+    """Ask for a password twice on a terminal, else read a line of standard input. Raises CommandError if the passwords
+    differ or aren't accepted."""
     if sys.stdin.isatty():
         first, second = getpass.getpass("Password: "), getpass.getpass("Repeat the password: ")
         if first != second:
@@ -73,8 +74,9 @@ class Access:
 
 @contextmanager
 def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -> Generator[Access]:
-    """Open the deployment's database. `alone` refuses a running service; only `new` allows a missing database. Raises
-    CommandError for either, DatabaseServerError (PostgreSQL doesn't start), UnfinishedRestoreError."""
+    """Open the deployment's database; an embedded server started here is stopped at the end. `alone` refuses a running
+    service (DatabaseServerError, also if PostgreSQL doesn't start). A missing database is created if `new`, else
+    CommandError. Raises UnfinishedRestoreError for a standby or a half-restored backup."""
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
         url = driver_url(settings.database_url.get_secret_value())
@@ -88,7 +90,7 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
     if new and not (settings.data_dir / "postgres").exists():
         sys.stderr.write(f"Creating a database in {settings.data_dir} (CARREL_DATA_DIR names another folder).\n")
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
-    lock = _lock(settings, alone=alone)
+    lock = _lock_folder(settings, alone=alone)
     refuse_strangers(settings.data_dir / "postgres")
     server = EmbeddedPostgres(settings.data_dir, is_archived=settings.archive_url is not None)
     with ExitStack() as stack:
@@ -103,7 +105,8 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenerator[Database]:
-    """Open the database like the service. With `new`, a missing database is announced, created and migrated."""
+    """Open the database as the service's role. An empty database, or one without a running service, is migrated; with
+    `new`, a missing database is created. Raises CommandError for another schema, and as `open_access`."""
     with open_access(settings, new=new) as access:
         with queries.connect(access.owner) as connection:
             is_empty = not queries.has_anything(connection)
@@ -136,7 +139,7 @@ def refuse_strangers(cluster: Path) -> None:
         raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the service's user.")
 
 
-def _lock(settings: Settings, *, alone: bool) -> FolderLock | None:
+def _lock_folder(settings: Settings, *, alone: bool) -> FolderLock | None:
     try:
         return FolderLock(settings.data_dir)
     except DatabaseServerError:

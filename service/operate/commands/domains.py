@@ -34,7 +34,7 @@ def list_all(context: typer.Context) -> None:
 @app.command()
 def confirm(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
     """Confirm an organization's domain. People with an address in the domain then sign in with its provider."""
-    name, changed = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
+    name, changed = asyncio.run(_set_confirmed(settings_of(context), domain.lower(), organization, confirmed=True))
     if changed:
         typer.echo(f"{domain} is confirmed for {name}. Its provider now handles addresses of this domain.", err=True)
     else:
@@ -44,7 +44,7 @@ def confirm(context: typer.Context, domain: Domain, organization: Organization =
 @app.command()
 def withdraw(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
     """Withdraw a domain from an organization. People already signed in stay signed in."""
-    name, _ = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=False))
+    name, _ = asyncio.run(_set_confirmed(settings_of(context), domain.lower(), organization, confirmed=False))
     typer.echo(f"{domain} is no longer confirmed for {name}.", err=True)
 
 
@@ -59,10 +59,10 @@ async def _claims(database: Database) -> tuple[list[Claim], Mapping[UUID, str]]:
         return await list_claims(connection), names
 
 
-async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed: bool) -> tuple[str, bool]:
+async def _set_confirmed(settings: Settings, domain: str, wanted: str | None, *, confirmed: bool) -> tuple[str, bool]:
     async with open_database(settings) as database:
         claims, names = await _claims(database)
-        claim = _choose(claims, names, domain=domain, wanted=wanted, confirmed=confirmed)
+        claim = _choose_claim(claims, names, domain=domain, wanted=wanted, confirmed=confirmed)
         try:
             changed = await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
         except IntegrityError as error:
@@ -72,7 +72,7 @@ async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed
     return names[claim.organization_id], changed
 
 
-def _choose(
+def _choose_claim(
     claims: list[Claim], names: Mapping[UUID, str], *, domain: str, wanted: str | None, confirmed: bool
 ) -> Claim:
     of_domain = [claim for claim in claims if claim.domain == domain]

@@ -37,12 +37,12 @@ def check(
     if as_json:
         typer.echo(json.dumps(_to_json(checked)))
     else:
-        _show(checked)
+        _print_result(checked)
     if checked.faulty:
         raise typer.Exit(1)
 
 
-def _show(checked: Checked) -> None:
+def _print_result(checked: Checked) -> None:
     for file in checked.faulty:
         documents = ", ".join(file.documents)
         typer.echo(f"{file.fault.lower()}: {file.sha256.hex()}, of {documents}", err=True)

@@ -36,7 +36,7 @@ def create(
     ] = False,
 ) -> None:
     """Create an organization with a first admin, and print the organization's id and the admin's API key, once."""
-    checked_name, email = _check(_LABEL, name, "--name"), _check(_EMAIL, admin_email, "--admin-email")
+    checked_name, email = _validate(_LABEL, name, "--name"), _validate(_EMAIL, admin_email, "--admin-email")
     password = ask_password() if admin_password else None
     key = secrets.mint(secrets.API_KEY)
     organization_id = asyncio.run(
@@ -68,6 +68,7 @@ async def _allow(settings: Settings, wanted: str | None) -> str:
 async def find_organizations(
     database: Database, wanted: str | None
 ) -> tuple[Sequence[Organization], Sequence[Organization]]:
+    """Return all organizations, and those with the wanted name or id (None: all)."""
     async with database.transaction(None, read_only=True) as connection:
         found = await list_organizations(connection)
     return found, [item for item in found if wanted in (None, item.name, str(item.organization_id))]
@@ -78,6 +79,7 @@ def name_organizations(organizations: Sequence[Organization]) -> str:
 
 
 async def switch_passwords_on(connection: Connection, organization_id: UUID) -> None:
+    """Allow passwords in an organization, with an audit log entry."""
     await update_organization(connection, organization_id, values={"passwords_enabled": True})
     change = Change("organization.update", "organization", organization_id, {"passwordsEnabled": True})
     await record_unattended(connection, organization_id, change=change)
@@ -102,7 +104,7 @@ async def _create(
     return organization_id
 
 
-def _check(kind: TypeAdapter[str], text: str, option: str) -> str:
+def _validate(kind: TypeAdapter[str], text: str, option: str) -> str:
     try:
         return kind.validate_python(text)
     except ValidationError as error:

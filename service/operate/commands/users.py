@@ -41,7 +41,7 @@ def set_password_of(
 ) -> None:
     """Set a user's password: asked for on a terminal, else read from a line of standard input."""
     settings, address = settings_of(context), normal_email(email)
-    usable = asyncio.run(_set(settings, email=address, organization=organization, allow=allow_passwords))
+    usable = asyncio.run(_set_password(settings, email=address, organization=organization, allow=allow_passwords))
     off = "" if usable else " Passwords are switched off in the organization. To switch them on, add --allow-passwords."
     typer.echo(f"The password of {email} was changed.{off}", err=True)
 
@@ -72,14 +72,14 @@ async def _erase(settings: Settings, email: str) -> int:
 
 async def _reset(settings: Settings, *, email: str, organization: str | None) -> None:
     async with open_database(settings) as database:
-        organization_id = await _organization_of(database, email=email, wanted=organization)
+        organization_id = await _find_organization(database, email=email, wanted=organization)
         async with database.transaction(organization_id) as connection:
             await reset_for_operator(connection, organization_id, email=email)
 
 
-async def _set(settings: Settings, *, email: str, organization: str | None, allow: bool) -> bool:
+async def _set_password(settings: Settings, *, email: str, organization: str | None, allow: bool) -> bool:
     async with open_database(settings) as database:
-        organization_id = await _organization_of(database, email=email, wanted=organization)
+        organization_id = await _find_organization(database, email=email, wanted=organization)
         password_hash = await hash_password(await asyncio.to_thread(ask_password))
         async with database.transaction(organization_id) as connection:
             if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
@@ -89,7 +89,7 @@ async def _set(settings: Settings, *, email: str, organization: str | None, allo
             return (await queries.get_organization(connection, organization_id)).passwords_enabled
 
 
-async def _organization_of(database: Database, *, email: str, wanted: str | None) -> UUID:
+async def _find_organization(database: Database, *, email: str, wanted: str | None) -> UUID:
     organizations, among = await find_organizations(database, wanted)
     if not among:
         raise CommandError(f"There is no organization {wanted!r}. There are: {name_organizations(organizations)}.")

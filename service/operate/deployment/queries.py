@@ -26,11 +26,9 @@ class Sealed(NamedTuple):
 # Secrets that a lost key makes unreadable. Afterwards a sync needs its address again, a person with an authenticator
 # app needs a recovery code or a reset, and a provider needs its client secret again. Sessions' ID tokens are not
 # listed: without them, only the sign-out at the provider is incomplete.
-SYNC_ADDRESSES = Sealed(docstore_syncs.c.sealed_uri, docstore_syncs.c.sync_id, Keys.docstore_key)
-FACTOR_SECRETS = Sealed(second_factors.c.sealed_secret, second_factors.c.factor_id, Keys.second_factor_key)
 SEALED = (
-    SYNC_ADDRESSES,
-    FACTOR_SECRETS,
+    Sealed(docstore_syncs.c.sealed_uri, docstore_syncs.c.sync_id, Keys.docstore_key),
+    Sealed(second_factors.c.sealed_secret, second_factors.c.factor_id, Keys.second_factor_key),
     Sealed(alert_rules.c.sealed_secret, alert_rules.c.alert_rule_id, Keys.webhook_key),
     Sealed(sign_in_providers.c.sealed_secret, sign_in_providers.c.provider_id, Keys.provider_key),
 )
@@ -53,6 +51,7 @@ async def lock_key_fingerprint(connection: Connection) -> bytes | None:
 
 
 async def count_services(connection: Connection) -> int:
+    """Return the number of the database's connections by services and commands."""
     activity = table("pg_stat_activity", column("datname"), column("application_name"))
     is_here = activity.c.datname == func.current_database()
     return await count_rows(connection, is_here, activity.c.application_name == APPLICATION_NAME)

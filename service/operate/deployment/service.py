@@ -40,7 +40,7 @@ def read_successor(data_dir: Path) -> SecretStr | None:
 
 def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
     """Store `key` as the folder's, unless a key exists; return the folder's key."""
-    partial = _write_aside(data_dir, key)
+    partial = _write_temporary(data_dir, key)
     with suppress(FileExistsError):
         (data_dir / KEY_FILE).hardlink_to(partial)
     partial.unlink()
@@ -50,7 +50,7 @@ def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
 
 def write_successor(data_dir: Path, key: SecretStr) -> None:
     """Store the new key next to the folder's key; durable on return."""
-    _write_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
+    _write_temporary(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
     sync(data_dir)
 
 
@@ -66,7 +66,7 @@ def _read(path: Path) -> SecretStr | None:
         return None
 
 
-def _write_aside(data_dir: Path, key: SecretStr) -> Path:
+def _write_temporary(data_dir: Path, key: SecretStr) -> Path:
     partial = data_dir / f"{KEY_FILE}.{secrets.token_hex(4)}"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -101,7 +101,7 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
             raise RotationError("A service or command is connected to the database. Stop it on every machine first.")
         if rotation.given is not None and matches(rotation.new, fingerprint):
             return False
-        old, new = await _prepare(rotation, fingerprint)
+        old, new = await _prepare_keys(rotation, fingerprint)
         # In one transaction, the fingerprint last; page tokens become invalid.
         for row in await list_organizations(connection):
             await enter_organization(connection, row.organization_id)
@@ -112,7 +112,7 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
     return True
 
 
-async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | None, SecretStr]:
+async def _prepare_keys(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | None, SecretStr]:
     old: SecretStr | None = None
     if not rotation.is_lost:
         old = rotation.given or await asyncio.to_thread(_ensure_folder_key, rotation.data_dir, fingerprint)
@@ -127,7 +127,8 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
 
 
 async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
-    """Return the key: `given`, or the data folder's, after finishing a rotation. Raises WrongSecretKeyError."""
+    """Return the key: `given`, or the data folder's, after finishing a rotation; without either, make a key. A new
+    database records the key's fingerprint. Raises WrongSecretKeyError for a key of another database."""
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
     key = given or await asyncio.to_thread(_ensure_folder_key, data_dir, wanted)
@@ -145,7 +146,8 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
 
 
 def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
-    """Return the folder's key after finishing a rotation; blocks. Raises WrongSecretKeyError if it is lost."""
+    """Return the folder's key, made if missing, after finishing a rotation; blocks. Raises WrongSecretKeyError if the
+    key of a database (`wanted`) is missing; the caller checks an existing key."""
     if matches(read_successor(data_dir), wanted):
         promote_successor(data_dir)
     elif matches(read_key(data_dir), wanted):
@@ -215,6 +217,7 @@ def read_standby(data_dir: Path) -> str | None:
 
 
 def refuse_marked(data_dir: Path) -> None:
+    """Raise UnfinishedRestoreError if the folder is a standby, or a restore is filling it or was interrupted there."""
     if read_standby(data_dir) is not None:
         raise UnfinishedRestoreError(
             f"{data_dir} is a standby. To make it a deployment of its own, run `python -m service promote`."

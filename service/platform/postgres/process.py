@@ -28,14 +28,14 @@ class UnknownServerError(DatabaseServerError):
 
 def find_server(folder: Path) -> psutil.Process | None:
     """Return the main process of the server on `folder`, or None if it is certainly gone. Raises UnknownServerError."""
-    with _certainty(folder):
+    with _unknown_on_error(folder):
         pid = _recorded_pid(read_pid_file(folder))
-        return None if pid is None else _find(pid, folder)
+        return None if pid is None else _find_process(pid, folder)
 
 
 def read_pid_file(folder: Path) -> list[str]:
     """Return the lines of the server's process file; empty without a file. Raises UnknownServerError."""
-    with _certainty(folder):
+    with _unknown_on_error(folder):
         try:
             text = (folder / PID_FILE).read_text(errors="replace")
         except FileNotFoundError:
@@ -44,6 +44,7 @@ def read_pid_file(folder: Path) -> list[str]:
 
 
 def socket_folder(folder: Path) -> str:
+    """Return the folder of a cluster's socket, as its process file names it; by default the cluster's own."""
     lines = read_pid_file(folder)
     named = lines[4] if len(lines) > 4 else ""
     return named if named and named != WORKING_FOLDER else str(folder)
@@ -53,9 +54,9 @@ def remove_stale_file(folder: Path) -> None:
     """Remove a dead server's process file, because PostgreSQL refuses to start if the file is unreadable or its process
     id was reused. Raises UnknownServerError if a process still works in the folder, or listens on the socket (perhaps
     in another container)."""
-    with _certainty(folder):
+    with _unknown_on_error(folder):
         path = folder / PID_FILE
-        if not path.exists() or _is_free(_recorded_pid(read_pid_file(folder))):
+        if not path.exists() or _is_gone(_recorded_pid(read_pid_file(folder))):
             return
         if _is_worked_in(folder) or _is_listened_to(folder):
             msg = f"Processes of a PostgreSQL still run in {folder}. Wait until they end, or end them."
@@ -64,7 +65,7 @@ def remove_stale_file(folder: Path) -> None:
 
 
 @contextmanager
-def _certainty(folder: Path) -> Generator[None]:
+def _unknown_on_error(folder: Path) -> Generator[None]:
     try:
         yield
     except (OSError, psutil.Error) as exc:
@@ -80,7 +81,7 @@ def _recorded_pid(lines: list[str]) -> int | None:
     return pid if 0 < pid <= LARGEST_PID else None
 
 
-def _find(pid: int, folder: Path) -> psutil.Process | None:
+def _find_process(pid: int, folder: Path) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -93,8 +94,8 @@ def _find(pid: int, folder: Path) -> psutil.Process | None:
         return None
 
 
-def _is_free(pid: int | None) -> bool:
-    if pid is None:
+def _is_gone(pid: int | None) -> bool:
+    if pid is None:  # the file is unreadable
         return False
     try:
         os.kill(pid, 0)

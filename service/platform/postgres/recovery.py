@@ -41,7 +41,8 @@ class RecoveringPostgres(EmbeddedPostgres):
         self._show: Callable[[str], None] = lambda _: None
 
     def unpack(self, stream: IO[bytes], number: int) -> None:
-        """Unpack the tar of a backup; the full backup is number 0, incremental backups follow in order."""
+        """Unpack the tar of a backup; the full backup is number 0, incremental backups follow in order. Raises
+        RecoveryError for a member that is not a plain file, or outside the folder."""
         folder = self._work / str(number)
         if number == 0:
             self._make_folder(self._work)
@@ -54,9 +55,10 @@ class RecoveringPostgres(EmbeddedPostgres):
                 if not (is_within and (member.isfile() or member.isdir())):
                     raise RecoveryError(f"{member.name[:100]!r} in the backup is not a plain file.")
                 tar.extract(member, folder)
-                self._give(path)
+                self._give_to_server(path)
 
     def combine(self, number: int) -> None:
+        """Make a cluster from the first `number` unpacked backups. Raises RecoveryError if they don't fit together."""
         names = [str(each) for each in range(number)]
         try:
             if number > 1:
@@ -70,12 +72,13 @@ class RecoveringPostgres(EmbeddedPostgres):
         for copied in ("log", *(path.name for path in folder.glob(".s.PGSQL.*"))):
             (folder / copied).unlink(missing_ok=True)
         (folder / self.signal_file).touch()
-        self._give(folder / self.signal_file)
+        self._give_to_server(folder / self.signal_file)
 
     def put_log(self, segment: str, content: bytes) -> None:
+        """Add a whole segment of the log to the combined cluster."""
         path = self._combined / "pg_wal" / segment
         path.write_bytes(content)
-        self._give(path)
+        self._give_to_server(path)
 
     def place(self) -> None:
         """Move the restored files to the server's folder."""
@@ -129,7 +132,7 @@ class RecoveringPostgres(EmbeddedPostgres):
 
     def _make_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
-        self._give(folder)
+        self._give_to_server(folder)
 
-    def _give(self, path: Path) -> None:
+    def _give_to_server(self, path: Path) -> None:
         os.chown(path, self._account.pw_uid, self._account.pw_gid)

@@ -85,7 +85,8 @@ SMALL_DISK = GIBIBYTE
 
 
 class FolderLock:
-    """A lock for one service per data folder, held until released and until all processes forked since have ended."""
+    """A lock for one service per data folder, held until released and until all processes forked since have ended.
+    Making one waits for a killed service's workers. Raises DatabaseServerError if the folder is in use."""
 
     def __init__(self, data_dir: Path) -> None:
         self._file = (data_dir / "service.lock").open("a+")
@@ -140,7 +141,7 @@ class EmbeddedPostgres:
     def start(self) -> None:
         """Start the server, or create the cluster first. Raises DatabaseServerError with the end of the log."""
         with self._changing:
-            self._initialize()
+            self._ensure_cluster()
             self._bring_up()
 
     def restart(self) -> None:
@@ -159,7 +160,7 @@ class EmbeddedPostgres:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Stop the server, after a start in progress; clients are disconnected, and commits are on disk."""
+        """Stop the server, after a start in progress; clients are disconnected. Logs an error if it doesn't stop."""
         with self._changing:
             if not self._may_run():
                 return
@@ -207,21 +208,21 @@ class EmbeddedPostgres:
         """Delete a stopped server's data for good."""
         shutil.rmtree(self._folder)
 
-    def _initialize(self) -> None:
+    def _ensure_cluster(self) -> None:
         if (self._folder / "PG_VERSION").exists():
             return
         # Created under another name and renamed, so that a half-made cluster is never used.
         partial = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
         try:
             remove_partial_clusters(self._folder)
-            self._make(partial)
+            self._run_initdb(partial)
             partial.rename(self._folder)
         except (OSError, subprocess.CalledProcessError) as exc:
             shutil.rmtree(partial, ignore_errors=True)
             told = exc.output if isinstance(exc, subprocess.CalledProcessError) else exc
             raise host.DatabaseServerError(f"The database can't be created in {self._folder.parent}:\n{told}") from exc
 
-    def _make(self, folder: Path) -> None:
+    def _run_initdb(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
         os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         encoding = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
@@ -251,7 +252,7 @@ class EmbeddedPostgres:
             time.sleep(attempt)
         logger.debug("embedded_postgres_answers", folder=str(self._folder))
         try:
-            self._prepare()
+            self._ensure_role_and_database()
         except psycopg.Error as error:
             raise host.DatabaseServerError(f"The embedded PostgreSQL can't be prepared: {error}") from error
 
@@ -278,7 +279,7 @@ class EmbeddedPostgres:
         parameters = {
             **(self._parameters or self._measured_parameters()),
             "listen_addresses": "",
-            "unix_socket_directories": self._new_socket_folder(),
+            "unix_socket_directories": self._choose_socket_folder(),
             "unix_socket_permissions": "0700",
         }
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
@@ -313,6 +314,7 @@ class EmbeddedPostgres:
             raise
 
     def _answers(self) -> bool:
+        """Wait until the server accepts a connection; False once its process is gone, or after `START_SECONDS`."""
         deadline = time.monotonic() + START_SECONDS
         while self.process() is not None and time.monotonic() < deadline:
             try:
@@ -322,7 +324,7 @@ class EmbeddedPostgres:
                 time.sleep(0.1)
         return False
 
-    def _prepare(self) -> None:
+    def _ensure_role_and_database(self) -> None:
         role, database = sql.Identifier(SERVICE_ROLE), sql.Identifier(DATABASE)
         with self.connect(SUPERUSER) as connection:
             if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE]).rowcount:
@@ -330,7 +332,7 @@ class EmbeddedPostgres:
             if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).rowcount:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
 
-    def _new_socket_folder(self) -> str:
+    def _choose_socket_folder(self) -> str:
         # In a server's name, a client reads a comma as the end, and can't encode some characters.
         is_name = str(self._folder).isprintable() and "," not in str(self._folder)
         if is_name and len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
@@ -344,7 +346,8 @@ class EmbeddedPostgres:
         return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else "(no log)"
 
     def _run(self, command: str, *arguments: str, folder: Path) -> None:
-        """Run a PostgreSQL program in `folder`, entered before the switch to PostgreSQL's user."""
+        """Run a PostgreSQL program in `folder`, entered before the switch to PostgreSQL's user. Logs a failure, and
+        raises CalledProcessError with the end of the output."""
         account = self._account
         switch: dict[str, Any] = {}
         if account.pw_uid != os.geteuid():

@@ -64,7 +64,7 @@ class EmbeddedStandby(RecoveringPostgres):
             os.close(descriptor)
 
     def promote(self) -> None:
-        """Replay the available log and open the database for writing; safe to repeat. Raises RecoveryError."""
+        """Replay the available log and open the database for writing; safe to repeat. Raises DatabaseServerError."""
         if self.is_standby():
             wait = ("-w", "-t", str(PROMOTE_SECONDS))
             try:

@@ -64,7 +64,7 @@ def is_away(error: BaseException) -> bool:
 
 
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
-    """Run a job's task; raise only errors for putting the job back."""
+    """Run a job's task, and count the outcome; log a failure. Only an error that puts the job back is raised."""
     request_id, parent, link = split_request(arguments.pop(REQUEST_ID))
     begin_request(request_id)
     is_job.set(True)

@@ -41,7 +41,7 @@ class FencedJobManager(JobManager):
         self.on_room: Callable[[], None] = lambda: None
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Take the next job of a known task from a queue with room; None without a job."""
+        """Take the next job of a known task from a queue with room; None without a job. `queues` is ignored."""
         del queues
         looked: list[str] | None = None
         # Look again if another queue got room during the look.
@@ -59,7 +59,7 @@ class FencedJobManager(JobManager):
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Delete the job after success or failure."""
         del status, delete_job
-        await self._execute(queries.FINISH, job)
+        await self._end_job(queries.FINISH, job)
 
     async def retry_job(
         self,
@@ -69,10 +69,11 @@ class FencedJobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
+        """Put the job back, to run at `retry_at` (None: at once, without counting an attempt)."""
         del priority, queue, lock
-        await self._execute(queries.PUT_BACK, job, retry_at=retry_at)
+        await self._end_job(queries.PUT_BACK, job, retry_at=retry_at)
 
-    async def _execute(self, statement: LiteralString, job: Job, **values: Any) -> None:
+    async def _end_job(self, statement: LiteralString, job: Job, **values: Any) -> None:
         try:
             await self.connector.execute_query_async(statement, job_id=job.id, attempts=job.attempts, **values)
         except ConnectorException:
@@ -121,6 +122,7 @@ async def keep_working(runtime: Runtime, queues: Sequence[Queue]) -> None:
 
 
 async def release_stalled(runtime: Runtime) -> None:
+    """Put back the jobs of dead workers, and publish the number of waiting jobs."""
     async with runtime.database.transaction(None) as connection:
         await queries.release_stalled(connection, seconds=STALLED_SECONDS)
         runtime.jobs.counts.waiting = await queries.count_waiting(connection)

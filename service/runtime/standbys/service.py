@@ -62,7 +62,7 @@ class Standby:
 
     @property
     def load(self) -> int | None:
-        """Return the number of connections in use; None without room for another read."""
+        """The number of connections in use; None unless the standby serves and has room for another read."""
         is_free = self._state is StandbyState.SERVING and not self._pool.is_saturated
         return self._pool.in_use if is_free else None
 
@@ -81,22 +81,24 @@ class Standby:
                     isolation="REPEATABLE READ",
                     read_only=True,
                     first=first,
-                    require=partial(self._catch_up, hold, position),
+                    require=partial(self._require_caught_up, hold, position),
                 ) as connection:
                     yield connection
         except DATABASE_ERRORS as error:
             if _code_of(error) == CANCELLED:
                 raise
             if _is_away(error):
-                self._be(StandbyState.AWAY, reason=repr(error))
+                self._set_state(StandbyState.AWAY, reason=repr(error))
             raise NotServedError from error
 
     async def look(self, position: Position) -> None:
+        """Check whether the standby reaches a position, and record the state. After an error, or without an answer in
+        `ANSWER_SECONDS`, it counts as away, and its waiting reads are cut."""
         giving_up = asyncio.get_running_loop().call_later(ANSWER_SECONDS, partial(self._give_up, "it does not answer"))
         try:
             with self._holding() as hold:
                 async with self._watch.transaction(
-                    None, read_only=True, require=partial(self._catch_up, hold, position)
+                    None, read_only=True, require=partial(self._require_caught_up, hold, position)
                 ):
                     pass
         except DATABASE_ERRORS as error:
@@ -106,26 +108,26 @@ class Standby:
         finally:
             giving_up.cancel()
 
-    def _note(self, progress: Progress, position: Position) -> None:
+    def _record_progress(self, progress: Progress, position: Position) -> None:
         behind = max(0, (position.written or 0) - (progress.replayed or 0))
         self._lag_bytes = behind
         if progress.reaches(position):
-            self._be(StandbyState.SERVING)
+            self._set_state(StandbyState.SERVING)
         elif not progress.is_standby or (not behind and not progress.follows(position)):
-            self._be(StandbyState.NOT_A_STANDBY, reason="it does not follow the primary")
+            self._set_state(StandbyState.NOT_A_STANDBY, reason="it does not follow the primary")
         else:
-            self._be(StandbyState.LATE, reason=f"{behind} bytes behind")
+            self._set_state(StandbyState.LATE, reason=f"{behind} bytes behind")
 
-    async def _catch_up(self, hold: "_Hold", position: Position, connection: Connection) -> None:
+    async def _require_caught_up(self, hold: "_Hold", position: Position, connection: Connection) -> None:
         await hold.take(connection)
         if not position.is_marked:
             raise NotServedError  # the primary has just started, which says nothing about the standby
-        progress = await self._wait_for(connection, position)
-        self._note(progress, position)
+        progress = await self._poll_progress(connection, position)
+        self._record_progress(progress, position)
         if not progress.reaches(position):
             raise NotServedError
 
-    async def _wait_for(self, connection: Connection, position: Position) -> Progress:
+    async def _poll_progress(self, connection: Connection, position: Position) -> Progress:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
         while True:
@@ -147,11 +149,11 @@ class Standby:
             self._held.discard(hold)
 
     def _give_up(self, reason: str) -> None:
-        self._be(StandbyState.AWAY, reason=reason)
+        self._set_state(StandbyState.AWAY, reason=reason)
         for hold in self._held:
             hold.cut()
 
-    def _be(self, state: StandbyState, *, reason: str | None = None) -> None:
+    def _set_state(self, state: StandbyState, *, reason: str | None = None) -> None:
         if state is self._state:
             return
         self._state, self._since = state, datetime.now(UTC)

@@ -52,7 +52,7 @@ def page(
     """Render a page `depth` folders below the root. Forms may redirect to `leads_to`; `asked` is for passkeys."""
     values |= {"style": _address_of(STYLE, depth=depth), "script": asked and _address_of(SCRIPT, depth=depth)}
     html = _environment.get_template(template).render(asked=asked, **values)
-    protection = _protection(leads_to, has_script=asked is not None)
+    protection = _protecting_headers(leads_to, has_script=asked is not None)
     return HTMLResponse(html, status_code=status, headers={**protection, **(headers or {})})
 
 
@@ -63,7 +63,7 @@ def _address_of(file: Path, *, depth: int) -> str:
     return "../" * depth + f"pages/{file.name}?v={version}"
 
 
-def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str]:
+def _protecting_headers(leads_to: Collection[str], *, has_script: bool) -> dict[str, str]:
     scripts = " script-src 'self';" if has_script else ""
     targets = " ".join(["'self'", *sorted({source for address in leads_to for source in _sources(address)})])
     policy = (

@@ -29,7 +29,8 @@ class PageRoute(OwnErrorsRoute):
 
 
 def _named_address(request: Request, *, issuer: str) -> str | None:
-    """Return a page's address with `localhost` for this machine's IP, where passkeys work; None for programs."""
+    """Return the page's address with `localhost` instead of this machine's IP, where passkeys work; None unless a
+    browser opens the page at that IP."""
     address = name_loopback(issuer)
     is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     if address == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
@@ -44,6 +45,7 @@ Link = tuple[str, str]
 def problem(
     request: Request, error: ServiceError, *, links: Sequence[Link] | None = None, title: str | None = None
 ) -> HTMLResponse:
+    """Return the page for an error, with the request's id, and by default with ways to continue."""
     fallback = "Please try again" if error.status >= 500 else "This doesn't work"
     return message(
         request,
@@ -103,6 +105,7 @@ def link_to_account(request: Request) -> Link:
 
 
 def address_from(request: Request, path: str) -> str:
+    """Return the relative address, from the requested page, of a path below the root."""
     return "../" * depth_of(request) + path
 
 
