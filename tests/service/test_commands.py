@@ -1,18 +1,24 @@
 """`python -m service` with a command: effects, output, and refusals."""
 
+import asyncio
 import io
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
+from unittest.mock import AsyncMock
+from uuid import UUID
 
 import pytest
 from argon2 import PasswordHasher
 from pydantic import SecretStr
+from sqlalchemy.exc import IntegrityError
 
-from service.operate.commands import run
-from service.operate.commands.context import format_count, format_size
+from service.identity_server.interface import Claim
+from service.operate.commands import domains, run
+from service.operate.commands.context import CommandError, format_count, format_size
 from service.platform.settings import Settings
 from tests.harness.cases import cases
 from tests.harness.processes import environment_without_settings
@@ -261,6 +267,16 @@ def typed_on_a_terminal(environment: dict[str, str], *answers: str) -> tuple[str
         pass
     os.close(ours)
     return shown, process.wait(60)
+
+
+def test_a_domain_that_another_operator_confirms_at_the_same_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = Claim("example.test", UUID(int=1), UUID(int=2), None)
+    refuse = IntegrityError("", {}, Exception())
+    monkeypatch.setattr(domains, "_claims", AsyncMock(return_value=([claim], {claim.organization_id: "One"})))
+    monkeypatch.setattr(domains, "open_database", lambda _: nullcontext())
+    monkeypatch.setattr(domains, "confirm_domain", AsyncMock(side_effect=refuse))
+    with pytest.raises(CommandError, match=r"is confirmed for another organization\. Withdraw that confirmation first"):
+        asyncio.run(domains._set_confirmed(Settings(), claim.domain, None, confirmed=True))
 
 
 def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Command) -> None:

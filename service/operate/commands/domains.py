@@ -66,8 +66,9 @@ async def _set_confirmed(settings: Settings, domain: str, wanted: str | None, *,
         try:
             changed = await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
         except IntegrityError as error:
-            holder = next(item for item in claims if item.domain == domain and item.confirmed_at is not None)
-            message = f"{domain} is confirmed for {names[holder.organization_id]}. Withdraw that confirmation first."
+            holders = [names[each.organization_id] for each in claims if each.domain == domain and each.confirmed_at]
+            holder = holders[0] if holders else "another organization"  # confirmed since the claims were read
+            message = f"{domain} is confirmed for {holder}. Withdraw that confirmation first."
             raise CommandError(message) from error
     return names[claim.organization_id], changed
 
