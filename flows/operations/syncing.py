@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from carrel import AsyncCarrel, NotFoundError
+from carrel import AsyncCarrel
 from carrel.wire.docstore import DocstoreError, DocstoreSync, DocstoreSyncStatus
 from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownError, StorageFullError, SyncFailedError
 from flows.operations.formatting import failure_row
@@ -53,7 +52,7 @@ class SyncOutcome:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "syncId": str(self.sync.docstore_credential_id),
+            "syncId": _id_of(self.sync),
             "syncName": self.sync.config.sync_name,
             "status": self.sync.status.value,
             "launched": self.launched,
@@ -100,26 +99,20 @@ async def sync(
 
 
 async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
-    docstore = client.document_collections.docstore
+    async def find() -> list[DocstoreSync]:
+        every = client.document_collections.docstore.list_docstore_syncs(page_size=1000)
+        return [one async for one in every if name == one.config.sync_name or name.lower() == _id_of(one)]
 
-    async def find_named() -> list[DocstoreSync]:
-        return [item async for item in docstore.list_docstore_syncs(page_size=1000) if item.config.sync_name == name]
-
-    try:
-        sync_id = UUID(name)
-    except ValueError:
-        found = await outages.call(find_named)
-    else:
-        try:
-            found = [await outages.call(lambda: docstore.get_docstore_sync(sync_id))]
-        except NotFoundError:
-            found = []
+    found = await outages.call(find)
     if len(found) == 1:
         return found[0]
     if not found:
         raise NameUnknownError(f"You can see no sync {name}. `carrel sync list` lists the syncs.")
-    ids = ", ".join(str(response.docstore_credential_id) for response in found)
-    raise NameUnknownError(f"Several syncs are named {name}. Give the id of one: {ids}.")
+    raise NameUnknownError(f"Several syncs are named {name}. Give the id of one: {', '.join(map(_id_of, found))}.")
+
+
+def _id_of(sync: DocstoreSync) -> str:
+    return str(sync.docstore_credential_id)
 
 
 def counts_of(sync: DocstoreSync) -> dict[str, int]:
