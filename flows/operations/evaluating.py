@@ -5,21 +5,20 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from carrel import Carrel, evaluation
 from carrel.errors import AuthenticationError, PermissionDeniedError
 from carrel.wire.evaluation_runs import EvaluationRun
 from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
+from flows.operations.options import Options
 from flows.operations.reporting import report_run
 from flows.settings import FlowSettings
 
 _MOST_SETS = 1000
 
 
-class EvaluationOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class EvaluationOptions(Options):
     at_least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
         default_factory=dict, description="Minimum scores by name, from 0 to 1."
     )
@@ -35,7 +34,7 @@ class EvaluationOptions(BaseModel):
 async def evaluate_agent(
     source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
-    """Keep an agent's replies to a set (name or id) as a run; then may raise ScoresTooLowError, also for a failure."""
+    """Ask an evaluation set's agent, keep and return the run. Raises ScoresTooLowError, also if a question failed."""
     stopped = threading.Event()
 
     def count(done: int, of: int) -> None:

@@ -16,14 +16,17 @@ CATALOG = "catalog:"
 _Named = Annotated[str | None, AfterValidator(lambda name: name or None)]
 
 
-class _SourceOptions(BaseModel):
+class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+
+class _SourceOptions(Options):
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     include: list[str] = Field(
         default_factory=list, description="Patterns of files to load although their type is skipped by default."
     )
     exclude: list[str] = Field(default_factory=list, description="Patterns of files to skip.")
+    hidden: bool = Field(default=False, description="Also load files and folders whose names begin with a dot.")
 
     @property
     def files(self) -> FileSelection:
@@ -37,7 +40,6 @@ class UploadOptions(_SourceOptions):
     allowed_users: list[str] | None = Field(default=None, description="Email addresses of readers.")
     allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups of readers.")
     internal_public: bool | None = Field(default=None, description="Everyone in the organization can read.")
-    hidden: bool = Field(default=False, description="Also load files and folders whose names begin with a dot.")
     read_pictures: bool | None = Field(default=None, description="Read text in images inside files (OCR).")
     upload_as_user_email: _Named = Field(default=None, description="Upload as this user; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send refused documents again even if they are unchanged.")
@@ -62,9 +64,7 @@ class UploadOptions(_SourceOptions):
         )
 
 
-class SyncOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class SyncOptions(Options):
     launch: bool = Field(default=True, description="Start a run. Otherwise report the current or last run.")
     wait_for_end: bool = Field(
         default=True, description="Wait until the run ends. Otherwise it continues in the background."
@@ -73,13 +73,10 @@ class SyncOptions(BaseModel):
 
 class CollectionOptions(_SourceOptions):
     collection: str = Field(description="Name or id of the collection.")
-    hidden: bool = Field(default=False, description="Also load files and folders whose names begin with a dot.")
     wait_for_index: bool = Field(default=True, description="Wait until the added documents are searchable.")
 
 
-class ReindexOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class ReindexOptions(Options):
     everything: bool = Field(default=False, description="Every document, not only changed documents.")
     model: str | None = Field(default=None, description="Rebuild the whole index with this embedding model.")
     force: bool = Field(default=False, description="With a model: finish without documents that fail.")
