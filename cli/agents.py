@@ -12,9 +12,11 @@ from carrel import InvalidArgumentError, NotFoundError, PermissionDeniedError
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from carrel.wire.places import describe_place
 from carrel.wire.question_log import LoggedQuestion, Outcome
+from cli.access import resource_of
 from cli.choosing import AsJson, PartOfName, Since, id_in, require_one
 from cli.completing import names_of_agents
 from cli.exit_codes import ExitCode
+from cli.grants import read_grants
 from cli.listing import Columns, print_json, show_first, show_list, show_one, to_json
 from cli.outcome import connect
 from cli.screen import Screen
@@ -58,13 +60,10 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
     """Show an agent, the collections it retrieves from, and who may use it; for admins."""
     with connect(as_json=as_json) as (screen, client):
         found = agent_of(agent, client)
-        resource = {"resource_id": str(found.agent_id), "resource_type": "AGENT"}
-        pages = list(client.admin.grants.list(resource, page_size=1000).pages())
+        granted = read_grants(resource_of(f"AGENT:{found.agent_id}"), client)
         known = client.document_collections.list_document_collections(page_size=1000)
         names = {collection.document_collection_id: collection.collection_name for collection in known}
-    grants = [grant for page in pages for grant in page.grants]
-    everybody = any(page.organization_wide for page in pages)
-    used_by = ["everyone in the organization"] * everybody + [item.principal.name for item in grants]
+    used_by = ["everyone in the organization"] * granted.everybody + [item.principal.name for item in granted.grants]
     show_one(
         screen,
         found,
@@ -80,8 +79,8 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
             ("searches", "answered on the Search page" if found.answers_searches else "not answered"),
             ("used by", used_by or "nobody"),
         ],
-        organizationWide=everybody,
-        grants=[to_json(item) for item in grants],
+        organizationWide=granted.everybody,
+        grants=[to_json(item) for item in granted.grants],
     )
 
 

@@ -24,6 +24,7 @@ class LazyCommand(TyperCommand):
         self.place = place
 
     def load(self) -> TyperCommand | TyperGroup:
+        """Import the module of `place`, and return its command or group."""
         module, _, attribute = self.place.partition(":")
         command = getattr(import_module(module), attribute)
         parent = typer.Typer(rich_markup_mode=None)
@@ -33,14 +34,6 @@ class LazyCommand(TyperCommand):
             parent.command(self.name)(command)
         loaded: Any = typer.main.get_group(parent).commands[str(self.name)]
         return loaded
-
-
-class LazyGroup(TyperGroup):
-    """A group with lazy commands: help shows name and help text, and a call imports the command."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
 EPILOG = f"Set the service's URL in CARREL_BASE_URL and the key in CARREL_API_KEY. {EXIT_CODES}"
@@ -75,11 +68,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class _Commands(LazyGroup):
+class _Commands(TyperGroup):
+    """The group of `COMMANDS`: help shows their names and descriptions, and a call imports the command."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         for name, (place, purpose) in COMMANDS.items():
             self.add_command(LazyCommand(name, place, purpose))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
 # Tracebacks could show a key.
@@ -111,13 +110,13 @@ def root(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
+    """Run `carrel` with these arguments (default: the process's); return the exit code. SIGTERM acts like Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character must not fail the command
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["search"]:  # this command has no short options: "-pump" is a sign in a query
         words = [re.sub(r"^-(?=[^-])", " -", word) for word in words]
-    # A scheduler or service manager stops commands with SIGTERM; treat it like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(args=words, prog_name="carrel")

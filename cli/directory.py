@@ -11,11 +11,9 @@ from carrel.directory import DirectoryChanges, DirectoryPlan, GroupAction, Membe
 from carrel.directory.plan import GroupChange
 from cli.choosing import AsJson
 from cli.exit_codes import ExitCode
-from cli.listing import print_json, show_more
+from cli.listing import SHOWN, print_json, show_more
 from cli.outcome import client_of, usage
 from cli.screen import Screen
-
-SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -79,6 +77,7 @@ def import_directory(
 
 
 def _before_applying(plan: DirectoryPlan, *, dry_run: bool) -> str | None:
+    """Return the outcome of a plan that is not to be applied; None if it can be applied."""
     if plan.problems and not (plan.skips_problems and all(problem.skippable for problem in plan.problems)):
         return "problems"
     if plan.refusal:

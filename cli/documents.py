@@ -39,15 +39,11 @@ COLUMNS: Columns[catalog.Document] = {
     "index": _name_state,
     "id": lambda document: document.document_id,
 }
-
-
 LEFT_OUT: Columns[catalog.LeftOutFile] = {
     "file": lambda file: file.path or f"file {file.number:,}",
     "code": lambda file: file.code,
     "reason": lambda file: file.message,
 }
-
-
 TRASH: Columns[TrashedDocument] = {
     "name": lambda document: document.document_name,
     "external id": lambda document: document.document_external_id,

@@ -27,7 +27,6 @@ On = Annotated[
 Everybody = Annotated[bool, typer.Option("--everybody", help="Everyone in the organization (read access).")]
 Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
 
-
 GRANTS: Columns[GrantInfo] = {
     "who": lambda grant: name_of(grant.principal),
     "role": lambda grant: grant.role,
@@ -49,7 +48,7 @@ class Granted:
 def list_grants(resource: On, *, as_json: AsJson = False) -> None:
     """List the roles granted on a resource; the owner needs none."""
     with connect(as_json=as_json) as (screen, client):
-        granted = _read_grants(resource_of(resource), client)
+        granted = read_grants(resource_of(resource), client)
     if granted.everybody:
         screen.line("Everyone in the organization can read it.", style="bold")
     everybody = granted.everybody
@@ -73,7 +72,7 @@ def give(
     with connect(as_json=as_json) as (screen, client):
         _check_named(who, screen=screen, everybody=everybody)
         on = resource_of(resource)
-        granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
+        granted, chosen = read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         changes = ["Everyone in the organization can read it."] if everybody and not granted.everybody else []
         for name, one in chosen.items():
             if (had := granted.roles.get(one)) is None:
@@ -82,7 +81,7 @@ def give(
             elif had.role is not role:
                 changes.append(f"{name} becomes {role} instead of {had.role}.")
         if changes and not plan_only:
-            now = _read_grants(on, client)  # a role may have changed since
+            now = read_grants(on, client)  # a role may have changed since
             given = [Grant(principal=holder, role=role) for holder in chosen.values()]
             grants = _grants_of_others(now, chosen.values()) + given
             client.admin.grants.set(on, grants, organization_wide=now.everybody or everybody, version=now.version)
@@ -104,7 +103,7 @@ def take(
     with connect(as_json=as_json, yes=yes, plan_only=plan_only) as (screen, client):
         _check_named(who, screen=screen, everybody=everybody)
         on = resource_of(resource)
-        granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
+        granted, chosen = read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         gone = {str(granted.roles[item].principal.id) for item in chosen.values() if item in granted.roles}
         changes = ["It is no longer open to everyone in the organization."] * (everybody and granted.everybody)
         for name, one in chosen.items():
@@ -118,7 +117,7 @@ def take(
         screen.lines(changes or ["No changes."])
         if changes and not plan_only:
             confirm(screen, "Revoke access?", outcome="changed")
-            now = _read_grants(on, client)  # a role may have been given while the command asked for confirmation
+            now = read_grants(on, client)  # a role may have been given while the command asked for confirmation
             grants = _grants_of_others(now, chosen.values())
             is_open = now.everybody and not everybody
             client.admin.grants.set(on, grants, organization_wide=is_open, version=now.version)
@@ -130,7 +129,7 @@ def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> N
         raise usage(screen, f"Name a person or group. {WHO} Or give --everybody.")
 
 
-def _read_grants(on: common.ResourceReference, client: "carrel.Carrel") -> Granted:
+def read_grants(on: common.ResourceReference, client: "carrel.Carrel") -> Granted:
     pages = list(client.admin.grants.list(on, page_size=1000).pages())
     grants = [grant for page in pages for grant in page.grants]
     roles = {_reference(grant.principal): grant for grant in reversed(grants)}
@@ -150,6 +149,7 @@ def _grants_of_others(granted: Granted, holders: Iterable[common.PrincipalRefere
 
 
 def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bool:
+    """Return whether a path of access ends with the grants of these holders, or (`closing`) of everyone."""
     holder = next((one for one, after in pairwise(path) if after.type is StepType.GRANT), None)
     if holder is None:
         return False

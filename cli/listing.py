@@ -14,6 +14,7 @@ from carrel.wire.fields import format_instant
 from cli.exit_codes import ExitCode
 from cli.screen import Screen
 
+SHOWN = 20
 T = TypeVar("T", bound=ResponseModel)
 Columns: TypeAlias = Mapping[str, Callable[[T], object]]
 """The value of each column, by the column's heading."""

@@ -35,7 +35,7 @@ _Pictures = Annotated[
     bool | None,
     typer.Option("--read-pictures/--leave-pictures", help="Read text in images inside files. Default: as before."),
 ]
-_UploadAs = Annotated[str | None, typer.Option(metavar="EMAIL", help="Upload as this user.")]
+_UploadAs = Annotated[str | None, typer.Option("--upload-as", metavar="EMAIL", help="Upload as this user.")]
 _Retry = Annotated[bool, typer.Option("--retry-refused", help="Resend refused, unchanged documents.")]
 _Delete = Annotated[bool, typer.Option("--delete-missing", help="Delete documents that are gone from the source.")]
 _Limit = Annotated[
@@ -54,39 +54,30 @@ def pairs(metadata: list[str] | None) -> dict[str, str]:
     return found
 
 
-_SAID: Mapping[str, str] = {
-    **{name: name for name in ("collection", "hidden", "include", "exclude", "read_pictures", "retry_refused")},
-    "allow_user": "allowed_users",
-    "allow_group": "allowed_groups",
-    "upload_as": "upload_as_user_email",
-    "delete_missing": "delete_missing",
-    "delete_limit": "delete_limit_percent",
-}
-"""The names of upload options, by the parameters of the command."""
-
-
-def _options(given: Mapping[str, Any], **more: Any) -> UploadOptions:
-    said: dict[str, Any] = {_SAID[name]: value for name, value in given.items() if name in _SAID and value is not None}
-    public = given["internal_public"] or None
-    return UploadOptions(**said, **more, internal_public=public, metadata=pairs(given["metadata"]))
+def _options(given: Mapping[str, Any]) -> UploadOptions:
+    """Return the options among a command's parameters, which have the options' names."""
+    known = UploadOptions.model_fields
+    said: dict[str, Any] = {name: value for name, value in given.items() if name in known and value is not None}
+    said |= {"internal_public": given["internal_public"] or None, "metadata": pairs(given["metadata"])}
+    return UploadOptions(**said, wait_for_index=not given.get("no_wait"))
 
 
 def upload(
     source: Source,
     *,
     collection: _Collection = None,
-    allow_user: _Users = None,
-    allow_group: _Groups = None,
+    allowed_users: _Users = None,
+    allowed_groups: _Groups = None,
     internal_public: _Public = False,
     metadata: Metadata = None,
     hidden: Hidden = False,
     include: Include = None,
     exclude: Exclude = None,
     read_pictures: _Pictures = None,
-    upload_as: _UploadAs = None,
+    upload_as_user_email: _UploadAs = None,
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
-    delete_limit: _Limit = 20,
+    delete_limit_percent: _Limit = 20,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the index.")] = False,
     direct: Direct = False,
     names: Names = None,
@@ -99,7 +90,7 @@ def upload(
     --delete-missing lists the documents that were sent from this source and are now missing, and deletes them after a
     question or with --yes. Nothing is deleted when the listing is incomplete or empty, or above the limit. After an
     interruption, run the command again."""
-    options = _options(locals(), wait_for_index=not no_wait)
+    options = _options(locals())
     with show_errors(Screen(as_json=as_json)) as screen:
         from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own
 

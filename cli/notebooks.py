@@ -102,6 +102,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _secret_values(settings: Path | None) -> Mapping[str, str]:
+    """Return the names of Carrel's secret settings by value: from the environment, and from a file or .env."""
     file = settings or Path(".env")
     lines = file.read_text(encoding="utf-8").splitlines() if settings or file.exists() else []
     given = dict(line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))

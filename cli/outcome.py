@@ -79,6 +79,7 @@ def connect(
 
 
 def fail(screen: Screen, outcome: str, message: str, *, code: ExitCode) -> typer.Exit:
+    """Print a message, or as JSON the outcome, and return the end of the command for the caller to raise."""
     if screen.as_json:
         screen.json({"outcome": outcome, "message": message, "exitCode": code})
     else:

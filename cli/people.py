@@ -18,12 +18,10 @@ from cli.access import group_of
 from cli.choosing import AsJson, PlanOnly, Yes, confirm, require_one
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, say_done, show_list, show_more, show_one, to_json
+from cli.listing import SHOWN, Columns, print_json, say_done, show_list, show_more, show_one, to_json
 from cli.outcome import connect, usage
 from cli.screen import Screen
 from flows.operations.formatting import counts_text, kind_of
-
-SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -305,8 +303,6 @@ PEOPLE: Columns[ListedUser] = {
     "groups": lambda user: user.group_count,
     "last sign-in": _last_sign_in,
 }
-
-
 SESSIONS: Columns[PersonSession] = {
     "session": lambda session: session.session_id,
     "what": lambda session: session.application_name or session.kind.lower(),

@@ -80,6 +80,7 @@ class Screen:
             _deafen()
 
     def say(self, text: str) -> None:
+        """Print a text on standard error, also when the output is JSON."""
         self._err.print(Text("\n".join(map(printable, text.splitlines()))), soft_wrap=True)
 
     def confirm(self, question: str) -> bool:

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 import carrel
 from carrel import InvalidArgumentError
-from carrel.wire.docstore import DocstoreCounts, DocstoreRun, DocstoreSync
+from carrel.wire.docstore import DocstoreConfig, DocstoreCounts, DocstoreRun, DocstoreSync
 from cli.choosing import AsJson, Yes, confirm, require_one
 from cli.collections import collection_of
 from cli.listing import Columns, print_json, say_done, show_list, table_of
@@ -43,10 +43,11 @@ _Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL
 _Groups = Annotated[list[UUID] | None, typer.Option("--allow-group", metavar="ID", help="Repeatable.")]
 _Public = Annotated[bool | None, typer.Option(help="Whether everyone in the organization can read the documents.")]
 _Delete = Annotated[bool | None, typer.Option(help="Whether to remove documents that are deleted in the source.")]
-_Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Deletion limit of a run (percent). Default: 20.")]
-_Rename = Annotated[str | None, typer.Option(metavar="NAME", help="New name of the sync.")]
-_Source = Annotated[str | None, typer.Option(metavar="NAME", help="Collection of the database.")]
-
+_Limit = Annotated[
+    int | None, typer.Option("--delete-limit", min=0, max=100, help="Deletion limit of a run (percent). Default: 20.")
+]
+_Rename = Annotated[str | None, typer.Option("--rename", metavar="NAME", help="New name of the sync.")]
+_Source = Annotated[str | None, typer.Option("--source", metavar="NAME", help="Collection of the database.")]
 
 SYNCS: Columns[DocstoreSync] = {
     "name": lambda sync: sync.config.sync_name,
@@ -56,8 +57,6 @@ SYNCS: Columns[DocstoreSync] = {
     "told": lambda sync: (told := sync.last_error or sync.warning) and told.code,
     "id": lambda sync: sync.docstore_credential_id,
 }
-
-
 RUNS: Columns[DocstoreRun] = {
     "ended": lambda run: run.finished_at,
     "status": lambda run: run.status,
@@ -75,7 +74,8 @@ def list_syncs(
     """List the syncs into collections editable by the key's owner."""
     with connect(as_json=as_json) as (screen, client):
         within = None if collection is None else collection_of(collection, client).document_collection_id
-        found = _all(client, within=within)
+        docstore = client.document_collections.docstore
+        found = list(docstore.list_docstore_syncs(document_collection_id=within, page_size=1000))
     if as_json:
         print_json(screen, "listed", docstoreSyncs=[sync.model_dump(mode="json") for sync in found])
     else:
@@ -113,17 +113,17 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the sync.")],
     *,
     into: Annotated[str, typer.Option(metavar="COLLECTION", help="Name or id of the target collection.")],
-    source: Annotated[str, typer.Option(metavar="NAME", help="Collection of the database.")],
+    collection_name: Annotated[str, typer.Option("--source", metavar="NAME", help="Collection of the database.")],
     body: Annotated[str, typer.Option(metavar="PATH", help="Dotted path of the field with the text.")],
     title: Annotated[str, typer.Option(metavar="PATH", help="Dotted path of the field with the name.")],
     updated: _Path = None,
     url: _Path = None,
     filter_text: _Filter = None,
-    allow_user: _Users = None,
-    allow_group: _Groups = None,
+    allowed_users_email_addresses: _Users = None,
+    allowed_group_ids: _Groups = None,
     internal_public: _Public = None,
     delete_missing: _Delete = None,
-    delete_limit: _Limit = None,
+    delete_limit_percent: _Limit = None,
     uri_file: UriFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -142,18 +142,18 @@ def create(
 def update(
     name: Named,
     *,
-    rename: _Rename = None,
-    source: _Source = None,
+    sync_name: _Rename = None,
+    collection_name: _Source = None,
     body: _Path = None,
     title: _Path = None,
     updated: _Path = None,
     url: _Path = None,
     filter_text: _Filter = None,
-    allow_user: _Users = None,
-    allow_group: _Groups = None,
+    allowed_users_email_addresses: _Users = None,
+    allowed_group_ids: _Groups = None,
     internal_public: _Public = None,
     delete_missing: _Delete = None,
-    delete_limit: _Limit = None,
+    delete_limit_percent: _Limit = None,
     uri_file: UriFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -246,13 +246,9 @@ def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
 
 def sync_of(name: str, client: "carrel.Carrel") -> DocstoreSync:
     """Return the sync with a name or id; raises InvalidArgumentError for none or several."""
-    found = [sync for sync in _all(client) if name in {sync.config.sync_name, str(sync.docstore_credential_id)}]
+    every = client.document_collections.docstore.list_docstore_syncs(page_size=1000)
+    found = [sync for sync in every if name in {sync.config.sync_name, str(sync.docstore_credential_id)}]
     return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
-
-
-def _all(client: "carrel.Carrel", *, within: UUID | None = None) -> list[DocstoreSync]:
-    docstore = client.document_collections.docstore
-    return list(docstore.list_docstore_syncs(document_collection_id=within, page_size=1000))
 
 
 def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> None:
@@ -276,21 +272,14 @@ def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
 
 
 _PATHS = {"body": "body", "title": "source_name", "updated": "source_system_updated", "url": "source_url"}
-_MEMBERS = {
-    "rename": "sync_name",
-    "source": "collection_name",
-    "allow_user": "allowed_users_email_addresses",
-    "allow_group": "allowed_group_ids",
-    "internal_public": "internal_public",
-    "delete_missing": "delete_missing",
-    "delete_limit": "delete_limit_percent",
-}
-"""The members of a sync's config, and of the `source_fields` (`_PATHS`), by the parameters of the commands."""
+"""The members of a config's `source_fields`, by the parameters of the commands."""
 
 
 def _config(before: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config with the given parameters, which are named as its members or in `_PATHS`; the rest stays."""
     said = {name: value for name, value in given.items() if value is not None}
-    config = {**before, **{_MEMBERS[name]: value for name, value in said.items() if name in _MEMBERS}}
+    config = {**before, **{name: value for name, value in said.items() if name in DocstoreConfig.model_fields}}
+
     if "filter_text" in said:
         config["filter_expression"] = _filter(said["filter_text"])
     paths = {_PATHS[name]: path for name, path in said.items() if name in _PATHS}
@@ -298,8 +287,9 @@ def _config(before: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filter(text: str) -> dict[str, Any]:
-    written = Path(text[1:]).read_text("utf-8") if text.startswith("@") else text
+    """Return a filter's JSON, or that of `@FILE`. Raises InvalidArgumentError, or OSError for an unreadable file."""
     try:
+        written = Path(text[1:]).read_text("utf-8") if text.startswith("@") else text
         found: object = json.loads(written)
     except ValueError as exc:
         raise InvalidArgumentError(f"--filter is not valid JSON: {json_fault(exc)}") from exc
