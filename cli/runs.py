@@ -29,7 +29,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import State
 from flows.operations.loading import add_to_collection, open_ledger, upload
 from flows.operations.named import name_documents, names_as_csv
-from flows.operations.names import names_of
+from flows.operations.names import Names
 from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows, retry, write_quarantine
@@ -41,7 +41,7 @@ from flows.runs import SKIPPED
 from flows.settings import FlowSettings, prepare_prefect
 
 T = TypeVar("T")
-Names = Iterable[Mapping[str, str]]
+NamedRows = Iterable[Mapping[str, str]]
 _SHOWN = 20
 _SECONDS = 0.3
 # Without a terminal: the wait before the first line, and the time between lines.
@@ -76,6 +76,7 @@ def _write_names(ledger: Ledger, path: Path | None) -> None:
 
 
 def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str:
+    """Plan, and ask about deletions; return their mark (empty: none). A no, or no terminal, raises typer.Exit."""
     outcome, named, mark = _make_plan(source, options)
     held = outcome.summary.to_delete if outcome.plan.held_back and screen.can_ask else 0
     if not (number := outcome.plan.delete or held):
@@ -94,7 +95,7 @@ def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -
     return mark
 
 
-def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None) -> tuple[Outcome, Names, str]:
+def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None) -> tuple[Outcome, NamedRows, str]:
     named, mark = list[dict[str, str]](), list[str]()
 
     async def keep(ledger: Ledger, *_: object) -> None:
@@ -175,7 +176,7 @@ def run_retry(source: str, names: Sequence[str], *, screen: Screen) -> ExitCode:
 
 async def _collection_id(name: str, *, settings: FlowSettings) -> str:
     async with open_client(settings) as client:
-        return await names_of(client, outages=outage_policy_of(client, settings)).id_of("collection", name)
+        return await Names(client, outages=outage_policy_of(client, settings)).id_of("collection", name)
 
 
 def _prepare_prefect(settings: FlowSettings) -> None:
@@ -205,7 +206,7 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
     code = ExitCode.DONE if summary.complete else ExitCode.PROBLEMS
     if screen.as_json:
         outcome = "quarantine" if summary.quarantined else "held_back" if summary.held_back else "completed"
-        files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
+        files = {"quarantineFile": str(write_quarantine_file(ledger))} if summary.quarantined else {}
         members = {**summary.as_json(), **files, **({"hint": hint} if hint else {})}
         members["names"] = list(name_documents(ledger, limit=SHOWN))
         members |= {"partlyRead": ledger.partly_read()} if summary.partly_read else {}
@@ -242,7 +243,7 @@ def _print_run(
     )
 
 
-def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: Names, *, screen: Screen) -> None:
+def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: NamedRows, *, screen: Screen) -> None:
     screen.line(plan.text())
     if plan.unread:
         screen.line(f"{plan.unread_text()}. --exclude skips them.")
@@ -271,7 +272,7 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     _show_names((row for row in rows if row["what"] not in {CREATED, UPDATED}), {}, screen=screen)
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
-        screen.line(f"All items, one JSON object per line: {quarantine_file(ledger)}")
+        screen.line(f"All items, one JSON object per line: {write_quarantine_file(ledger)}")
     screen.lines(notes.remarks)
     screen.line(f"Ledger: {ledger.address}", style="dim")
 
@@ -284,7 +285,7 @@ def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
         screen.line(f"and {number - len(first):,} more; --json lists all of them")
 
 
-def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> None:
+def _show_names(rows: NamedRows, words: Mapping[str, str], *, screen: Screen) -> None:
     """Print the first documents of each number, under the kind or its `words`; failures are shown elsewhere."""
     for what, group in groupby(rows, key=lambda row: row["what"]):
         named = [] if what == FAILED else [row["path"] for row in group]
@@ -306,7 +307,7 @@ def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
         screen.line(f"! {row['place']}{document}  {row['code']}: {row['reason']}", style="red")
 
 
-def quarantine_file(ledger: Ledger) -> Path:
+def write_quarantine_file(ledger: Ledger) -> Path:
     write_quarantine(ledger, ledger.address.quarantine_file)
     return ledger.address.quarantine_file
 

@@ -13,7 +13,7 @@ from flows.settings import FlowSettings, prepare_prefect
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the deployments until stopped; return an exit code of `carrel`: 2 when the server can't start."""
+    """Serve the deployments until stopped; return 0, 2 when the server can't start, or 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
     serving = parser.add_subparsers(required=True, metavar="COMMAND").add_parser("serve", help="run what is started")
     serving.add_argument("--limit", type=int, default=4, help="runs at a time (4)")

@@ -35,15 +35,15 @@ from pydantic import (
 from carrel.wire.fields import must, must_fit
 from carrel.wire.sources import holds_credential
 from flows.errors import DeploymentsError
-from flows.runs import DEPLOYMENT, Label, this_machine
+from flows.runs import DEPLOYMENT, Label, tag_of_this_machine
 from flows.settings import SHIPPED
 
 Place = tuple[str | int, ...]
 """The path of a value: keys of objects and indexes of lists, from the outside in."""
 
 
-def _load(text: str) -> tuple[object, Sequence[tuple[Place, int]]]:
-    """Return the value of a YAML text, and each place with its line number."""
+def _parse_yaml(text: str) -> tuple[object, Sequence[tuple[Place, int]]]:
+    """Return the value of a YAML text, and each place with its line number. Raises YAMLError."""
     node = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - the stubs say nothing
     return cast("object", yaml.safe_load(text)), list(_places(node))
 
@@ -64,6 +64,7 @@ Mistake = tuple[Place, str]
 
 
 def _load_flow(entrypoint: object) -> object:
+    """Import the flow `module.name`. Raises ValueError when it can't be imported, or is not a flow."""
     module, _, name = str(entrypoint).rpartition(".")
     try:
         found = getattr(import_module(module), name, None)
@@ -80,7 +81,7 @@ def _none_as(kind: Callable[[], object]) -> BeforeValidator:
     return BeforeValidator(lambda value: kind() if value is None else value)
 
 
-def _as_prefect_takes(member: str) -> AfterValidator:
+def _refused_by_prefect(member: str) -> AfterValidator:
     def check(value: str) -> str:
         try:
             CronSchedule.model_validate({"cron": "0 0 * * *", member: value})
@@ -96,8 +97,8 @@ class Times(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cron: Annotated[str, _as_prefect_takes("cron")]
-    timezone: Annotated[str, _as_prefect_takes("timezone")] = "UTC"
+    cron: Annotated[str, _refused_by_prefect("cron")]
+    timezone: Annotated[str, _refused_by_prefect("timezone")] = "UTC"
     slug: str = "file"
     active: bool = True
 
@@ -142,7 +143,7 @@ class _File(BaseModel):
 def read_deployments(path: Path) -> Sequence[Entry]:
     """Return the file's entries, checked against the flows. Raises DeploymentsError, with all mistakes by line."""
     try:
-        value, places = _load(path.read_text("utf-8"))
+        value, places = _parse_yaml(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         raise DeploymentsError(f"{path} cannot be read: {exc}") from exc
     except yaml.YAMLError as exc:
@@ -179,7 +180,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
 
 
 def read_served(path: Path) -> Sequence[Entry]:
-    """Return a file's entries, and the entries of Carrel's own prefect.yaml. Raises as `read_deployments`."""
+    """Return a file's entries, and Carrel's own entry for single runs of each other flow. Raises DeploymentsError."""
     entries = read_deployments(path)
     startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
     own = read_deployments(SHIPPED) if path != SHIPPED else ()
@@ -237,8 +238,8 @@ _one_at_a_time = asyncio.Lock()
 
 
 async def register(entries: Sequence[Entry], *, runner: Runner) -> list[str]:
-    """Make the server's deployments equal to the entries; return the names of removed deployments. Schedules made,
-    paused or resumed by people stay so. Machines with a shared Prefect server must serve equal files."""
+    """Register the entries, and delete other deployments that were registered from a file; return the deleted names.
+    Schedules made, paused or resumed by people stay so. Machines that share a Prefect server must serve equal files."""
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner) for entry in entries}
         gone = [old for old in await _read_registered(client) if old.id not in kept]
@@ -248,6 +249,7 @@ async def register(entries: Sequence[Entry], *, runner: Runner) -> list[str]:
 
 
 async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> UUID:
+    """Register an entry, and delete the schedules that it no longer has; return the deployment's id."""
     try:
         old = await client.read_deployment_by_name(f"{entry.flow.name}/{entry.name}")
     except ObjectNotFound:
@@ -258,7 +260,7 @@ async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> U
         schedules=_schedules(entry, old),
         paused=entry.paused if old is None else old.paused,
         description=entry.description,
-        tags=[TAG, this_machine(), *entry.tags],
+        tags=[TAG, tag_of_this_machine(), *entry.tags],
         concurrency_limit=entry.concurrency_limit,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )

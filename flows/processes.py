@@ -70,10 +70,10 @@ async def _run_process(
     env: Mapping[str, str | None],
     **_: object,
 ) -> None:
-    """Replace Prefect's function of this name: fork a process instead of starting `command`, and wait until it ends."""
+    """Replace Prefect's `run_process`: fork a process, not `command`, and wait for its end; kill it when cancelled."""
     del command
     environment = {name: value for name, value in env.items() if value is not None}
-    process = get_context("forkserver").Process(target=_run, args=(environment,))
+    process = get_context("forkserver").Process(target=_run_engine, args=(environment,))
     await asyncio.to_thread(process.start)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(process.sentinel, ended.set)
@@ -87,7 +87,8 @@ async def _run_process(
         process.join()
 
 
-def _run(environment: Mapping[str, str]) -> None:
+def _run_engine(environment: Mapping[str, str]) -> None:
+
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [_ENGINE]
@@ -114,6 +115,7 @@ def living(run_id: str) -> Generator[None]:
 
 
 def is_living(run_id: str) -> bool:
+    """Return whether a process of this machine and user holds the run's lock; remove a dead process's lock file."""
     try:
         with (file := _lock_of(run_id)).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,7 +8,7 @@ import time
 import zlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
@@ -72,7 +72,7 @@ class Progress:
         return time.perf_counter() - self._began
 
     async def on_plan(self, ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
-        """Publish the plan, and use the ledger for the counts from now on."""
+        """Publish the plan, its numbers and its documents, and use the ledger for the counts from now on."""
         self._ledger = ledger
         problems = await asyncio.to_thread(ledger.problem_count)
         remarks = "".join(f"\n{remark}\n" for remark in notes_of(ledger.address.name).remarks)
@@ -85,6 +85,7 @@ class Progress:
         self.phase = "sending"
 
     async def update(self) -> None:
+        """Publish the counts, the first names and the quarantine; before the plan, do nothing. Raises LedgerError."""
         if self._ledger is None:
             return
         summary = await asyncio.to_thread(summarize, self._ledger)
@@ -97,6 +98,7 @@ class Progress:
             await self.publish_table(FAILURES, rows)
 
     async def end(self) -> None:
+        """Publish the present state, and the names of all documents as compressed CSV. Raises LedgerError."""
         await self.update()
         if self._ledger is not None:
             text = await asyncio.to_thread(names_as_csv, self._ledger)
@@ -130,13 +132,14 @@ class Progress:
         await self.publish(key, kind="table", data=json.dumps(rows))
 
     def _rate(self, sent: int) -> float:
+        """Remember the number sent so far; return the documents a second over the last few updates."""
         then, before = self._marks[0]
         now = self._seconds
         self._marks.append((now, sent))
         return max(0, sent - before) / (now - then) if now > then else 0.0
 
     async def publish(self, key: str, *, kind: str, data: str | float) -> None:
-        """Publish or update an artifact; unchanged data are not sent."""
+        """Publish or update an artifact, unless its data are unchanged; a failure is only logged."""
         if self._published.get(key) == data:
             return
         try:
@@ -150,6 +153,7 @@ class Progress:
             _log.warning("The run's progress could not be published: %s", exc)
 
     async def follow(self) -> None:
+        """Publish every two seconds until cancelled; an error of the ledger is only logged."""
         while True:
             await asyncio.sleep(_SECONDS)
             try:
@@ -177,23 +181,9 @@ async def publish_progress() -> AsyncGenerator[Progress]:
 
 def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
     """Return the plan as a page for people; `problems` counts items that can't be a document and aren't ignored."""
-    lines = [
-        "| planned | documents |",
-        "|---|---|",
-        f"| create | {plan.create} |",
-        f"| update | {plan.update} |",
-        f"| unchanged | {plan.unchanged} |",
-        f"| forbidden | {plan.forbidden} |",
-        f"| refused before, unchanged | {plan.refused} |",
-        f"| already sent by this run | {plan.resumed} |",
-        f"| unusable items | {problems} |",
-        f"| ignored | {plan.ignored} |",
-        f"| delete, gone from the source | {plan.delete} |",
-        f"| gone from the source, kept | {plan.gone} |",
-        f"| sent before and now skipped, kept | {plan.left_out} |",
-        f"| gone from the source, but changed by others or in another source, kept | {plan.left} |",
-        "",
-    ]
+    numbers = {**plan.numbers(), "unusable items": problems}
+    rows = [f"| {words} | {number} |" for words, number in numbers.items()]
+    lines = ["| planned | documents |", "|---|---|", *rows, ""]
     if plan.held_back:
         lines += [f"**{plan.held_back}**", ""]
     if plan.unread:
@@ -207,13 +197,13 @@ _keeping = threading.Lock()  # the batches of a run share a file and a process
 _LEASE_SECONDS = 60.0  # the shortest possible: the server takes a killed batch's slot back after this time
 
 
-async def set_limits(settings: FlowSettings) -> None:
+async def set_batch_limit(settings: FlowSettings) -> None:
     async with get_client() as client:
         await client.upsert_global_concurrency_limit_by_name(BATCHES, settings.flows_batches_at_once)
 
 
-async def ensure_limits(settings: FlowSettings) -> None:
-    """Create the concurrency limit if missing; an existing limit stays, because a single run doesn't know better."""
+async def ensure_batch_limit(settings: FlowSettings) -> None:
+    """Create the limit of batches if missing; an existing limit stays, because a single run doesn't know better."""
     async with get_client() as client:
         try:
             await client.read_global_concurrency_limit_by_name(BATCHES)
@@ -228,7 +218,7 @@ def slots_file(settings: FlowSettings, ledger: str) -> Path:
 
 
 async def give_slots_back(kept: Path) -> None:
-    """Release the slots taken by a killed run on this ledger; only for the run with the source's lock."""
+    """Release a killed run's slots, recorded in the file `kept`, and delete the file; only with the source's lock."""
     leases = await asyncio.to_thread(_read_leases, kept)
     async with get_client() as client:
         for lease in leases:
@@ -264,20 +254,16 @@ async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
 def _note_leases(kept: Path, leases: list[UUID]) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _keeping, kept.open("a", encoding="ascii") as file:
-        file.write(_lines(leases))
+        file.writelines(f"{lease}\n" for lease in leases)
 
 
 def _forget_leases(kept: Path, given_back: AbstractSet[UUID]) -> None:
     with _keeping:
         left = [lease for lease in _read_leases(kept) if lease not in given_back]
         if left:
-            kept.write_text(_lines(left), encoding="ascii")
+            kept.write_text("".join(f"{lease}\n" for lease in left), encoding="ascii")
         else:
             kept.unlink(missing_ok=True)
-
-
-def _lines(leases: Iterable[UUID]) -> str:
-    return "".join(f"{lease}\n" for lease in leases)
 
 
 def _remove_own_traceback(record: logging.LogRecord) -> bool:
@@ -326,7 +312,7 @@ def _hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hoo
         at_once = min(_AT_ONCE, job.partitions)
         concurrency = max(1, settings.flows_concurrency // at_once)
         queue = iter(range(job.partitions))
-        await ensure_limits(settings)
+        await ensure_batch_limit(settings)
         await give_slots_back(slots_file(settings, job.ledger))
 
         async def work() -> None:
@@ -357,7 +343,7 @@ def skip_while_busy(work: Callable[Parameters, Awaitable[Ended]]) -> Callable[Pa
 
 
 async def run_to_end(run: Callable[..., Awaitable[Outcome]], source: str, *, dry_run: bool = False) -> Ended:
-    """Do a run of the source as a flow: publish its progress, and return the final state, with the summary as data."""
+    """Do a run as a flow: publish its progress, log its remarks, and return the final state with the counts as data."""
     settings = FlowSettings()
     async with publish_progress() as progress:
         hooks = _hooks_of(progress, source=source, settings=settings)
@@ -383,5 +369,6 @@ def _state_of(outcome: Outcome, *, dry_run: bool) -> Ended:
 
 
 def complete(text: str, data: dict[str, Any], *, name: str = "Completed") -> Ended:
+    """Log the text, and return a completed state with it as its message."""
     get_run_logger().info(text)
     return Completed(name=name, message=text, data=data)

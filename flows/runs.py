@@ -162,6 +162,7 @@ class RunStatus:
 
 
 def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str) -> RunStatus:
+    """Return the status of a run in Prefect's form, with its artifacts' data by key; defaults replace missing data."""
     state: Mapping[str, Any] = run.get("state") or {}
     counts = next(iter(table(artifacts.get(COUNTS))), dict[str, Any]())
     planned = next(iter(table(artifacts.get(PLANNED))), dict[str, Any]())
@@ -200,14 +201,17 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
 
 
 def source_in(parameters: Mapping[str, Any]) -> str:
+    """Return the source that parameters name for people (`loaded_from`), else `source`; empty without a source."""
     return str(parameters.get("loaded_from") or parameters.get("source") or "")
 
 
-def this_machine() -> str:
+def tag_of_this_machine() -> str:
+
     return f"{MACHINE}{platform.node()}/{os.geteuid()}"
 
 
 def find_tag(tags: Sequence[str], beginning: str) -> str:
+    """Return the rest of the first tag with this beginning; empty without such a tag."""
     return next((tag.removeprefix(beginning) for tag in tags if tag.startswith(beginning)), "")
 
 
@@ -259,7 +263,7 @@ class Runs(AbstractContextManager["Runs"]):
         self._http.close()
 
     def call(self, method: str, path: str, body: Body = None) -> Any:
-        """Return Prefect's decoded answer. Raises RunsError."""
+        """Return Prefect's decoded answer, None if empty. Raises RunsError, for example PrefectAwayError."""
         try:
             response = self._send(method, path, body)
         except httpx.HTTPError as exc:
@@ -277,7 +281,7 @@ class Runs(AbstractContextManager["Runs"]):
         return cast("list[dict[str, Any]]", self.call("POST", path, body))
 
     def _send(self, method: str, path: str, body: Body) -> httpx.Response:
-        """Send a request; repeat it while Prefect's database is busy: then the request had no effect."""
+        """Send a request; repeat it up to three times while Prefect's database is busy: then it had no effect."""
         for pause in _PAUSES:
             response = self._http.request(method, f"{self._url}{path}", json=body)
             if response.status_code != 503:
@@ -309,6 +313,7 @@ class Runs(AbstractContextManager["Runs"]):
         return self.start("quarantine-retry", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
+        """Start a run with another run's parameters: of its deployment, or if that is gone, of its flow."""
         if run.deployment_id is not None:
             with suppress(UnknownError):  # its schedule may be deleted
                 return self.start_deployment(run.deployment_id, run.parameters, person=person, key=key)
@@ -322,7 +327,7 @@ class Runs(AbstractContextManager["Runs"]):
     def read_files_here(self, flow: str) -> bool:
         """Return whether a flow's runs can read the current process's files: with the same machine and user."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
-        return this_machine() in (deployment.get("tags") or ())
+        return tag_of_this_machine() in (deployment.get("tags") or ())
 
     def start_deployment(
         self,
@@ -333,6 +338,7 @@ class Runs(AbstractContextManager["Runs"]):
         key: str | None = None,
         tags: Sequence[str] = (),
     ) -> UUID:
+        """Start a run; equal parameters with the same `key` return the first run's id. Raises RunsError."""
         tags = [*tags, *([f"{PERSON}{person}"] if person else [])]
         body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}, "tags": tags}
         if key is not None:
@@ -341,6 +347,7 @@ class Runs(AbstractContextManager["Runs"]):
         return UUID(self.call("POST", f"/deployments/{deployment_id}/create_flow_run", body)["id"])
 
     def run_status(self, flow_run_id: UUID) -> RunStatus:
+        """Return a run's status, with its artifacts. Raises RunsError; UnknownError if the run doesn't exist."""
         run = self.call("GET", f"/flow_runs/{flow_run_id}")
         keys = (PLAN, PLANNED, COUNTS, FAILURES, CHANGES, NAMES)
         artifacts = self.artifacts([flow_run_id], keys=keys).get(str(flow_run_id), {})
@@ -366,7 +373,7 @@ class Runs(AbstractContextManager["Runs"]):
         states: Sequence[str] = (),
         after: datetime | None = None,
     ) -> RunsPage:
-        """Return a page, counted from 0, of runs due by now, in Prefect's `states`, due `after`. Raises RunsError."""
+        """Return a page, counted from 0, of runs due by now (and `after`), in any of the `states`. Raises RunsError."""
         due = {"before_": datetime.now(UTC).isoformat(), **({"after_": after.isoformat()} if after else {})}
         query = {
             "flows": {"name": {"any_": list(flows)}},
@@ -382,12 +389,12 @@ class Runs(AbstractContextManager["Runs"]):
         return RunsPage(self.statuses(found["results"]), int(found["count"]))
 
     def statuses(self, runs: Sequence[Mapping[str, Any]]) -> list[RunStatus]:
-        """Return the statuses of runs in Prefect's form, with counts but without other artifacts."""
+        """Return the statuses of runs in Prefect's form, with counts but without other artifacts. Raises RunsError."""
         artifacts = self.artifacts([UUID(run["id"]) for run in runs], keys=(COUNTS,))
         return [status_of(run, artifacts.get(run["id"], {}), flow=self.flow_of(run)) for run in runs]
 
     def is_left_waiting(self, run: RunStatus) -> bool:
-        """Return whether a run waits while no process has polled for work for a minute. Raises RunsError."""
+        """Return whether a waiting run's deployment is gone, or not polled for a minute. Raises RunsError."""
         if run.state not in _WAITING or run.deployment_id is None:
             return False
         try:
@@ -402,7 +409,7 @@ class Runs(AbstractContextManager["Runs"]):
         self.call("POST", f"/flow_runs/{flow_run_id}/set_state", body)
 
     def artifacts(self, flow_run_ids: Sequence[UUID], *, keys: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-        """Return the data of runs' artifacts by run and key; after a restart, the newest for each key."""
+        """Return the data of the newest 200 artifacts by run and key, the newest for each key. Raises RunsError."""
         if not flow_run_ids:
             return {}
         wanted: dict[str, Any] = {"flow_run_id": {"any_": [str(flow_run_id) for flow_run_id in flow_run_ids]}}

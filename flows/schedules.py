@@ -52,7 +52,7 @@ def check_times(times: Times) -> None:
 
 
 def next_times(every: Sequence[Times], count: int, *, after: datetime | None = None) -> list[datetime]:
-    """Return the next moments of checked times, each in the time zone; none for other kinds of schedules."""
+    """Return the next `count` moments of all checked times, each in its time zone; other schedules have none."""
     start = after or datetime.now(UTC)
     found = (at for times in every if times.cron for at in islice(_moments(times, start), count))
     return sorted(found)[:count]
@@ -110,7 +110,7 @@ class Seen:
 
 
 def list_schedules(runs: Runs) -> list[Schedule]:
-    """Return every schedule, by name. Raises RunsError."""
+    """Return every schedule of Carrel's flows, and every deployment of the file, by name. Raises RunsError."""
     found: list[dict[str, Any]] = []
     query = {"flows": {"name": {"any_": list(FLOWS)}}, "sort": "NAME_ASC", "limit": _PAGE}
     while page := runs.rows("/deployments/filter", {**query, "offset": len(found)}):
@@ -120,12 +120,12 @@ def list_schedules(runs: Runs) -> list[Schedule]:
 
 
 def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
-    """Return the next times and the last run of each schedule, by its key. Raises RunsError."""
+    """Return each schedule's next three times (none if paused) and last due run, by its key. Raises RunsError."""
     own = [schedule.key for schedule in schedules if schedule.schedule_id]
     files = [item.key for item in schedules if not item.schedule_id]
     rows = [
         *_newest(runs, files, lambda keys: {"deployments": {"id": {"any_": keys}}}, lambda run: run["deployment_id"]),
-        *_newest(runs, own, lambda keys: {"flow_runs": {"created_by": {"id_": keys}}}, _creator),
+        *_newest(runs, own, lambda keys: {"flow_runs": {"created_by": {"id_": keys}}}, _creator_id),
         *_newest(
             runs,
             own,
@@ -181,6 +181,7 @@ def _newest(
     filters: Callable[[Sequence[str]], dict[str, Any]],
     key_of: Callable[[Mapping[str, Any]], str],
 ) -> list[tuple[str, dict[str, Any]]]:
+    """Return keys with their newest due run; a key without a run is left out."""
     if not keys:
         return []
     rows = _due(runs, filters(keys), limit=_PAGE)
@@ -197,7 +198,7 @@ def _due(runs: Runs, filters: Mapping[str, Any], *, limit: int) -> list[dict[str
     return runs.rows("/flow_runs/filter", {**chosen, "sort": "EXPECTED_START_TIME_DESC", "limit": limit})
 
 
-def _creator(run: Mapping[str, Any]) -> str:
+def _creator_id(run: Mapping[str, Any]) -> str:
     creator: Mapping[str, Any] = run.get("created_by") or {}
     return str(creator.get("id", ""))
 
@@ -225,7 +226,7 @@ class Draft:
     times: Times
 
     def check(self) -> None:
-        """Check values not checked by Prefect. Raises RunsError."""
+        """Raise InvalidScheduleError for a wrong name or source, and InvalidTimesError for wrong times."""
         if not self.name.strip() or len(self.name) > LONGEST_NAME:
             raise InvalidScheduleError(f"Enter a name of at most {LONGEST_NAME} letters.")
         if holds_credential(str(self.parameters.get("source") or "")):
@@ -239,7 +240,7 @@ class Draft:
 def add_schedule(runs: Runs, draft: Draft, *, person: str = "", key: str = "") -> UUID:
     """Make a schedule for a `person`; return its id, or for a repeated `key` the first schedule's. Raises RunsError."""
     draft.check()
-    deployment = runs.call("GET", f"/deployments/name/{draft.flow}/carrel")
+    deployment = runs.call("GET", f"/deployments/name/{draft.flow}/{DEPLOYMENT}")
     label = Label(draft.name.strip(), made_by=person, key=key or uuid4().hex)
     with _one_at_a_time:
         for old in deployment["schedules"]:
@@ -269,7 +270,7 @@ def pause_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
 
 
 def resume_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
-    """Resume a paused schedule. Raises RunsError."""
+    """Resume a paused schedule, and its deployment. Raises RunsError."""
     with _one_at_a_time:
         if schedule.schedule_id is not None:
             _set_active(runs, schedule, True, person=person)
@@ -311,6 +312,7 @@ def _write(runs: Runs, schedule: Schedule, body: Mapping[str, Any]) -> None:
 
 
 def _read(runs: Runs, schedule: Schedule, *, is_stale_refused: bool = False) -> tuple[Mapping[str, Any], Label]:
+    """Return the schedule as it is now. Raises ScheduleChangedError if deleted, or (`is_stale_refused`) changed."""
     for item in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if item["id"] == str(schedule.schedule_id) and (label := Label.of(item["slug"])) is not None:
             if is_stale_refused and item["updated"] != schedule.revision:
@@ -334,7 +336,7 @@ def _path(schedule: Schedule) -> str:
 
 
 def _plan_runs(runs: Runs, deployment_id: UUID) -> None:
-    """Let Prefect plan a schedule's next runs at once, because a run could be due before Prefect does so itself."""
+    """Let Prefect plan a deployment's next runs now, unless paused: its own planning may be late. Ignores RunsError."""
     with suppress(RunsError):
         if not runs.call("GET", f"/deployments/{deployment_id}")["paused"]:
             runs.call("POST", f"/deployments/{deployment_id}/schedule", {})

@@ -19,7 +19,7 @@ USAGE = (
 
 
 def main() -> None:
-    """Run `prefect server start` at the address of PREFECT_API_URL (default: only this machine)."""
+    """Run `prefect server start` at PREFECT_API_URL (default: only this machine); arguments only print the usage."""
     if sys.argv[1:]:
         asked = sys.argv[1:] in (["--help"], ["-h"])
         (sys.stdout if asked else sys.stderr).write(USAGE)

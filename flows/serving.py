@@ -33,15 +33,14 @@ from flows.errors import DeploymentsError, FlowError
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
 from flows.processes import is_living
-from flows.running import set_limits
+from flows.running import set_batch_limit
 from flows.runs import MISSED, SKIPPED, Runs, RunsError, missed_times
-from flows.schedules import list_schedules, next_times
+from flows.schedules import LONGEST_NAME, list_schedules, next_times
 from flows.settings import FlowSettings
 
 _AGAIN_SECONDS = 60.0
 _WAITING = {"type": {"any_": ["SCHEDULED"]}, "name": {"any_": ["Scheduled", "Late"]}}
 _PAGE = 200
-_LONGEST_NAME = 200
 
 
 async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]) -> None:
@@ -64,12 +63,12 @@ async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]
 
 
 def read_due(runs: Runs) -> list[ReportedSchedule]:
-    """Return each active schedule with its next time, or the start of the wait. Raises RunsError."""
+    """Return up to MOST_SCHEDULES active schedules with the next time, or of a late run the time. Raises RunsError."""
     schedules = [item for item in list_schedules(runs) if not item.paused and any(times.cron for times in item.times)]
     since = _waiting_since(runs) if schedules else {}
     due = {item.key: [since[item.key]] if item.key in since else next_times(item.times, 1) for item in schedules}
     return [
-        ReportedSchedule(subject=item.key, name=item.name[:_LONGEST_NAME] or item.flow, due_at=due[item.key][0])
+        ReportedSchedule(subject=item.key, name=item.name[:LONGEST_NAME] or item.flow, due_at=due[item.key][0])
         for item in schedules
         if due[item.key]
     ][:MOST_SCHEDULES]
@@ -78,7 +77,7 @@ def read_due(runs: Runs) -> list[ReportedSchedule]:
 def _waiting_since(runs: Runs) -> dict[str, datetime]:
     """Return, by schedule key, the time of the first late run; a run that waits for the previous run is not late."""
     is_running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}, "limit": _PAGE}
-    busy = {key for row in runs.rows("/flow_runs/filter", is_running) for key in _keys_of(row)}
+    busy = {key for row in runs.rows("/flow_runs/filter", is_running) for key in _schedule_keys(row)}
     due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
     rows = runs.rows(
         "/flow_runs/filter",
@@ -86,11 +85,11 @@ def _waiting_since(runs: Runs) -> dict[str, datetime]:
     )
     since: dict[str, datetime] = {}
     for row in (row for row in reversed(rows) if row.get("auto_scheduled")):
-        since |= dict.fromkeys(_keys_of(row), datetime.fromisoformat(str(row["expected_start_time"])))
+        since |= dict.fromkeys(_schedule_keys(row), datetime.fromisoformat(str(row["expected_start_time"])))
     return {key: at for key, at in since.items() if key not in busy}
 
 
-def _keys_of(run: Mapping[str, Any]) -> set[str]:
+def _schedule_keys(run: Mapping[str, Any]) -> set[str]:
     creator: Mapping[str, Any] = run.get("created_by") or {}
     return {str(key) for key in (creator.get("id"), run.get("deployment_id")) if key}
 
@@ -136,7 +135,7 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 
 
 async def take_over(client: PrefectClient) -> list[str]:
-    """Start lost runs again in a serving process; return their names. Runs with a living process here stay alone."""
+    """Start runs lost in the last hour again; return their names. Runs with a living process here are left alone."""
     recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
     lost = FlowRunFilter.model_validate({"state": _in_state(StateType.CRASHED), "end_time": recently})
     # A runner takes a run some seconds before it is due; if the runner ends then, nothing else would begin that run.
@@ -159,6 +158,7 @@ def _in_state(state: StateType) -> dict[str, object]:
 
 
 def _is_lost(run: FlowRun) -> bool:
+    """Return whether a run went silent, or waits too long for its process, and was started fewer than three times."""
     if (state := run.state) is None or run.deployment_id is None or run.run_count >= MOST_STARTS:
         return False
     if state.is_pending():
@@ -271,7 +271,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     await _wait_for_prefect(say=say)
     try:
         await watch_for_lost_runs()
-        await set_limits(settings)
+        await set_batch_limit(settings)
         await _register(entries, path=settings.deployments, runner=runner, say=say)
     except (httpx.HTTPError, RuntimeError) as exc:
         raise DeploymentsError(f"Prefect did not accept the deployments: {str(exc) or repr(exc)}") from exc

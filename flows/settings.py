@@ -93,7 +93,7 @@ def prepare_prefect(settings: FlowSettings, **further: str) -> None:
 
 
 def prepare_http(base_url: str) -> None:
-    """Remove proxies and certificates that Prefect's httpx can't read; connect to local addresses directly."""
+    """If httpx can't read them, remove certificates and all proxies but the service's; reach local hosts directly."""
     proxy = http_options(base_url)["proxy"]
     try:
         httpx.Client().close()

@@ -14,27 +14,22 @@ _MOST_KEPT = 100  # runs whose notes a ledger keeps
 
 @dataclass(slots=True)
 class RunNotes:
-    """A run's notes: the scan's result, the waits of parts, and `remarks`, which don't fail the run."""
+    """A run's notes: the scan's result, the present waits by part, and `remarks`, which don't fail the run."""
 
     scanned: Scanned = field(default_factory=Scanned)
     remarks: list[str] = field(default_factory=list[str])
-    _waits: dict[object, str] = field(default_factory=dict[object, str])
+    waits: dict[object, str] = field(default_factory=dict[object, str])
 
     @property
     def newest_wait(self) -> str:
-        return next(reversed(self._waits.values()), "")
-
-    def begin_wait(self, part: object, text: str) -> None:
-        self._waits[part] = text
-
-    def end_wait(self, part: object) -> None:
-        self._waits.pop(part, None)
+        return next(reversed(self.waits.values()), "")
 
 
 _notes: dict[str, RunNotes] = {}
 
 
 def notes_of(ledger: str) -> RunNotes:
+    """Return this process's notes of the run on a ledger, or new notes; the last hundred ledgers used keep theirs."""
     notes = _notes[ledger] = _notes.pop(ledger, None) or RunNotes()
     if len(_notes) > _MOST_KEPT:
         del _notes[next(iter(_notes))]
@@ -82,7 +77,7 @@ class BacklogReader:
         self._is_refused = False
 
     async def read(self) -> Backlog | None:
-        """Return the backlog, or None when unreadable for the caller."""
+        """Return the backlog, at most three seconds old, or None if the caller can't read it."""
         if self._is_refused or time.monotonic() - self._read_at < _FRESH_SECONDS:
             return self._known
         self._read_at = time.monotonic()
@@ -109,7 +104,7 @@ class BusyNotice:
             text = f"waiting for the service to index: {said}"
         else:
             text = f"waiting for the service: {said} (asking again in {seconds:.0f} s)"
-        self._notes.begin_wait(self, text)
+        self._notes.waits[self] = text
 
     def end(self) -> None:
-        self._notes.end_wait(self)
+        self._notes.waits.pop(self, None)

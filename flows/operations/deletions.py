@@ -86,6 +86,7 @@ def mark_of_deletions(ledger: Ledger) -> str:
 async def skip_modified(
     client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, outages: OutagePolicy
 ) -> None:
+    """Mark documents that others changed, or that another source found, as UNCHANGED: they are not deleted."""
     for start in range(0, len(documents), _PAGE):
         page = [
             Missing(document.document.external_id, document.document_id, document.fingerprint, None)
@@ -98,6 +99,7 @@ async def skip_modified(
 
 
 def _explain_incomplete(ledger: Ledger, *, found: int) -> str:
+    """Return why the scan can't show which documents are gone; empty if it can."""
     hidden, place = ledger.hidden_by_problems(_HIDING)
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"
@@ -157,6 +159,7 @@ def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> boo
 
 
 def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
+    """Return the documents without a problem in this scan, of their own or of a folder above them."""
     lines = {document.external_id: folders_of(document.external_id) for document in documents}
     names = sorted({name for line in lines.values() for name in line})
     problems: set[str] = set()
@@ -168,7 +171,7 @@ def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> lis
 async def _ask(
     client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, outages: OutagePolicy
 ) -> list[tuple[Missing, UploadPlan]]:
-    """Ask whether the catalog has each document as sent, or as a killed run may have sent it."""
+    """Return each document with the catalog's answer: as it was sent, or else as a killed run may have sent it."""
     answers: list[tuple[Missing, UploadPlan]] = []
     doubtful: list[Missing] = []
     for one, plan in await _ask_once(client, documents, upload_as=upload_as, outages=outages):

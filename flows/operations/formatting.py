@@ -16,6 +16,7 @@ def count_text(number: int, item: str, many: str | None = None) -> str:
 
 
 def list_text(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence: a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
@@ -27,6 +28,7 @@ _KINDS = {
 
 
 def kind_of(resource_type: ResourceType) -> str:
+    """Return the word for a kind of resource: collection, agent, sync, or else document."""
     return _KINDS.get(resource_type, "document")
 
 
@@ -43,7 +45,7 @@ def capitalize(text: str) -> str:
 
 
 def rate_text(per_second: float, what: str) -> str:
-    """Return a pace in a readable unit: 12.5 documents a second, 6 documents a minute."""
+    """Return a pace in a readable unit: 12.5 documents a second, 6 documents a minute; empty below 1 an hour."""
     for seconds, unit in ((1, "a second"), (60, "a minute"), (3600, "an hour")):
         number = per_second * seconds
         if number >= 1:
@@ -83,6 +85,7 @@ _NAMES = {code: name for code, _, name in (each.strip().partition(" ") for each 
 
 
 def name_language(code: str) -> str:
+    """Return a language's English name; an unknown code stays as it is."""
     return _NAMES.get(code, code)
 
 
@@ -97,7 +100,7 @@ def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
 
 
 def json_fault(error: ValueError | RecursionError, *, in_line: bool = False) -> str:
-    """Return where a text stops being JSON, and why; for text in one line of a file, only the column."""
+    """Return where a text stops being JSON (`in_line`: without the line), and why; another error as its own text."""
     if not isinstance(error, JSONDecodeError):
         return str(error)
     has_comma = error.doc[: error.pos].rstrip().endswith(",") and error.doc[error.pos :].lstrip()[:1] in {"}", "]"}

@@ -31,7 +31,7 @@ _WINDOW = 12  # the rounds that the pace is measured over
 async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
-    """Wait until uploads are indexed or failed. Raises RefusedError; ServiceDownError after long without progress."""
+    """Wait until uploads are indexed or failed, if the caller may read. Raises RefusedError and ServiceDownError."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
@@ -40,7 +40,7 @@ async def wait_until_indexed(
         if exc.reason != "missing_scope":
             raise
     finally:
-        notes_of(ledger.address.name).end_wait(_PART)
+        notes_of(ledger.address.name).waits.pop(_PART, None)
 
 
 @dataclass(slots=True)
@@ -104,6 +104,7 @@ class _IndexWait:
         return {str(document.document_id) async for document in running}
 
     def _choose(self, running: set[str]) -> list[Entry]:
+        """Return the next uploads that are not `running`, up to 200; after the last, the next round starts over."""
         chosen = list[Entry]()
         while page := self.ledger.page(State.UPLOADED, after=self._after):
             for entry in page:
@@ -116,6 +117,7 @@ class _IndexWait:
         return chosen
 
     async def _ask_one(self, entry: Entry, answers: _Answers) -> None:
+        """Read a document's state: mark it searchable, or quarantine it, or add its progress to the answers."""
         try:
             get = partial(self.client.catalog.get_document, entry.document_id or "", user_email=self.user_email)
             document = await self.outages.call(get)
@@ -138,6 +140,7 @@ class _IndexWait:
         answers.done += 1
 
     async def _keep_contained(self, entry: Entry, document: GetDocumentResponse, answers: _Answers) -> bool:
+        """Record the progress of a container's files; return whether all are read (True for no container)."""
         contained = document.contained_files or contained_files(document.file_count, document.files_done)
         if contained is None:
             return True
@@ -157,8 +160,8 @@ class _IndexWait:
         documents = waiting - answers.containers
         (then, before), (now, left) = self._marks[0], self._marks[-1]
         pace = (before - left) / (now - then) if now > then else 0.0  # documents a second over the last rounds
-        text = left_text(documents, chunks=chunks, files=files, per_second=pace, backlog=backlog)
-        notes_of(self.ledger.address.name).begin_wait(_PART, text)
+        waits = notes_of(self.ledger.address.name).waits
+        waits[_PART] = left_text(documents, chunks=chunks, files=files, per_second=pace, backlog=backlog)
 
     def _give_up_when_stalled(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
         # The last known backlog stays while the current one can't be read.

@@ -22,13 +22,12 @@ from flows.operations.outages import OutagePolicy
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.operations.sending import adder, apply_batch, deleter, uploader
-from flows.operations.summary import Summary
+from flows.operations.summary import Summary, summarize
 from flows.settings import FlowSettings
 
 # The service answers an upload when it has read the file, perhaps after all other uploads; indexing is waited for at
 # the end. A slower upload is tried once more, and then becomes that document's own problem.
 _TIMEOUT = httpx.Timeout(180.0, connect=5.0)
-
 
 Kind = Literal["upload", "collection", "deletion"]
 
@@ -121,8 +120,8 @@ async def carry_out(
     settings: FlowSettings,
     outages: OutagePolicy,
     hooks: Hooks,
-) -> None:
-    """Do a planned run to the end: all batches, and the wait for the index."""
+) -> Outcome:
+    """Do a planned run to the end: all batches, and the wait for the index. Return the outcome."""
     if hooks.on_plan is not None:
         await hooks.on_plan(ledger, planned.scanned, planned.plan)
     if not planned.dry_run:
@@ -135,6 +134,7 @@ async def carry_out(
         await asyncio.to_thread(ledger.finish)
     if hooks.on_end is not None:
         await hooks.on_end()
+    return Outcome(await asyncio.to_thread(summarize, ledger), planned.plan, planned.scanned, ledger.address)
 
 
 def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[Job]:
@@ -151,7 +151,7 @@ async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
 
 @contextmanager
 def cancel_on_sigterm() -> Generator[None]:
-    """Have SIGTERM cancel the running task: a handler that raises could hang the event loop."""
+    """Have SIGTERM cancel this task (only in the main thread): a handler that raises could hang the event loop."""
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():  # signals can't be handled here
         yield

@@ -16,16 +16,15 @@ from flows.operations.formatting import count_text
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry, Retry
-from flows.operations.names import check_readers, names_of
+from flows.operations.names import Names, check_readers
 from flows.operations.options import CollectionOptions, UploadOptions, options_for_ledger
 from flows.operations.outages import OutagePolicy, walk_pages
-from flows.operations.plan import count_unread, make_plan, read_plan
+from flows.operations.plan import count_unreadable_suffixes, make_plan, read_plan
 from flows.operations.reporting import RunReport, name_source, report_at_end, report_run, take_ignored
 from flows.operations.scan import Scanned, scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
 from flows.operations.sources.selection import is_selection, select_documents
-from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 
 _SHARED = "{} readers besides the owner, such as {}. Remove them on the page Who can read this?"
@@ -36,6 +35,7 @@ _ELSEWHERE = (
 
 
 def open_ledger(source: str, *, settings: FlowSettings, collection: str | None = None) -> Ledger:
+    """Open the ledger of uploads, or of additions to a collection (its id). Raises SourceError and LedgerError."""
     return Ledger.at(
         settings.ledgers,
         target=settings.base_url,
@@ -66,7 +66,7 @@ async def upload(
             await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
             async with nullcontext() if dry_run else report_at_end(client, ledger, settings=settings):
                 outages = outage_policy_of(client, settings, ledger=ledger.address.name)
-                names = names_of(client, outages=outages)
+                names = Names(client, outages=outages)
                 defaults = await names.with_ids(options.defaults())
                 if defaults.access is not None:
                     await check_readers(client, defaults.access, outages=outages)
@@ -99,11 +99,10 @@ async def upload(
                         documents = count_text(known, "document")
                         notes.remarks.append(_ELSEWHERE.format(documents, ledger.address))
                 if dry_run:
-                    plan = replace(plan, unread=await asyncio.to_thread(count_unread, ledger))
+                    plan = replace(plan, unread=await asyncio.to_thread(count_unreadable_suffixes, ledger))
                 user = options.upload_as_user_email
                 planned = Planned("upload", scanned, plan, options.wait_for_index, user, dry_run=dry_run)
-                await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
-                outcome = Outcome(summarize(ledger), plan, scanned, ledger.address)
+                outcome = await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
                 report.take(outcome.summary)
                 if dry_run:
                     await asyncio.to_thread(ledger.forget_plan)
@@ -123,7 +122,7 @@ async def add_to_collection(
     reporting = report_run(settings, flow="collection-add", is_partial=is_partial, **named)
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
-        names = names_of(client, outages=outages)
+        names = Names(client, outages=outages)
         collection = await names.id_of("collection", options.collection)
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden, files=options.files)
 
@@ -157,8 +156,7 @@ async def add_to_collection(
                 await asyncio.to_thread(ledger.set_aside, refused=False)
                 plan = await asyncio.to_thread(read_plan, ledger)
                 planned = Planned("collection", scanned, plan, options.wait_for_index)
-                await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
-                outcome = Outcome(summarize(ledger), plan, scanned, ledger.address)
+                outcome = await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
                 report.take(outcome.summary)
                 return outcome
 
@@ -173,6 +171,7 @@ async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry:
 
 
 async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:
+    """Store in the ledger the ids of its documents that the caller may read in the catalog."""
     listed = partial(client.catalog.list_documents, page_size=1000)
     async for page in walk_pages(outages, lambda token: listed(page_token=token)):
         found = {document.document_external_id: str(document.document_id) for document in page.documents}
@@ -180,7 +179,7 @@ async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolic
 
 
 async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *, outages: OutagePolicy) -> None:
-    """Walk the collection: documents already there keep the metadata if the source gives none."""
+    """Keep the metadata of documents already in the collection if the source gives none. Raises NameUnknownError."""
     listed = partial(client.document_collections.list_documents_in_collection, collection, page_size=1000)
     try:
         async for page in walk_pages(outages, lambda token: listed(page_token=token)):

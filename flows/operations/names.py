@@ -1,7 +1,7 @@
 """Names to ids: manifests name groups and collections; the service knows only ids."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -15,17 +15,17 @@ from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument
 
 Named = TypeVar("Named", Defaults, SourceDocument)
-Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
 
 
 class Names:
-    """Finds ids for names; reads groups and collections at most once each, and only when needed."""
+    """Finds ids for names visible to the client's caller; reads groups and collections once each, when needed."""
 
-    def __init__(self, *, groups: Lookup, collections: Lookup) -> None:
-        self._lookups = {"group": groups, "collection": collections}
+    def __init__(self, client: AsyncCarrel, *, outages: OutagePolicy) -> None:
+        self._client, self._outages = client, outages
         self._known: dict[str, Mapping[str, set[str]]] = {}
 
     async def resolve(self, documents: Iterable[SourceDocument]) -> list[SourceDocument | Problem]:
+        """Return the documents with ids in place of names; a document with an unknown name becomes a Problem."""
         return [await self._resolve(document) for document in documents]
 
     async def with_ids(self, named: Named) -> Named:
@@ -45,12 +45,12 @@ class Names:
             return Problem(document.place, exc.code, str(exc), document.external_id)
 
     async def id_of(self, kind: str, name: str) -> str:
-        """Return the id of the group or collection (`kind`) of a name or id. Raises NameUnknownError."""
+        """Return the id of the group or collection (`kind`) of a name; an id is left as is. Raises NameUnknownError."""
         if _is_id(name):
             return name.lower()
         if kind not in self._known:
             known: defaultdict[str, set[str]] = defaultdict(set)
-            for each, identifier in await self._lookups[kind]():
+            for each, identifier in await self._outages.call(self._groups if kind == "group" else self._collections):
                 known[each].add(identifier)
             self._known[kind] = known
         found = self._known[kind].get(name, set[str]())
@@ -59,30 +59,26 @@ class Names:
         what = f"there is no {kind}" if not found else f"there is more than one {kind}"
         raise NameUnknownError(f"{what.capitalize()} named {name!r}. Give its id, or create it first.")
 
-
-def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
-    """Return the names visible to the client's caller. Only an admin's key may look up groups."""
-
-    async def groups() -> list[tuple[str, str]]:
+    async def _groups(self) -> list[tuple[str, str]]:
+        """Return groups by name and by external id. Raises NameUnknownError unless the key is an admin's."""
         found: list[tuple[str, str]] = []
         try:
-            async for group in client.admin.groups.list(page_size=1000):
+            async for group in self._client.admin.groups.list(page_size=1000):
                 found += [(name, str(group.id)) for name in (group.name, group.external_id) if name]
         except PermissionDeniedError as exc:
             msg = "Only an admin's key can find groups by name. Give their ids, or use an admin's key."
             raise NameUnknownError(msg) from exc
         return found
 
-    async def collections() -> list[tuple[str, str]]:
-        listed = [item async for item in client.document_collections.list_document_collections(page_size=1000)]
+    async def _collections(self) -> list[tuple[str, str]]:
+        """Return collections by name, and by a former name that no collection has now."""
+        listed = [item async for item in self._client.document_collections.list_document_collections(page_size=1000)]
         named = {collection.collection_name for collection in listed}
         return [
             (name, str(collection.document_collection_id))
             for collection in listed
             for name in (collection.collection_name, *set(collection.former_names or ()).difference(named))
         ]
-
-    return Names(groups=lambda: outages.call(groups), collections=lambda: outages.call(collections))
 
 
 async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutagePolicy) -> None:

@@ -50,7 +50,8 @@ class OutagePolicy:
         try:
             return await self._call(operation)
         finally:
-            self._end_notice()
+            if self._notice is not None:
+                self._notice.end()
 
     async def _call(self, operation: Callable[[], Awaitable[T]]) -> T:
         attempt, pause = 0, _FIRST_PAUSE
@@ -76,20 +77,13 @@ class OutagePolicy:
     async def _wait_retry_after(self, exc: APIError, *, pause: float) -> None:
         self._give_up_in_time(exc)
         seconds = min(exc.retry_after, LONGEST_RETRY_AFTER) if exc.retry_after else pause
-        await self._begin_notice(exc, seconds=seconds)
+        if self._notice is not None:
+            await self._notice.begin(exc, seconds=seconds)
         if exc.retry_after is None:
             await _pause(seconds)
         else:  # at least this long, plus a random time, so that workers don't all return at once
             jitter = random.uniform(0.0, min(0.1 * seconds, 1.0))  # noqa: S311 - no secret
             await asyncio.sleep(seconds + jitter)
-
-    async def _begin_notice(self, exc: APIConnectionError | APIError, *, seconds: float) -> None:
-        if self._notice is not None:
-            await self._notice.begin(exc, seconds=seconds)
-
-    def _end_notice(self) -> None:
-        if self._notice is not None:
-            self._notice.end()
 
     async def _until_back(self, attempt: int) -> None:
         pause = min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_RETRY_PAUSE)
@@ -102,10 +96,12 @@ class OutagePolicy:
                     raise _for_the_caller(exc) from exc
                 self._give_up_in_time(exc)
                 pause = min(pause * 2, _LONGEST_PAUSE)
-                await self._begin_notice(exc, seconds=pause)
+                if self._notice is not None:
+                    await self._notice.begin(exc, seconds=pause)
             else:
                 self._away_since = None
-                self._end_notice()
+                if self._notice is not None:
+                    self._notice.end()
                 return
 
     def _give_up_in_time(self, exc: APIConnectionError | APIError) -> None:
@@ -180,6 +176,7 @@ def _is_away(exc: Exception) -> bool:
 
 
 def _for_the_caller(exc: Exception) -> Exception:
+    """Return StorageFullError, RefusedError for a refusal of the caller, or else the same error."""
     status, code = getattr(exc, "status", 0), _code(exc)
     if code == _STORAGE_FULL:
         message = getattr(exc, "message", str(exc))

@@ -50,14 +50,13 @@ class Plan:
     def sends(self) -> int:
         return self.create + self.update
 
-    def text(self) -> str:
-        parts = [
-            f"{self.create} to create",
-            f"{self.update} to update",
-            f"{self.unchanged} unchanged",
-            f"{self.forbidden} forbidden",
-        ]
-        others = {
+    def numbers(self) -> dict[str, int]:
+        """Return the number of documents of each kind, by its words for people."""
+        return {
+            "to create": self.create,
+            "to update": self.update,
+            "unchanged": self.unchanged,
+            "forbidden": self.forbidden,
             "refused before and unchanged": self.refused,
             "already sent by this run": self.resumed,
             "ignored": self.ignored,
@@ -66,7 +65,11 @@ class Plan:
             "gone from the source, but changed by others or in another source, kept": self.left,
             "sent before and now skipped, kept": self.left_out,
         }
-        text = ", ".join(parts + [f"{number} {words}" for words, number in others.items() if number])
+
+    def text(self) -> str:
+        """Return the first four numbers, the others unless zero, and why deletions are held back, in a line."""
+        kinds = enumerate(self.numbers().items())
+        text = ", ".join(f"{number} {words}" for place, (words, number) in kinds if number or place < 4)
         return f"{text}. {self.held_back}" if self.held_back else text
 
     def unread_text(self) -> str:
@@ -85,8 +88,8 @@ async def make_plan(
     retry_refused: bool = False,
     shared: list[str],
 ) -> Plan:
-    """Ask planUpload about every document of the ledger, a thousand at a time, while earlier answers are stored. Add to
-    `shared` the unchanged documents without readers in the source but with readers beyond the owner."""
+    """Ask planUpload about every document of the ledger, a thousand at a time; store the answers, and return the plan.
+    Add to `shared` the unchanged documents without readers in the source but with readers beyond the owner."""
     after, turn = FIRST, asyncio.Lock()
 
     async def read_page() -> list[tuple[bytes, str, str]]:
@@ -123,7 +126,8 @@ async def make_plan(
     return await asyncio.to_thread(read_plan, ledger)
 
 
-def count_unread(ledger: Ledger) -> Counter[str]:
+def count_unreadable_suffixes(ledger: Ledger) -> Counter[str]:
+
     suffixes = (PurePath(entry.document.file_name).suffix.lower() for entry in ledger.walk(State.PLANNED))
     return Counter(suffix for suffix in suffixes if suffix in UNREAD_SUFFIXES)
 

@@ -98,6 +98,7 @@ def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -
 
 
 def _find_source(source: str, *, settings: FlowSettings) -> KnownSource:
+    """Return the only source with a ledger here by this ledger's name, path or URL. Raises SourceError."""
     every = list_sources(settings)
     found = [known for known in every if known.ledger == source] or [
         known for known in every if known.identity == source_identity(source) and known.target == settings.base_url

@@ -15,7 +15,7 @@ from carrel.wire.rebuilds import IndexRebuild, IndexRebuildStatus
 from flows.errors import NameUnknownError, SourceBusyError, SourceError
 from flows.operations.formatting import failure_row
 from flows.operations.jobs import open_client, outage_policy_of
-from flows.operations.names import names_of
+from flows.operations.names import Names
 from flows.operations.options import CATALOG, ReindexOptions
 from flows.operations.outages import OutagePolicy, growing_pauses, poll, read_first_page, walk_pages
 from flows.operations.reporting import report_run
@@ -63,10 +63,10 @@ OnReindexed = Callable[[Reindexed], Awaitable[None]]
 async def reindex_documents(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnReindexed | None = None
 ) -> Reindexed:
-    """Index the stale documents of a collection again, or all; failures are rows. Raises FlowErrors."""
+    """Index a collection's stale documents again, or all; failed documents are in the result. Raises FlowErrors."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
-        collection_id = await names_of(client, outages=outages).id_of("collection", collection)
+        collection_id = await Names(client, outages=outages).id_of("collection", collection)
         report.has_begun = True
         work = _Reindexing(client, outages, collection_id, options, on_update)
         done = await work.run(settings.flows_concurrency)
@@ -85,7 +85,7 @@ class _Reindexing:
     pending: list[DocumentInCollection] = field(default_factory=list[DocumentInCollection])
 
     async def run(self, workers: int) -> Reindexed:
-        async with aclosing(self._select_stale()) as queue:
+        async with aclosing(self._select_wanted()) as queue:
             turn = asyncio.Lock()
 
             async def work() -> None:
@@ -103,7 +103,8 @@ class _Reindexing:
         await self._report()
         return self.done
 
-    async def _select_stale(self) -> AsyncGenerator[DocumentInCollection]:
+    async def _select_wanted(self) -> AsyncGenerator[DocumentInCollection]:
+        """Yield the stale documents, or all by the options; count the documents."""
         listed = self.client.document_collections.list_documents_in_collection
         list_from = partial(listed, self.collection_id, page_size=1000)
         async for page in walk_pages(self.outages, lambda token: list_from(page_token=token)):
@@ -146,10 +147,11 @@ class _Reindexing:
         pauses = growing_pauses(0.5, factor=1.5, longest=10.0)
         while self.pending:
             await asyncio.sleep(next(pauses))
-            self.pending = [each for each in self.pending if await self._still_runs(each)]
+            self.pending = [each for each in self.pending if await self._check_running(each)]
             await self._report()
 
-    async def _still_runs(self, document: DocumentInCollection) -> bool:
+    async def _check_running(self, document: DocumentInCollection) -> bool:
+        """Return whether a document is still being indexed; count it if indexing ended, unless it is gone."""
         try:
             found = await self.outages.call(lambda: self.client.catalog.get_document(document.document_id))
         except NotFoundError:
@@ -203,10 +205,11 @@ OnRebuild = Callable[[IndexRebuild], Awaitable[None]]
 async def rebuild_index(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnRebuild | None = None
 ) -> Rebuilt:
-    """Rebuild a collection's or the CATALOG's index with `options.model`, or watch such a rebuild and retry errors."""
+    """Rebuild a collection's or the CATALOG's index with `options.model`, or watch such a rebuild and retry errors.
+    Raises SourceBusyError during another rebuild, SourceError for a refused model, and NameUnknownError."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
-        names = names_of(client, outages=outages)
+        names = Names(client, outages=outages)
         collection_id = None if collection == CATALOG else await names.id_of("collection", collection)
         start, model = partial(rebuilds.start_index_rebuild, collection_id), options.model or ""
         try:

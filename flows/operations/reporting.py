@@ -65,6 +65,7 @@ class RunReport:
 
 
 async def _tell(client: AsyncCarrel, report: RunReport, *, seconds: float, **run: Any) -> None:
+    """Send a run's state to the service within `seconds`; a failure is ignored."""
     with suppress(CarrelError, ValidationError, TimeoutError):
         async with asyncio.timeout(seconds):
             await client.with_options(timeout=_TELL_SECONDS).alerts.report_run(**run, **asdict(report))
@@ -121,7 +122,7 @@ def _name_of(source: str) -> str:
 
 
 async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
-    """Copy the service's ignored items to a run's ledger, by fingerprint. Raises ServiceDownError and LedgerError."""
+    """Mark the service's ignored items in the ledger; a refusal becomes a remark. Raises other FlowErrors."""
     known = await asyncio.to_thread(quarantine.read_source, ledger.address)
 
     async def take() -> None:
@@ -143,6 +144,7 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
 async def _mark(
     client: AsyncCarrel, source: Source, known: quarantine.KnownSource, *, settings: FlowSettings, ignored: bool
 ) -> int:
+    """Mark the service's `ignored` (or other) items alike in the ledger; return how many the ledger has."""
     number = 0
     listing = client.sources.list_source_items(source.source_id, ignored=ignored, page_size=_MARKS)
     async for page in listing.pages():
@@ -175,6 +177,7 @@ async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSe
 
 
 async def _is_new(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> bool:
+    """Return whether a source has an empty quarantine and was never reported; False if the caller can't read that."""
     if await asyncio.to_thread(next, quarantine.read_quarantine(settings, known), None) is not None:
         return False
     try:
@@ -226,7 +229,7 @@ async def report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings
 async def _report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> str:
     digest = hashlib.sha256()
     async for batch in _batches(known, settings=settings):  # a stopped run waits for at most one batch
-        _add(digest, batch)
+        _update_digest(digest, batch)
     # Without an address's query, which may contain a secret.
     loaded_from = known.source.partition("?")[0] if holds_credential(known.source) else known.source
     begun = await client.sources.report_source(
@@ -249,7 +252,7 @@ async def _send(
 ) -> tuple[str, int]:
     digest, left_out = hashlib.sha256(), 0
     async for batch in _batches(known, settings=settings):
-        _add(digest, batch)
+        _update_digest(digest, batch)
         try:
             if not left_out:
                 await client.sources.report_source_items(source_id, report_no, map(_item_of, batch))
@@ -267,7 +270,7 @@ async def _batches(known: quarantine.KnownSource, *, settings: FlowSettings) -> 
         yield batch
 
 
-def _add(digest: Any, failures: Iterable[Failure]) -> None:
+def _update_digest(digest: Any, failures: Iterable[Failure]) -> None:
     for failure in failures:
         digest.update(json.dumps(astuple(replace(failure, ignored=False))).encode())
 

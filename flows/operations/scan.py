@@ -103,12 +103,13 @@ async def _chunks_of(items: Iterator[SourceItem]) -> AsyncGenerator[list[SourceI
 
 
 def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem], retry: Retry) -> list[SourceItem]:
-    lines = [_lines(item) for item in items]
+    """Return the items that a retry concerns: the item itself, or a folder above it, is in quarantine."""
+    lines = [_names_of(item) for item in items]
     wanted = ledger.quarantined_among(sorted({name for line in lines for name in line}))
     return [item for item, line in zip(items, lines, strict=True) if wanted & line and retry.concerns(line)]
 
 
-def _lines(item: SourceItem) -> set[str]:
+def _names_of(item: SourceItem) -> set[str]:
     external_id = None if isinstance(item, Skipped) else item.external_id
     return folders_of(item.place) | ({external_id} if external_id else set())
 
@@ -147,6 +148,7 @@ def _prepare(document: SourceDocument, hashes: Mapping[str, Digest | OSError | C
 def _record(
     ledger: Ledger, prepare: Prepare, documents: list[SourceDocument], problems: list[Problem]
 ) -> tuple[int, int]:
+    """Store the scan's documents, and the problems with others, in the ledger; return the number of both."""
     prepared = prepare(ledger, documents)
     entries = [item for item in prepared if isinstance(item, Entry)]
     repeated = ledger.record(entries)

@@ -66,6 +66,7 @@ async def run_workers(work: Callable[[], Coroutine[Any, Any, None]], *, number: 
 
 
 async def _send_entry(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolicy, pace: Pace) -> None:
+    """Send or delete a document, and record the result; a failure becomes quarantine. Raises FlowErrors."""
     try:
         sent = await outages.call(lambda: pace.run(lambda: send(entry)))
     except FlowError:
@@ -80,6 +81,7 @@ async def _send_entry(entry: Entry, *, ledger: Ledger, send: Send, outages: Outa
 
 
 def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
+    """Put a document into quarantine with its error; log an unexpected error. Some refusals last until a change."""
     code, message, status = _reason(exc)
     if code == "unexpected":
         _log.warning("%s could not be sent", entry.document.external_id, exc_info=exc)
@@ -89,6 +91,7 @@ def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
 
 
 def _reason(exc: Exception) -> tuple[str, str, int]:
+    """Return the code, message and HTTP status (0 without an answer) of a document's error."""
     if isinstance(exc, APIConnectionError):
         return "connection_lost", f"The connection broke each time when sending this document: {exc}", 0
     if isinstance(exc, APIError):

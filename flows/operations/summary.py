@@ -140,11 +140,12 @@ class Summary:
             parts.append(count_text(self.pages_waiting, *pages))
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
-        text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
+        text = f"{documents}: {', '.join(parts)}; {_size_text(self.sent_bytes)} sent"
         return ". ".join(filter(None, (text, self.contained_text(), self.held_back)))
 
 
 def summarize(ledger: "Ledger") -> Summary:
+    """Count the documents, problems and deletions of the ledger's run. Raises LedgerError."""
     everything = ledger.counts()
     counts = [count for count in everything if count.action is not Action.DELETE]
     deletions = Counter[State]()
@@ -200,7 +201,7 @@ def _count_contained(counts: Sequence[Count]) -> dict[str, Any]:
     }
 
 
-def _readable(size: int) -> str:
+def _size_text(size: int) -> str:
     amount = float(size)
     for unit in ("bytes", "KiB", "MiB"):
         if amount < 1024:

@@ -70,7 +70,7 @@ async def test_an_object_that_changes_between_listing_and_sending(bucket, source
 
 
 async def test_a_large_object_is_not_held_in_memory(bucket, source, monkeypatch) -> None:
-    monkeypatch.setattr(objects, "_IN_MEMORY", 10)
+    monkeypatch.setattr(objects, "IN_MEMORY", 10)
     content = b"# Large\n\n" + b"The tide turns. " * 1000
     bucket.put("large/book.md", content)
     counts = (await source.load(f"s3://{bucket.name}/large")).summary

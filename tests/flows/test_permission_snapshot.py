@@ -46,7 +46,7 @@ def readers_by(folder: Path) -> dict[str, set[str]]:
     people = People()
     readers = Readers(folder, people)
     return {
-        identity.partition(":")[2]: set(people.first(readers.of(access_class), limit=1000))
+        identity.partition(":")[2]: set(people.first_names(readers.of(access_class), limit=1000))
         for _, identity, access_class in readers.resources()
     }
 

@@ -32,7 +32,7 @@ async def test_flow_tells_its_plan_counts_and_failures(prefect_api, source, monk
     assert (status.counts.created, status.counts.problems, status.counts.documents) == (12, 1, 12)
     assert status.counts.sent_bytes == sum((source.folder / name).stat().st_size for name in source.files())
     assert [(row["document"], row["code"]) for row in status.failures] == [("empty.md", "file_empty")]
-    assert "| create | 12 |" in status.plan
+    assert "| to create | 12 |" in status.plan
     assert (status.planned["create"], status.planned["problems"]) == (12, 1)
     assert len(source.documents()) == 12
     source.write("empty.md")

@@ -24,8 +24,8 @@ from flows import schedules as plans
 from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG, read_deployments
 from flows.errors import DeploymentsError
-from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
-from flows.runs import FLOWS, NotServedError, Runs, this_machine
+from flows.running import BATCHES, ensure_batch_limit, give_slots_back, one_of_the_batches, set_batch_limit, slots_file
+from flows.runs import FLOWS, NotServedError, Runs, tag_of_this_machine
 from flows.schedules import Draft, InvalidScheduleError, ScheduleChangedError, Times
 from flows.settings import FlowSettings
 from tests.flows.serving import deploy, register_entries, schedule_named, waiting_runs
@@ -193,7 +193,7 @@ async def test_the_server_follows_the_file(client: PrefectClient, file: Path) ->
     with pytest.raises(ObjectNotFound):
         await client.read_deployment_by_name("quarantine/carrel")
     nightly = await client.read_deployment_by_name("bulk-upload/nightly")
-    assert nightly.tags == [TAG, this_machine()]
+    assert nightly.tags == [TAG, tag_of_this_machine()]
     assert nightly.parameters == {
         "source": "/srv/handbook",
         "options": {"internal_public": True, "collection": "Handbook"},
@@ -237,10 +237,10 @@ async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings
     """A run creates the limit, and `serve` sets it; a batch doesn't begin without a slot."""
     with contextlib.suppress(ObjectNotFound):  # of what was served before
         await client.delete_global_concurrency_limit_by_name(BATCHES)
-    await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
-    await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
+    await ensure_batch_limit(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
+    await ensure_batch_limit(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
     assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 3
-    await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    await set_batch_limit(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
     assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 1
     kept = slots_file(flow_settings, "a ledger")
     async with one_of_the_batches(kept):
@@ -263,7 +263,7 @@ _TAKES_SLOT = script("schedules_takes_slot.txt")
 
 async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(client, prefect_api, flow_settings) -> None:
     """A killed run's lease would block further runs of the source for a minute."""
-    await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    await set_batch_limit(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
     kept = slots_file(flow_settings, "a ledger")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _TAKES_SLOT, str(kept), env=os.environ | {"PREFECT_API_URL": prefect_api}, stdout=-1

@@ -207,7 +207,7 @@ def test_fingerprint_is_of_the_bytes_that_are_sent(tmp_path: Path) -> None:
 
 
 def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.operations.sources.contents._IN_MEMORY", 10)
+    monkeypatch.setattr("flows.operations.sources.contents.IN_MEMORY", 10)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
     contents = open_contents(Entry(_file(path), size=100, sha256=bytes(32), fingerprint="f"))

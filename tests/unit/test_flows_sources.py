@@ -287,8 +287,7 @@ async def test_external_id_the_service_cannot_take_costs_itself_alone(tmp_path: 
     manifest.write_text("\n".join(map(json.dumps, rows)))
     with Ledger.at(tmp_path / "ledgers", target="t", source="s") as ledger:
         ledger.begin()
-        nothing = AsyncMock(return_value=[])
-        names = Names(groups=nothing, collections=nothing)
+        names = Names(AsyncMock(), outages=AsyncMock())
         scanned = await scan(ledger, str(manifest), defaults=Defaults(), names=names)
         assert (scanned.documents, scanned.problems) == (1, 1)
         assert [(failure.place, failure.code) for failure in ledger.failures()] == [("line 1", "external_id_invalid")]

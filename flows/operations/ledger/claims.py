@@ -73,6 +73,7 @@ class ClaimedRun:
         return ledger
 
     def join_latest(self) -> None:
+        """Follow the source's latest run, for reading; do nothing without a run."""
         if (found := self._latest_run()) is not None:
             self._follow(found)
 
@@ -120,6 +121,7 @@ class ClaimedRun:
             self._update_run(connection, held_back=reason)
 
     def blocked_reason(self) -> str:
+        """Return why this run, if it is the latest, deletes nothing; otherwise an empty text."""
         run = self._latest_run()
         return run.held_back if run and run.run_id == self.run.run_id else ""
 
@@ -156,6 +158,7 @@ class ClaimedRun:
         self._follow(connection.execute(sa.select(runs).where(runs.c.run_key == run_key)).one())
 
     def _own_run(self, connection: sa.Connection) -> AnyRow:
+        """Return the run, which nobody can take over before the commit. Raises SourceBusyError and LedgerError."""
         found = sa.select(runs, self._store.held.label("held")).where(runs.c.claim == self.run.claim)
         run = connection.execute(found.with_for_update(read=True, of=runs)).one_or_none()
         if run is None:
@@ -198,6 +201,7 @@ def _name_holder(run: AnyRow | None, *, shared: bool) -> str:
 
 
 def _drop_runs(connection: sa.Connection, source_id: int, *, but: str) -> None:
+    """Delete a source's runs, except the run with this key; remember documents that may have arrived unconfirmed."""
     old = sa.select(runs.c.run_id).where(runs.c.source_id == source_id, runs.c.run_key != but)
     # Lock first: a run that still writes finishes its write, and finds its row deleted at the next.
     dropped = connection.execute(old.with_for_update()).scalars().all()

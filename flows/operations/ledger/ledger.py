@@ -104,6 +104,7 @@ class Ledger(ClaimedRun):
         return repeated
 
     def record_problems(self, problems: Iterable[Problem]) -> None:
+        """Put the scan's problems into quarantine, in the source's order; the last problem of a place counts."""
         by_key: dict[bytes, Values] = {}
         for problem in problems:
             self._position += 1
@@ -121,9 +122,11 @@ class Ledger(ClaimedRun):
             connection.execute(sa.delete(documents).where(unseen))
 
     def count_found(self) -> int:
+
         return self._count(documents.c.scan == self.run.scan, ~DELETES)
 
     def count_known(self) -> int:
+        """Count the run's documents that were in the catalog before: unchanged, to update, or still to be indexed."""
         asked_after = sa.and_(documents.c.state.in_(("uploaded", "indexed")), documents.c.action.is_(None))
         known = sa.or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
         return self._count(~DELETES, known)
@@ -250,7 +253,7 @@ class Ledger(ClaimedRun):
                 connection.execute(sa.update(documents).where(match).values(document_id=sa.bindparam("its_id")), values)
 
     def keep_as_it_is(self, members: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
-        """Keep the metadata of documents `there`; `current` documents become UNCHANGED."""
+        """Set FOUND documents without metadata to UNCHANGED if `current`, or else give them that of `members`."""
         with self._writing() as connection:
             entries = self._entries_of(connection, [key_of(name) for name in members], State.FOUND)
             silent = {entry.document.external_id: entry.document for entry in entries if not entry.document.metadata}
@@ -260,7 +263,7 @@ class Ledger(ClaimedRun):
                     self._update(connection, key_of(name), payload=pack(replace(document, metadata=members[name])))
 
     def plan_identified(self) -> None:
-        """Plan every document with an id; documents without an id are in no catalog readable by the caller."""
+        """Plan every FOUND document with an id; the others, which the caller can't read, are put into quarantine."""
         known = self._in_run(documents.c.state == "found", documents.c.document_id.is_not(None))
         self._write(sa.update(documents).where(known).values(state="planned", action="create"))
         while entries := self.page(State.FOUND):
@@ -290,17 +293,20 @@ class Ledger(ClaimedRun):
         action: Action | None = None,
         page_size: int = PAGE,
     ) -> Iterator[Entry]:
+
         while page := self.page(state, after=after, last=last, action=action, limit=page_size):
             yield from page
             after = key_of(page[-1].document.external_id)
 
     def pending(self, *, partition: int, partitions: int, deleting: bool = False) -> list[Entry]:
+        """Return a partition's PLANNED documents by key: documents to send, or (`deleting`) to delete."""
         first, last = key_range(partition, partitions=partitions)
         after = (int.from_bytes(first, "big") - 1).to_bytes(len(first), "big") if first != FIRST else FIRST
         action = Action.DELETE if deleting else None
         return list(self.walk(State.PLANNED, after=after, last=last, action=action))
 
     def mark_sent(self, external_id: str, arrived: Sent) -> None:
+        """Record the arrival of a document, also for later runs, and take it out of quarantine."""
         key = key_of(external_id)
         known = {"external_id": external_id, "document_id": arrived.document_id, "fingerprint": arrived.fingerprint}
         with self._writing() as connection:
@@ -319,7 +325,7 @@ class Ledger(ClaimedRun):
             self._update(connection, key_of(external_id), **values)
 
     def leave_unasked(self) -> None:
-        """Set unsent documents without an answer to FAILED; all stay in quarantine."""
+        """Leave documents in quarantine (FAILED) whose index failed in an earlier run, and was not asked about now."""
         unasked = self._in_run(documents.c.state == "uploaded", documents.c.action.is_(None))
         same = sa.exists().where(unasked, documents.c.key == quarantine.c.key)
         with self._writing() as connection:
@@ -349,6 +355,7 @@ class Ledger(ClaimedRun):
         ]
 
     def partly_read(self, *, limit: int | None = None) -> list[str]:
+        """Return the external ids of the run's documents with unread parts, in the order of the keys."""
         found = sa.select(documents.c.external_id).where(self._in_run(documents.c.parts_not_read > 0))
         return [row.external_id for row in self._rows(found.order_by(documents.c.key).limit(limit))]
 
@@ -362,6 +369,7 @@ class Ledger(ClaimedRun):
         ]
 
     def has_sent(self) -> bool:
+        """Return whether any run of this source has sent a document."""
         known = sa.select(sent.c.key).where(sent.c.source_id == self.run.source_id, sent.c.fingerprint.is_not(None))
         return bool(self._rows(known.limit(1)))
 
@@ -406,6 +414,7 @@ class Ledger(ClaimedRun):
         return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
+        """Return which of these external ids (at most a thousand) problems of this scan have."""
         problems = of_scan(self.run, ignored=None, part=0)
         found = sa.select(quarantine.c.external_id).where(problems, quarantine.c.external_id.in_(names))
         return {str(row.external_id) for row in self._rows(found)}
@@ -418,7 +427,7 @@ class Ledger(ClaimedRun):
         return number, place or ""
 
     def mark(self, missing: Sequence[Missing], *, state: State = State.FOUND) -> None:
-        """Mark documents for deletion once confirmed; documents marked UNCHANGED stay."""
+        """Record missing documents as deletions in a state: FOUND until `decide_deletions`, or another to keep them."""
         if missing:
             members = {"state": state, "action": Action.DELETE}
             rows = [values_of(deletion_of(item), key_of(item.external_id), self.run) | members for item in missing]
@@ -426,15 +435,18 @@ class Ledger(ClaimedRun):
                 upsert(connection, documents, rows)
 
     def decide_deletions(self, state: State) -> None:
+        """Set the deletions that are FOUND to a state: PLANNED, or KEPT."""
         marked = self._in_run(DELETES, documents.c.state == "found")
         self._write(sa.update(documents).where(marked).values(state=state))
 
     def forget_sent(self, external_ids: Sequence[str]) -> None:
+
         if external_ids:
             keys = [key_of(name) for name in external_ids]
             self._write(sa.delete(sent).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys)))
 
     def mark_deleted(self, external_id: str) -> None:
+        """Record a deletion, forget that the document was sent, and take it out of quarantine."""
         key = key_of(external_id)
         with self._writing() as connection:
             self._update(connection, key, state=State.DELETED)
@@ -454,6 +466,7 @@ class Ledger(ClaimedRun):
             yield from map(to_failure, connection.execution_options(yield_per=PAGE).execute(found))
 
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
+        """Return which of these names are an external id or a place in the source's quarantine, of any run."""
         found: set[str] = set()
         for start in range(0, len(names), PAGE):
             by_key = {key_of(storable(name)): name for name in names[start : start + PAGE]}
@@ -462,6 +475,7 @@ class Ledger(ClaimedRun):
         return found
 
     def failure_codes(self) -> Counter[str]:
+        """Count the run's quarantined items, without ignored items, by code."""
         found = sa.select(quarantine.c.code, sa.func.count()).where(of_scan(self.run)).group_by(quarantine.c.code)
         return Counter({row[0]: row[1] for row in self._rows(found)})
 

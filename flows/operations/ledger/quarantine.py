@@ -32,6 +32,7 @@ def _keep_ignored(new: Any) -> Values:
 
 
 def release(connection: sa.Connection, run: Run, key: bytes) -> None:
+    """Take a document out of the quarantine of the run's source."""
     condition = (quarantine.c.source_id == run.source_id, quarantine.c.part == 1, quarantine.c.key == key)
     connection.execute(sa.delete(quarantine).where(*condition))
 
@@ -105,8 +106,9 @@ def _read_sources(store: Store, *, name: str | None = None) -> list[KnownSource]
     every = sa.select(sources, going.label("going")).order_by(sources.c.source, sources.c.name)
     with store.read() as connection:
         rows = connection.execute(every if name is None else every.where(sources.c.name == name)).all()
-    columns = ("name", "source_id", "kind", "target", "source", "options", "going")
-    return [KnownSource(*(getattr(row, column) for column in columns)) for row in rows]
+    return [
+        KnownSource(row.name, row.source_id, row.kind, row.target, row.source, row.options, row.going) for row in rows
+    ]
 
 
 def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Failure]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carrel.wire.catalog import ContainedFiles
-from flows.operations.sources.documents import Access, Problem, SourceDocument, StoredObject, key_of
+from flows.operations.sources.documents import Access, Problem, SourceDocument, StoredObject, encode, key_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -122,9 +122,6 @@ class Missing:
     intended: str | None
 
 
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-
-
 def values_of(entry: Entry, key: bytes, run: Run) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
@@ -165,7 +162,7 @@ def pack(document: SourceDocument) -> str:
     }
     if document.read_pictures is not None:
         members["read_pictures"] = document.read_pictures
-    return _encode(members)
+    return encode(members)
 
 
 def deletion_of(missing: Missing) -> Entry:

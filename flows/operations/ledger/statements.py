@@ -43,7 +43,7 @@ def _compile_upsert(
 
 
 def keep_intents(connection: sa.Connection, source_id: int, condition: sa.ColumnElement[bool]) -> None:
-    """For documents that may have been sent without confirmation, store the previous fingerprint."""
+    """Store the fingerprints of chosen documents that may have been sent without confirmation, as `intended`."""
     doubtful = sa.select(
         sa.literal(source_id), documents.c.key, documents.c.external_id, documents.c.fingerprint
     ).where(condition, documents.c.action.in_(("create", "update")), documents.c.state.in_(("found", "planned")))

@@ -24,12 +24,13 @@ class People:
         self._names: list[str] = []
 
     def bit(self, principal_id: str) -> int:
+
         if principal_id not in self._bits:
             self._bits[principal_id] = len(self._bits)
             self._names.append(principal_id)
         return self._bits[principal_id]
 
-    def name(self, principal_id: str, email: str) -> None:
+    def set_name(self, principal_id: str, email: str) -> None:
         self._names[self.bit(principal_id)] = email
 
     def set_of(self, principal_ids: list[str]) -> int:
@@ -39,7 +40,7 @@ class People:
             filled[bit // 8] |= 1 << bit % 8
         return int.from_bytes(filled, "little")
 
-    def first(self, people: int, *, limit: int) -> list[str]:
+    def first_names(self, people: int, *, limit: int) -> list[str]:
         names: list[str] = []
         while people and len(names) < limit:
             lowest = people & -people
@@ -55,7 +56,7 @@ class Readers:
         self._folder = folder
         self._people = people
         self.everyone = self._everyone()
-        self._groups = self._sets(files.GROUP_PEOPLE)
+        self._groups = self._people_by_group()
         self._holders: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for access_class, principal_id, kind, _ in self._rows(files.HOLDERS):
             self._holders[str(access_class)].append((str(kind), str(principal_id)))
@@ -75,17 +76,18 @@ class Readers:
         return self._groups.get(principal_id, 0) if kind == "group" else 1 << self._people.bit(principal_id)
 
     def _everyone(self) -> int:
+        """Return the set of active users, and remember the names of all people and service accounts."""
         users: list[str] = []
         for principal_id, kind, name, email, active in self._rows(files.PRINCIPALS):
             if kind == "group":
                 continue
-            self._people.name(str(principal_id), email or name or "")
+            self._people.set_name(str(principal_id), email or name or "")
             if kind == "user" and active == "true":
                 users.append(str(principal_id))
         return self._people.set_of(users)
 
-    def _sets(self, name: str) -> dict[str, int]:
-        groups = groupby(self._rows(name), key=itemgetter(0))
+    def _people_by_group(self) -> dict[str, int]:
+        groups = groupby(self._rows(files.GROUP_PEOPLE), key=itemgetter(0))
         return {str(group_id): self._people.set_of([str(one) for _, one in rows]) for group_id, rows in groups}
 
     def _rows(self, name: str) -> Iterator[Row]:
@@ -162,6 +164,7 @@ def compare(before: Path, after: Path) -> files.Difference:
 
 
 def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
+    """Yield each resource of both snapshots, ordered by object id, as a pair: None where it is missing."""
     both = merge(((item, False) for item in old), ((item, True) for item in new), key=lambda found: found[0][0])
     for _, pair in groupby(both, key=lambda found: found[0][0]):
         sides = {is_new: found for found, is_new in pair}
@@ -177,6 +180,6 @@ def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[
                     change=kind,
                     resources=group.resources,
                     people=who.bit_count(),
-                    who=people.first(who, limit=WHO),
+                    who=people.first_names(who, limit=WHO),
                     examples=group.examples,
                 )

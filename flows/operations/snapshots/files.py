@@ -74,7 +74,7 @@ def _order(folder: Path) -> tuple[str, int]:
 
 @contextmanager
 def open_unfinished(home: Path) -> Generator[Path]:
-    """Yield a folder to write a snapshot into; the folder is removed unless published, as are abandoned folders."""
+    """Yield a new folder for a snapshot, and remove it unless published; also remove folders abandoned for a day."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in home.glob(f"{_UNFINISHED}*"):
         with suppress(FileNotFoundError):
@@ -89,7 +89,7 @@ def open_unfinished(home: Path) -> Generator[Path]:
 
 
 def publish(folder: Path, *, taken_at: datetime) -> Path:
-    """Rename a finished snapshot's folder to the time; a second snapshot of that time gets a different name."""
+    """Write a finished snapshot to disk, rename its folder to the time, or the time and a number, and return it."""
     for file in folder.iterdir():
         _to_disk(file)
     _to_disk(folder)

@@ -47,6 +47,7 @@ class TableWriter(AbstractContextManager["TableWriter"]):
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the values of these columns, row by row. Raises SnapshotError for an unreadable file."""
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns)):

@@ -13,10 +13,7 @@ from typing import IO
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Digest, Entry
 from flows.operations.sources.documents import fingerprint_of
-from flows.operations.sources.objects import marker_digest, read_object
-
-_IN_MEMORY = 4 * 1024 * 1024
-
+from flows.operations.sources.objects import IN_MEMORY, marker_digest, read_object
 
 QUIET_SECONDS = 2.0
 """Seconds: sending waits for a file written more recently."""
@@ -52,7 +49,7 @@ def open_contents(entry: Entry) -> Contents:
     file = FileIO(entry.document.path, opener=_open_no_link)
     try:
         status = _wait_until_left_alone(file)
-        if status.st_size <= _IN_MEMORY:
+        if status.st_size <= IN_MEMORY:
             contents = file.readall()
             _check_unchanged(file, status)
             file.close()

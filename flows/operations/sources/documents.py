@@ -29,6 +29,7 @@ class Access:
     def of(
         cls, users: Iterable[str] | None, groups: Iterable[str] | None, *, internal_public: bool | None
     ) -> "Access | None":
+        """Return the access with names sorted and without repetition; None when no part is given."""
         if users is None and groups is None and internal_public is None:
             return None
         return cls(tuple(sorted(set(users or ()))), tuple(sorted(set(groups or ()))), bool(internal_public))
@@ -113,16 +114,17 @@ def document_at(path: str, place: str, defaults: Defaults, *, stored: StoredObje
 
 
 def folders_of(place: str) -> set[str]:
+    """Return the place itself and each folder above it."""
     return set(accumulate(place.split("/"), lambda folder, part: f"{folder}/{part}"))
 
 
-def undecodable(text: str) -> bool:
+def is_undecodable(text: str) -> bool:
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 _KEY_BYTES = 16
 _KEYS = 2 ** (8 * _KEY_BYTES)
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _VERSION = "1"  # raised when a fingerprint covers more: then each document is sent once more
 
 
@@ -139,7 +141,7 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
         document.external_url,
         *([] if document.read_pictures is None else [document.read_pictures]),
     ]
-    return f"{_VERSION}-{hashlib.sha256(_encode(covered).encode()).hexdigest()}"
+    return f"{_VERSION}-{hashlib.sha256(encode(covered).encode()).hexdigest()}"
 
 
 def former_fingerprint(document: SourceDocument, *, sha256: bytes, fingerprint: str) -> str | None:

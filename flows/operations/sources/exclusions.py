@@ -52,6 +52,7 @@ class FileSelection:
 
 
 def default_reason(place: str, *, named: str = "") -> str:
+    """Return why a file is left out by default, or an empty text; `named` is the file's name given as the source."""
     if is_leftover(place) and not is_leftover(named):
         return LEFTOVER
     name = place.lower().rpartition("/")[2]

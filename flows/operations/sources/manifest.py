@@ -24,7 +24,7 @@ from carrel.spreadsheets import flag_of
 from carrel.wire.file_names import forms_of
 from flows.errors import SourceError
 from flows.operations.formatting import json_fault
-from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
+from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument, SourceItem, is_undecodable
 
 MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
 _METADATA_PREFIX = "metadata."
@@ -36,6 +36,7 @@ _NOT_UTF8 = f"The row is not valid UTF-8. {_SAVE}"
 
 
 def _parse_list(value: object) -> object:
+    """Return a cell's text as a list (NOBODY: empty), or a JSON value as it is. Raises ValueError for wrong JSON."""
     if not isinstance(value, str):
         return value
     if value.strip() == NOBODY:
@@ -148,7 +149,7 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
             return "path_escapes", "leads out of the manifest's folder. Keep the files in or below this folder."
         if not real.is_file():
             return "file_missing", "the file does not exist."
-        if undecodable(str(real)):
+        if is_undecodable(str(real)):
             return "name_undecodable", "leads to a name that is not valid UTF-8. Rename its target."
     except (OSError, RuntimeError) as exc:
         return "file_unreadable", str(exc)
@@ -167,7 +168,7 @@ def _open_text(path: Path) -> Generator[IO[str]]:
     encoding = wide if wide == "utf-16" or start.count(0) > len(start) // 4 else "utf-8-sig"
     try:
         with path.open(encoding=encoding, errors="surrogateescape", newline="") as file:
-            lines = Counter(undecodable(line) for line in file if line.strip())
+            lines = Counter(is_undecodable(line) for line in file if line.strip())
         is_other = lines[True] > lines[False] - (path.suffix.lower() == ".csv")  # a header is not a row
         with path.open(encoding=encoding, errors="strict" if is_other else "surrogateescape", newline="") as file:
             yield file
@@ -203,7 +204,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         header = [name.strip() for name in next(reader, list[str]())]
     except csv.Error as exc:
         raise SourceError(f"{path} has no readable header: {exc}") from exc
-    if undecodable("".join(header)):
+    if is_undecodable("".join(header)):
         raise UnicodeError
     known = {field.alias or name for name, field in ManifestRow.model_fields.items()}
     unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
@@ -218,7 +219,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
 def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
     if len(cells) != len(header):
         return f"The row has {len(cells)} cells, but the header has {len(header)}."
-    if undecodable("".join(cells)):
+    if is_undecodable("".join(cells)):
         return _NOT_UTF8
     members: dict[str, object] = {to_camel(name): None for name in _READERS if to_camel(name) in header}
     metadata: dict[str, str] = {}
@@ -240,7 +241,7 @@ def _json_rows(path: Path) -> Iterator[_Row]:
 
 
 def _json_row(raw: str) -> Mapping[str, object] | str:
-    if undecodable(raw):
+    if is_undecodable(raw):
         return _NOT_UTF8
     try:
         value: object = json.loads(raw, object_pairs_hook=_unique)

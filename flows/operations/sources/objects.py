@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta
 
 SCHEMES = frozenset({"s3", "gs", "az"})
-_IN_MEMORY = 4 * 1024 * 1024
+IN_MEMORY = 4 * 1024 * 1024
 _PAGE = 1000
 WILDCARDS = frozenset("*?[")
 _SHOWN = 300
@@ -78,7 +78,7 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: documents.Defaults) -> do
     key = meta["path"]
     if not key or (meta["size"] == 0 and key.endswith("/")):
         return documents.Skipped(place=key or ".", reason="folder marker")
-    if documents.undecodable(key):
+    if documents.is_undecodable(key):
         return documents.Problem(key, "name_undecodable", "The key is not valid UTF-8. Rename the object.")
     if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
         return documents.Skipped(place=key, reason=HIDDEN)
@@ -103,7 +103,7 @@ def read_object(stored: documents.StoredObject) -> tuple[IO[bytes], int, str]:
     try:
         found = obstore.get(_open_store(stored.store), stored.key)
         meta = found.meta
-        file: IO[bytes] = io.BytesIO() if meta["size"] <= _IN_MEMORY else tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+        file: IO[bytes] = io.BytesIO() if meta["size"] <= IN_MEMORY else tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
             _copy(found, file)
         except BaseException:

@@ -71,6 +71,7 @@ def check_source(source: str) -> None:
 
 
 def _select(items: Iterator[documents.SourceItem], files: FileSelection) -> Iterator[documents.SourceItem]:
+    """Yield the items, with excluded documents as Skipped; of hidden files, name secrets and leftovers as such."""
     for item in items:
         if isinstance(item, documents.SourceDocument):
             reason = files.reason_to_exclude(item.external_id, real_name=item.path.rpartition(os.sep)[2])
@@ -99,7 +100,7 @@ def source_identity(source: str) -> str:
     else:
         root, pattern = _split_pattern(path)
         identity = f"{root.resolve()}::{pattern}"
-    if documents.undecodable(identity):
+    if documents.is_undecodable(identity):
         msg = f"The name {_readable(identity)} is not valid UTF-8. Rename the folder, or use another path to it."
         raise SourceError(msg)
     return identity
@@ -122,11 +123,12 @@ def local_path(source: str) -> Path:
 
 
 def _existing(path: Path) -> Path:
-    """Return the path in the Unicode form used on the disk."""
+    """Return the path in the Unicode form that exists on the disk; unchanged if none does."""
     return next((found for form in forms_of(str(path)) if (found := Path(form)).exists()), path)
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:
+    """Return the folders before the first part with a wildcard, and the rest as a pattern."""
     fixed = list(takewhile(lambda part: not WILDCARDS & set(part), path.parts))
     return Path(*fixed), str(PurePosixPath(*path.parts[len(fixed) :]))
 
@@ -140,7 +142,7 @@ def _walk(folder: str, root: str, defaults: documents.Defaults) -> Iterator[docu
         return
     for entry in ordered:
         place = _relative(entry.path, root)
-        if documents.undecodable(place):
+        if documents.is_undecodable(place):
             yield _name_problem(place)
         elif entry.name.startswith(".") and not defaults.hidden:
             yield documents.Skipped(place=place, reason=HIDDEN)
@@ -160,7 +162,7 @@ def _link(path: str, root: str, defaults: documents.Defaults) -> documents.Sourc
     if not is_inside(target, root):
         message = "The link leads out of the source's folder, so it is skipped. Copy the file into the folder."
         return documents.Problem(place, code="link_escapes", message=message, external_id=place)
-    if documents.undecodable(target):
+    if documents.is_undecodable(target):
         message = "The link leads to a name that is not valid UTF-8. Rename its target."
         return documents.Problem(place, code="name_undecodable", message=message, external_id=place)
     return _follow_link(target, place, defaults)
@@ -214,7 +216,7 @@ def _find_unreadable_folders(root: Path, pattern: str, defaults: documents.Defau
 def _matches(root: Path, found: list[Path], defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     for path in found:
         place = _relative(str(path), str(root))
-        if documents.undecodable(place):
+        if documents.is_undecodable(place):
             yield _name_problem(place)
         elif not defaults.hidden and _is_hidden(place):
             yield documents.Skipped(place=place, reason=HIDDEN)
@@ -242,6 +244,5 @@ def is_inside(path: str, root: str) -> bool:
 
 
 def _relative(path: str, root: str) -> str:
-    """Return a path below the root in composed Unicode (NFC), in any form on disk."""
-    relative = normalize("NFC", path[len(root) :].lstrip(os.sep) or ".")
-    return relative if os.sep == "/" else relative.replace(os.sep, "/")
+    """Return a path below the root in composed Unicode (NFC), in any form on disk; a dot for the root."""
+    return normalize("NFC", path[len(root) :].lstrip(os.sep) or ".")

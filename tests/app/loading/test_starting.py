@@ -10,7 +10,7 @@ import pytest
 from app.loading import quarantine, starting
 from app.settings import settings
 from flows.operations.summary import Summary
-from flows.runs import this_machine
+from flows.runs import tag_of_this_machine
 from tests.app.conftest import NOBODY_LISTENS, House
 from tests.app.loading import house as houses
 from tests.app.loading.house import LoadingHouse, dropped, offered, plan
@@ -35,7 +35,7 @@ def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -
 def test_a_place_that_cannot_be_read_is_told_before_a_run(house: LoadingHouse, tmp_path: Path) -> None:
     """The form checks the place only when runs read the workbench's files; otherwise the run reports the error."""
     wrong = {str(tmp_path / "none"): "does not exist", f"{tmp_path}/no/*.md": "not a folder"}
-    with offered(house.prefect, tags=[this_machine()]) as deployment:
+    with offered(house.prefect, tags=[tag_of_this_machine()]) as deployment:
         for place, said in wrong.items():
             page = houses.start(houses.name_place(house.open("ingestion"), place))
             assert said in page.shown, place
