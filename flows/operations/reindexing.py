@@ -151,13 +151,16 @@ class _Reindexing:
             await self._report()
 
     async def _check_running(self, document: DocumentInCollection) -> bool:
-        """Return whether a document is still being indexed; count it if indexing ended, unless it is gone."""
+        """Return whether a document is still being indexed; else count its result, or leave it out if it is gone."""
         try:
             found = await self.outages.call(lambda: self.client.catalog.get_document(document.document_id))
+            places = found.indexed_in
         except NotFoundError:
-            return False
-        here = [each for each in found.indexed_in if str(each.document_collection_id) == self.collection_id]
+            places = []
+        here = [each for each in places if str(each.document_collection_id) == self.collection_id]
         if not here:
+            self.done.wanted -= 1  # deleted, or removed from the collection, since it was sent
+            self.done.documents -= 1
             return False
         if here[0].status == "FAILED":
             self._note_failure(document, "indexing_failed", here[0].error or "The document could not be indexed.")

@@ -1,15 +1,19 @@
 """Output of runs for people and for programs, also after unexpected errors."""
 
 import json
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from carrel import InvalidArgumentError, NotFoundError
 from cli.app import run
 from cli.runs import show_end, show_plan
 from cli.screen import Screen
+from cli.sync import _filter
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.options import ReindexOptions
 from flows.operations.plan import read_plan
+from flows.operations.reindexing import Reindexed, _Reindexing
 from flows.operations.scan import Scanned
 from flows.operations.sources.documents import Problem
 from flows.operations.summary import Summary, summarize
@@ -31,6 +35,19 @@ def test_end_and_plan_name_what_is_not_loaded_as_it_is(tmp_path, capsys: pytest.
         assert NAME in capsys.readouterr().out
         show_plan(read_plan(ledger), Scanned(problems=1), ledger, [], screen=Screen(as_json=False))
     assert f"! {NAME}  file_missing: the file does not exist." in capsys.readouterr().out
+
+
+def test_a_filter_file_that_is_no_text_is_refused(tmp_path) -> None:
+    (tmp_path / "filter.json").write_bytes(b"\xff")
+    with pytest.raises(InvalidArgumentError, match="--filter is not valid JSON"):
+        _filter(f"@{tmp_path / 'filter.json'}")
+
+
+async def test_a_document_deleted_while_it_is_indexed_counts_no_more() -> None:
+    gone = AsyncMock(side_effect=NotFoundError("Gone.", status=404, code="document_not_found"))
+    reindexing = _Reindexing(Mock(), Mock(call=gone), "id", ReindexOptions(), None, Reindexed(documents=2, wanted=1))
+    assert not await reindexing._check_running(Mock())
+    assert reindexing.done.text().startswith("1 documents: 0 re-indexed (0 of 0 chunks embedded), 1 unchanged, 0 still")
 
 
 def test_counts_add_up() -> None:
