@@ -73,8 +73,8 @@ def check_notebook(
     Searches sources and outputs for credentials, and outputs for names and ids of documents. Reports only documents
     that are not open to everyone in the organization; this requires an admin's key. Pictures are not searched."""
     with show_errors(Screen(as_json=as_json)) as screen:
-        secrets = _secret_values(settings)
         try:
+            secrets = _secret_values(settings)
             notebooks = {str(path): _read(path) for path in files}
         except ValueError as error:
             raise usage(screen, str(error)) from error
@@ -102,9 +102,12 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _secret_values(settings: Path | None) -> Mapping[str, str]:
-    """Return the names of Carrel's secret settings by value: from the environment, and from a file or .env."""
+    """Return the names of Carrel's secret settings by value, from the environment and a file. Raises ValueError."""
     file = settings or Path(".env")
-    lines = file.read_text(encoding="utf-8").splitlines() if settings or file.exists() else []
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if settings or file.exists() else []
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"{file} is not valid UTF-8. Save it as UTF-8, or name another file with --settings.") from exc
     given = dict(line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
     values: dict[str, str] = {}
     for setting, text in (*os.environ.items(), *given.items()):
@@ -126,14 +129,14 @@ def _password_of(address: str) -> str:
 
 
 def _find_credentials(file: str, notebook: Mapping[str, Any], secrets: Mapping[str, str]) -> Iterator[Finding]:
-    for cell, part, text in _parts(notebook):
+    for cell, part, text in _cell_texts(notebook):
         found = {match[0]: f"{_KINDS[match['kind']]} (… {match[0][-4:]})" for match in _CREDENTIAL.finditer(text)}
         found |= {value: f"value of {name}" for value, name in secrets.items() if value in text}
         yield from (Finding(file, cell, part, what) for what in found.values())
 
 
 def _find_documents(file: str, notebook: Mapping[str, Any], closed: Mapping[str, str]) -> Iterator[Finding]:
-    outputs = [(cell, " ".join(text.split())) for cell, part, text in _parts(notebook) if part == "output"]
+    outputs = [(cell, " ".join(text.split())) for cell, part, text in _cell_texts(notebook) if part == "output"]
     whole = "\n".join(text for _, text in outputs)
     named = {sign: name for sign, name in closed.items() if sign in whole}
     for cell, text in outputs:
@@ -142,7 +145,7 @@ def _find_documents(file: str, notebook: Mapping[str, Any], closed: Mapping[str,
                 yield Finding(file, cell, "output", f"document “{name}”")
 
 
-def _parts(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+def _cell_texts(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
     yield 0, "metadata", json.dumps(notebook.get("metadata", {}), ensure_ascii=False)
     for number, cell in enumerate(notebook["cells"], 1):
         if not isinstance(cell, dict):

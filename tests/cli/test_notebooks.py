@@ -90,6 +90,9 @@ def test_what_is_no_notebook_is_said(run, tmp_path: Path) -> None:
         ended = run("check-notebook", "x.ipynb")
         assert (text[:20], ended.code, "x.ipynb is not a readable notebook" in ended.err) == (text[:20], 2, True)
     assert run("check-notebook", "missing.ipynb").code == 2
+    (tmp_path / ".env").write_bytes(b"\xff")
+    ended = run("check-notebook", a_notebook(tmp_path / "a.ipynb"))
+    assert (ended.code, ".env is not valid UTF-8" in ended.err) == (2, True), ended
 
 
 def test_the_notebooks_here_hold_no_credentials(run) -> None:
