@@ -376,14 +376,6 @@ def test_a_collection_the_uploader_may_not_fill_stores_nothing(empty: RunningSer
     assert_nothing_stored(empty)
 
 
-def test_a_bomb_costs_one_refusal(own_service: RunningService) -> None:
-    bomb = made_files.with_part(WORDS, "word/document.xml", b"<w:document>" + b" " * 400_000_000)
-    assert upload(own_service, "a", bomb, file_name="a.docx").status_code == 400
-    assert_nothing_stored(own_service)
-    assert uploaded(own_service, "b")["status"] == "CREATED"
-    assert documents.list_documents(own_service) == ["b"]
-
-
 def test_a_retried_deprecated_upload_creates_one_document(own_service: RunningService) -> None:
     def send(content: bytes, **headers: str) -> httpx.Response:
         files = {"document": ("a.txt", content)}

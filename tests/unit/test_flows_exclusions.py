@@ -1,13 +1,11 @@
 """Files excluded from a run by default, and the fingerprints and partitions of the rest."""
 
-import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flows.operations.sources import documents
 from flows.operations.sources.documents import Access, Defaults, Skipped, SourceDocument, fingerprint_of, key_of
 from flows.operations.sources.exclusions import EXCLUSIONS, FileSelection, advice, default_reason
 from flows.operations.sources.reading import read_source
@@ -117,15 +115,6 @@ def test_fingerprint_fits_and_is_stable() -> None:
 )
 def test_fingerprint_changes_with_everything_that_is_sent(changed: SourceDocument) -> None:
     assert fingerprint_of(changed, sha256=DIGEST) != fingerprint_of(DOCUMENT, sha256=DIGEST)
-
-
-@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 1000])
-def test_partitions_cover_every_key_once(partitions: int) -> None:
-    ranges = [documents.key_range(number, partitions=partitions) for number in range(partitions)]
-    assert ranges[0][0] == bytes(16)
-    assert ranges[-1][1] == b"\xff" * 16
-    numbers = [(int.from_bytes(first, "big"), int.from_bytes(last, "big")) for first, last in ranges]
-    assert all(before[1] + 1 == after[0] for before, after in itertools.pairwise(numbers))
 
 
 def test_keys_are_stable_and_even() -> None:
