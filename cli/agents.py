@@ -103,8 +103,7 @@ def copy(
     """Copy an agent with all its settings, but without deployments; for admins. Change the copy, and compare both."""
     with connect(as_json=as_json) as (screen, client):
         made = carrel.drafts.copy_agent(client, agent_of(agent, client).agent_id, name=name)
-    facts = [("id", made.agent_id), ("used by", "nobody")]
-    show_one(screen, made, title=made.name, facts=facts)
+    show_one(screen, made, title=made.name, facts=[("id", made.agent_id), ("used by", "nobody")])
 
 
 QUESTIONS: Columns[LoggedQuestion] = {

@@ -160,12 +160,13 @@ def read_deployments(path: Path) -> Sequence[Entry]:
     repeated = Counter(place for place, _ in places) - Counter({place for place, _ in places})
     wrong: list[Mistake] = [(place, f"{place[-1]} appears twice") for place in repeated.elements()]
     entries: list[Entry] = []
+    known = [field.alias or name for model in (Entry, Times) for name, field in model.model_fields.items()]
     for number, members in enumerate(declared):
         place = ("deployments", number)
         try:
             entry = Entry.model_validate(members)
         except ValidationError as exc:
-            wrong += _mistakes(exc, place, known=[*_names_of(Entry), *_names_of(Times)])
+            wrong += _mistakes(exc, place, known=known)
             continue
         if entry.name != DEPLOYMENT:  # a person enters this deployment's parameters at the start
             wrong += _wrong_parameters(entry, (*place, "parameters"))
@@ -200,10 +201,6 @@ def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
         hint = hints.get("options")
         options = [item for item in (hint, *get_args(hint)) if isinstance(item, type) and issubclass(item, BaseModel)]
         yield from _mistakes(exc, place, known=[*fields, *(name for option in options for name in option.model_fields)])
-
-
-def _names_of(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> Iterator[Mistake]:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from carrel import Carrel, evaluation
 from carrel.errors import AuthenticationError, PermissionDeniedError
@@ -19,16 +19,11 @@ _MOST_SETS = 1000
 
 
 class EvaluationOptions(Options):
-    at_least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        default_factory=dict, description="Minimum scores by name, from 0 to 1."
-    )
+    at_least: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=1)]],
+        AfterValidator(lambda floors: evaluation.check_scores(floors) or floors),
+    ] = Field(default_factory=dict, description="Minimum scores by name, from 0 to 1.")
     note: str | None = Field(default=None, max_length=1000, description="Note to save with each run.")
-
-    @field_validator("at_least")
-    @classmethod
-    def _names_scores(cls, at_least: dict[str, float]) -> dict[str, float]:
-        evaluation.check_scores(at_least)
-        return at_least
 
 
 async def evaluate_agent(
@@ -45,7 +40,7 @@ async def evaluate_agent(
     async with report_run(settings, flow="agent-evaluation", source=source) as report:
         report.has_begun = True  # a schedule whose set was renamed or deleted must be reported too
         try:
-            run = await asyncio.to_thread(_run, source, options, settings, count)
+            run = await asyncio.to_thread(_ask_all, source, options, settings, count)
         except asyncio.CancelledError:
             stopped.set()
             raise
@@ -58,7 +53,7 @@ async def evaluate_agent(
         return run
 
 
-def _run(
+def _ask_all(
     source: str, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
     key = None if settings.api_key is None else settings.api_key.get_secret_value()

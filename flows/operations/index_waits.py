@@ -87,7 +87,7 @@ class _IndexWait:
         return sum(count.documents for count in self.ledger.counts() if count.state is State.UPLOADED)
 
     async def _ask(self, waiting: int) -> _Answers:
-        running = set[str]() if waiting <= _FEW else await self.outages.call(self._running)
+        running = set[str]() if waiting <= _FEW else await self.outages.call(self._list_running_ids)
         chosen = await asyncio.to_thread(self._choose, running)
         queue, answers = iter(chosen), _Answers()
 
@@ -98,7 +98,7 @@ class _IndexWait:
         await run_workers(work, number=min(_WORKERS, len(chosen)))
         return answers
 
-    async def _running(self) -> set[str]:
+    async def _list_running_ids(self) -> set[str]:
         listed = self.client.catalog.list_documents
         running = listed(indexing=IndexingStatus.RUNNING, user_email=self.user_email, page_size=1000)
         return {str(document.document_id) async for document in running}

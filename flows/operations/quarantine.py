@@ -69,7 +69,7 @@ def reporter_of(source: Source) -> str:
 
 async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
     """Send the source's quarantined items again (only `names`, if any), with the options of the last run, and wait for
-    the index. Items refused for good are sent too; ignored items are not, and nothing is deleted."""
+    the index. Items refused for good are sent too, ignored items are not; nothing is deleted. Raises SourceError."""
     known = await asyncio.to_thread(_find_source, source, settings=settings)
     if known.target not in {"", settings.base_url}:
         raise SourceError(f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}")

@@ -206,6 +206,7 @@ class Ledger(ClaimedRun):
         connection.execute(sa.update(documents).where(match).values(state=state, action=None))
 
     def _quarantine(self, connection: sa.Connection, keys: Sequence[bytes], state: State, why: tuple[str, str]) -> None:
+        """Put documents that are in a state into quarantine; `why` is the code and the message."""
         if entries := self._entries_of(connection, keys, state):
             code, message = why
             rows = [failure_values(entry, self.run, code=code, message=message) for entry in entries]

@@ -280,6 +280,7 @@ def open_store(address: Address) -> Store:
 
 
 def open_stores(address: Address) -> Iterator[Store]:
+    """Yield the store of each place, which closes when the next is opened. Raises LedgerError."""
     for place in address.places():
         with open_store(place) as store:
             yield store

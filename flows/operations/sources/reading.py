@@ -49,7 +49,7 @@ def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.Sourc
         folder = path.parent.resolve()
         return _matches(folder, [folder / path.name], defaults)
     if WILDCARDS & set(source):
-        return _glob(path, defaults)
+        return _find_matches(path, defaults)
     msg = f"{source} does not exist. Give a folder, a file, a glob pattern, or a manifest ending in .csv or .jsonl"
     raise SourceError(msg)
 
@@ -183,7 +183,7 @@ def _follow_link(target: str, place: str, defaults: documents.Defaults) -> docum
     return documents.document_at(target, place, defaults)
 
 
-def _glob(pattern: Path, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
+def _find_matches(pattern: Path, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     base, rest = _split_pattern(pattern)
     base = _existing(base)
     if not base.is_dir():
