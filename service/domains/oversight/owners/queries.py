@@ -119,6 +119,7 @@ async def count_read_alone(
 
 
 async def list_groups_of(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[PrincipalSummary]:
+    """List the groups with a principal as a direct member, by name."""
     statement = (
         select(*columns_of(principals, PrincipalSummary))
         .join(group_members, group_members.c.group_id == principals.c.principal_id)

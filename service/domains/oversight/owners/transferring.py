@@ -50,9 +50,6 @@ class Estate:
     new_owner: PrincipalReference
     resource_types: Collection[str] | None = None
 
-    def includes(self, resource_type: ResourceType) -> bool:
-        return self.resource_types is None or resource_type in self.resource_types
-
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
@@ -86,8 +83,6 @@ async def transfer(
 async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handover:
     """Hand over a principal's estate in batches for some seconds; raises the errors of `find_new_owner`."""
     began, transferred = monotonic(), Counter[str]()
-    if estate.includes(_SYNC):
-        transferred += await _transfer_syncs(runtime, caller, estate)
     while True:
         batch = await _transfer_batch(runtime, caller, estate)
         transferred += batch
@@ -114,29 +109,24 @@ async def find_new_owner(
     return found
 
 
-async def _transfer_syncs(runtime: Runtime, caller: Caller, estate: Estate) -> Counter[str]:
-    organization_id = caller.organization_id
-    async with runtime.database.transaction(organization_id) as connection:
-        new_owner = await find_new_owner(connection, caller, estate.new_owner, owner_id=estate.owner_id)
-        syncs = await queries.lock_syncs(connection, organization_id, owner_id=estate.owner_id)
-        batch = _Batch(new_owner.principal_id, estate.owner_id, syncs=syncs)
-        return await _change_owners(runtime, connection, caller, batch)
-
-
 async def _transfer_batch(runtime: Runtime, caller: Caller, estate: Estate) -> Counter[str]:
-    organization_id = caller.organization_id
+    """Give the new owner all syncs, and up to BATCH each of other resources and of trashed documents; return counts."""
+    organization_id, types = caller.organization_id, estate.resource_types
     async with runtime.database.transaction(organization_id) as connection:
         new_owner = await find_new_owner(connection, caller, estate.new_owner, owner_id=estate.owner_id)
-        which: dict[str, Any] = {"owner_id": estate.owner_id, "resource_types": estate.resource_types, "limit": BATCH}
+        which: dict[str, Any] = {"owner_id": estate.owner_id, "resource_types": types, "limit": BATCH}
+        has_syncs = types is None or _SYNC in types
+        syncs = await queries.lock_syncs(connection, organization_id, owner_id=estate.owner_id) if has_syncs else ()
         resources = await lock_owned_resources(connection, organization_id, **which)
         trashed = await hand_over_kept(connection, organization_id, **which, new_owner_id=new_owner.principal_id)
-        batch = _Batch(new_owner.principal_id, estate.owner_id, resources, trashed=trashed)
+        batch = _Batch(new_owner.principal_id, estate.owner_id, resources, syncs, trashed)
         return await _change_owners(runtime, connection, caller, batch)
 
 
 async def _transfer_named(
     runtime: Runtime, caller: Caller, named: Sequence[ResourceReference], *, new_owner: PrincipalReference
 ) -> Counter[str]:
+    """Give named resources a new owner, all or none; errors name those unknown, contained, repeated or ownerless."""
     _refuse_unusable(named)
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
@@ -160,6 +150,7 @@ async def _transfer_named(
 
 
 async def _change_owners(runtime: Runtime, connection: Connection, caller: Caller, batch: _Batch) -> Counter[str]:
+    """Give a locked batch its new owner, with audit; count by type what changed, and all of the trash."""
     organization_id, owner_id = caller.organization_id, batch.new_owner_id
     changes: list[Change] = []
     if batch.syncs:
@@ -283,7 +274,7 @@ async def plan_offboarding(
 async def offboard(
     runtime: Runtime, caller: Caller, *, request: wire.AdminUsersOffboardRequest
 ) -> wire.AdminUsersOffboardResponse:
-    """End all access of a user, then hand over the user's property; send again while some remains."""
+    """End all access of a user, then hand over property for some seconds; send again while some remains. 400, 409."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         await identity.lock_organization(connection, organization_id)
@@ -304,6 +295,7 @@ async def offboard(
 async def _find_both(
     connection: Connection, caller: Caller, request: _Request
 ) -> tuple[Principal, PrincipalSummary | None]:
+    """Find the person to offboard, never the caller, and the new owner, if given; raises for unusable people."""
     found = await identity.find_principals(connection, caller.organization_id, emails=[normal_email(request.email)])
     person = require(next((item for item in found if item.kind == "user"), None), unknown_user("email", active=False))
     if person.principal_id == caller.principal_id:
