@@ -54,30 +54,22 @@ async def get_deployed_agent(connection: Connection, caller: Caller, *, agent_id
 async def list_agents(
     connection: Connection,
     organization_id: UUID,
+    window: sql.Window,
     *,
     name_contains: str | None,
     ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
 ) -> list[AgentDefinition]:
-    page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
-    statement = page.where(sql.optional_in(agents.c.agent_id, ids))
+    """List agents by id, without a check of rights, limited to `ids` and to names that contain a text if given."""
+    chosen = _agents(organization_id).where(sql.optional_in(agents.c.agent_id, ids))
+    statement = sql.rows_after(chosen, agents.c.agent_id, *window)
     if name_contains:
         statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
     return await sql.find_rows(connection, statement, AgentDefinition)
 
 
-async def insert_agent(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
-    """Add an agent; return False when the name is taken in the organization."""
-    statement = (
-        insert(agents)
-        .values({**row, "organization_id": caller.organization_id, "created_by": caller.principal_id})
-        .on_conflict_do_nothing(
-            index_elements=[agents.c.organization_id, agents.c.name], index_where=agents.c.deleted_at.is_(None)
-        )
-        .returning(agents.c.agent_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+async def insert_agent(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> None:
+    own = {"organization_id": caller.organization_id, "created_by": caller.principal_id}
+    await connection.execute(insert(agents).values({**row, **own}))
 
 
 async def is_name_taken(connection: Connection, organization_id: UUID, *, name: str, but: UUID) -> bool:
@@ -168,5 +160,6 @@ def _to_version(*, settings: Mapping[str, Any], **columns: Any) -> AgentVersion:
 async def delete_versions(
     connection: Connection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
 ) -> int:
+    """Delete an agent's versions, or the versions saved by a person; return their number."""
     about = {"agent_id": agent_id} if saved_by is None else {"saved_by": saved_by}
     return await sql.delete_rows(connection, agent_versions, organization_id, **about)

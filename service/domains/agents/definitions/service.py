@@ -43,14 +43,13 @@ async def require_agent(connection: Connection, organization_id: UUID, *, agent_
 async def create_agent(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
 ) -> wire.AdminAgentsCreateResponse:
-    """Define an agent, unavailable to everyone until deployed."""
+    """Define an agent, unavailable to everyone until deployed. 400 for model or collections, 409 `agent_name_taken`."""
     _refuse_unknown_model(request.model, runtime.settings.agent_models)
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
     agent_id = uuid7()
-    row = {"agent_id": agent_id, **_select_row(request)}
-    if not await queries.insert_agent(connection, caller, row=row):
-        raise _name_taken()
+    await _refuse_taken_name(connection, caller, request.name, but=agent_id)
+    await queries.insert_agent(connection, caller, row={"agent_id": agent_id, **_select_row(request)})
     await queries.set_collections(
         connection, caller.organization_id, agent_id=agent_id, collection_ids=set(request.collection_ids)
     )
@@ -71,7 +70,7 @@ async def create_agent(
 async def update_agent(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
 ) -> wire.AdminAgentsUpdateResponse:
-    """Change an agent from the next message on; omitted settings stay."""
+    """Change an agent from the next message on; omitted settings stay. 404, 400, 409 if stale or for a taken name."""
     _refuse_unknown_model(request.model, runtime.settings.agent_models)
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
@@ -85,9 +84,7 @@ async def update_agent(
     after = wire.AgentDefinition.model_validate(dict(before) | given)
     if after == before:
         return wire.AdminAgentsUpdateResponse(**dict(before))
-    # The organization is locked, so no other agent can take the name.
-    if await queries.is_name_taken(connection, caller.organization_id, name=after.name, but=after.agent_id):
-        raise _name_taken()
+    await _refuse_taken_name(connection, caller, after.name, but=after.agent_id)
     await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=_select_row(after))
     await queries.set_collections(
         connection, caller.organization_id, agent_id=after.agent_id, collection_ids=after.collection_ids
@@ -102,15 +99,10 @@ async def update_agent(
 async def list_agents(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsListRequest
 ) -> wire.AdminAgentsListResponse:
-    """List agents and available models."""
+    """List a page of the organization's agents, by id, and the available models."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST.path, request=request)
     found = await queries.list_agents(
-        connection,
-        caller.organization_id,
-        name_contains=request.query,
-        ids=request.ids,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, cursor.window, name_contains=request.query, ids=request.ids
     )
     return cursor.answer(wire.AdminAgentsListResponse, found, "agent_id", models=list(runtime.settings.agent_models))
 
@@ -151,8 +143,10 @@ def _refuse_unknown_model(model: str | None, models: Sequence[str]) -> None:
         raise BadRequest(message, code="unknown_model", details=[FieldError("model", message)])
 
 
-def _name_taken() -> Conflict:
-    return Conflict("Another agent has this name. Choose another name.", code="agent_name_taken")
+async def _refuse_taken_name(connection: Connection, caller: Caller, name: str, *, but: UUID) -> None:
+    # The organization is locked, so no other agent can take the name.
+    if await queries.is_name_taken(connection, caller.organization_id, name=name, but=but):
+        raise Conflict("Another agent has this name. Choose another name.", code="agent_name_taken")
 
 
 async def _lock_collections(connection: Connection, caller: Caller, collection_ids: Sequence[UUID]) -> None:

@@ -55,29 +55,20 @@ class AgentSettings(AskedSettings):
     model: Annotated[str | None, Field(exclude=True)]
 
 
-def _is_set(organization_id: UUID, set_id: UUID) -> sa.ColumnElement[bool]:
-    return sql.matches(evaluation_sets, organization_id, evaluation_set_id=set_id)
-
-
-def _is_of_set(organization_id: UUID, set_id: UUID | sa.ColumnElement[UUID]) -> sa.ColumnElement[bool]:
-    return sql.matches(evaluation_cases, organization_id, evaluation_set_id=set_id)
-
-
-def _is_run(organization_id: UUID, set_id: UUID | sa.ColumnElement[UUID]) -> sa.ColumnElement[bool]:
-    return sql.matches(evaluation_runs, organization_id, evaluation_set_id=set_id)
-
-
 def _select_sets(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
-    set_id = evaluation_sets.c.evaluation_set_id
+    cases_of_set, runs_of_set = (
+        sql.matches(table, organization_id, evaluation_set_id=evaluation_sets.c.evaluation_set_id)
+        for table in (evaluation_cases, evaluation_runs)
+    )
     collection_name = sa.select(collections.c.name).where(
         sql.matches(collections, organization_id, collection_id=evaluation_sets.c.collection_id)
     )
     agent_name = sa.select(agents.c.name).where(
         sql.matches(agents, organization_id, agent_id=evaluation_sets.c.agent_id), agents.c.deleted_at.is_(None)
     )
-    cases = sa.select(sa.func.count()).where(_is_of_set(organization_id, set_id))
-    runs = sa.select(sa.func.count()).where(_is_run(organization_id, set_id))
-    last_run = sa.select(sa.func.max(evaluation_runs.c.at)).where(_is_run(organization_id, set_id))
+    cases = sa.select(sa.func.count()).where(cases_of_set)
+    runs = sa.select(sa.func.count()).where(runs_of_set)
+    last_run = sa.select(sa.func.max(evaluation_runs.c.at)).where(runs_of_set)
     named = {
         "document_collection_id": evaluation_sets.c.collection_id,
         "target_name": sa.func.coalesce(collection_name.scalar_subquery(), agent_name.scalar_subquery()),
@@ -96,6 +87,7 @@ async def count_sets(connection: Connection, organization_id: UUID) -> int:
 
 
 async def insert_set(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
+    """Add a set; return False when the name is taken in the organization."""
     values = {**row, "organization_id": caller.organization_id, "created_by": caller.principal_id}
     return await sql.insert_new(connection, evaluation_sets, values, unique=["organization_id", "name"])
 
@@ -107,9 +99,8 @@ async def collection_exists(connection: Connection, organization_id: UUID, *, co
 
 
 async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> EvaluationSet | None:
-    return await sql.find_row(
-        connection, _select_sets(organization_id).where(_is_set(organization_id, set_id)), EvaluationSet
-    )
+    statement = _select_sets(organization_id).where(evaluation_sets.c.evaluation_set_id == set_id)
+    return await sql.find_row(connection, statement, EvaluationSet)
 
 
 async def list_sets(
@@ -125,7 +116,8 @@ async def list_sets(
 
 async def lock_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> bool:
     """Lock a set until the transaction ends; return False when no such set exists."""
-    statement = sa.select(evaluation_sets.c.evaluation_set_id).where(_is_set(organization_id, set_id)).with_for_update()
+    own = sql.matches(evaluation_sets, organization_id, evaluation_set_id=set_id)
+    statement = sa.select(evaluation_sets.c.evaluation_set_id).where(own).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
@@ -136,7 +128,7 @@ async def rename_set(connection: Connection, organization_id: UUID, *, set_id: U
     )
     if (await connection.execute(sa.select(sa.exists(taken)))).scalar_one():
         return False
-    await connection.execute(sa.update(evaluation_sets).where(_is_set(organization_id, set_id)).values(name=name))
+    await sql.update_rows(connection, evaluation_sets, organization_id, {"name": name}, evaluation_set_id=set_id)
     return True
 
 
@@ -171,12 +163,13 @@ async def save_cases(
 
 
 async def count_cases(connection: Connection, organization_id: UUID, *, set_id: UUID) -> int:
-    return await sql.count_rows(connection, _is_of_set(organization_id, set_id))
+    return await sql.count_rows(connection, sql.matches(evaluation_cases, organization_id, evaluation_set_id=set_id))
 
 
 async def find_overfull_case(
     connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID], most: int
 ) -> str | None:
+    """Find a question with more than `most` judged documents; None without any."""
     keys = sa.func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
     count = sa.select(sa.func.count()).select_from(keys).correlate(evaluation_cases).scalar_subquery()
     return await _find_case(connection, organization_id, case_ids, count > most)
@@ -225,7 +218,7 @@ async def list_cases(
 ) -> list[StoredCase]:
     note = sa.func.nullif(evaluation_cases.c.note, "").label("note")
     statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase, note)).where(
-        _is_of_set(organization_id, set_id),
+        sql.matches(evaluation_cases, organization_id, evaluation_set_id=set_id),
         evaluation_cases.c.case_no > after,
         sql.optional_in(evaluation_cases.c.case_id, ids),
     )
@@ -308,7 +301,7 @@ async def list_runs(
         .join(evaluation_sets, evaluation_sets.c.evaluation_set_id == evaluation_runs.c.evaluation_set_id)
         .outerjoin(agents, is_agent)
         .join(principals, principals.c.principal_id == evaluation_runs.c.principal_id)
-        .where(_is_run(organization_id, set_id), sql.optional_in(run_id, ids))
+        .where(sql.matches(evaluation_runs, organization_id, evaluation_set_id=set_id), sql.optional_in(run_id, ids))
     )
     if before is not None:
         statement = statement.where(run_id < before)

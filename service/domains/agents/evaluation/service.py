@@ -34,7 +34,7 @@ MOST_TOLD = 20
 async def create_set(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsCreateRequest
 ) -> evaluation.AdminEvaluationSetsCreateResponse:
-    """Create an evaluation set: questions with judged documents, to measure searches or an agent by."""
+    """Create an evaluation set of questions with judged documents, for a collection or an agent. 404, 409."""
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
     await _require_target(connection, caller, request)
@@ -68,7 +68,7 @@ async def list_sets(
 async def rename_set(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsUpdateRequest
 ) -> evaluation.AdminEvaluationSetsUpdateResponse:
-    """Rename an evaluation set; 409 `evaluation_set_name_taken`."""
+    """Rename an evaluation set; 404, 409 `evaluation_set_name_taken` or for a stale version."""
     set_id, name = request.evaluation_set_id, request.name
     await lock_organization(connection, caller.organization_id)
     await _lock_set(connection, caller, set_id)
@@ -87,7 +87,7 @@ async def rename_set(
 async def delete_set(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsDeleteRequest
 ) -> evaluation.AdminEvaluationSetsDeleteResponse:
-    """Delete an evaluation set with its cases and its runs."""
+    """Delete an evaluation set with its cases and its runs; 404 if unknown."""
     set_id = request.evaluation_set_id
     await _lock_set(connection, caller, set_id)
     await _record_change(connection, caller, "delete", set_id)
@@ -99,7 +99,6 @@ async def put_judgements(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsPutJudgementsRequest
 ) -> evaluation.AdminEvaluationSetsPutJudgementsResponse:
     """Add questions and judgements to an evaluation set; existing entries stay unless named.
-
     An error saves nothing: NotFound, Conflict `too_many_cases`, `too_many_judgements`, `case_contradicts_itself`."""
     set_id = request.evaluation_set_id
     await _lock_set(connection, caller, set_id)
@@ -245,7 +244,8 @@ async def add_run(
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
 ) -> evaluation_runs.EvaluationRun:
-    """Save a run's results so far, except of deleted cases; existing results stay. `grounded` is by message."""
+    """Save a run's results so far, except of deleted cases; existing results stay. `grounded` is by message. NotFound
+    for the set, an agent or another person's run, BadRequest `wrong_mode` or `unknown_case`, Conflict at the limit."""
     set_id = request.evaluation_set_id
     await _lock_set(connection, caller, set_id)
     stored = await _require_set(connection, caller, set_id)
@@ -326,7 +326,7 @@ async def list_runs(
 async def list_results(
     connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListResultsRequest
 ) -> evaluation_runs.AdminEvaluationSetsListResultsResponse:
-    """List a run's measurements, case by case."""
+    """List a run's measurements, in the order of the cases; 404 for an unknown set or run."""
     cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
     await _require_run(connection, caller, request.evaluation_set_id, request.evaluation_run_id)
     rows = await queries.list_results(
@@ -342,7 +342,7 @@ async def list_results(
 async def delete_run(
     connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsDeleteRunRequest
 ) -> evaluation_runs.AdminEvaluationSetsDeleteRunResponse:
-    """Delete a run with its results."""
+    """Delete a run with its results; 404 for an unknown set or run."""
     set_id, run_id = request.evaluation_set_id, request.evaluation_run_id
     await _lock_set(connection, caller, set_id)
     if not await queries.delete_run(connection, caller.organization_id, set_id=set_id, run_id=run_id):
@@ -377,6 +377,7 @@ def _wrong_mode(field: str, message: str) -> BadRequest:
 async def _existing_results(
     connection: Connection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
 ) -> list[evaluation_runs.CaseResult]:
+    """Return the results of cases still in the set; BadRequest `unknown_case` if a new run has none."""
     ids, set_id = [item.case_id for item in request.results], request.evaluation_set_id
     found = await queries.list_cases(connection, caller.organization_id, set_id=set_id, ids=ids)
     known = {item.case_id for item in found}
@@ -423,7 +424,7 @@ _Reply = tuple[UUID, str, Mapping[int, str]]
 async def measure_replies(
     database: Database, caller: Caller, results: Sequence[evaluation_runs.CaseResult]
 ) -> dict[UUID | None, float | None]:
-    """Return each reply's groundedness, by message, if the admin may read the reply now. No transaction is open."""
+    """Return each cited reply's groundedness, by message, if the admin may read it now. Opens its own transactions."""
     message_ids = [result.message_id for result in results if result.message_id is not None]
     measured: dict[UUID | None, float | None] = {}
     for begin in range(0, len(message_ids), REPLIES_AT_ONCE):
