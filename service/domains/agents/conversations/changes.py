@@ -55,7 +55,7 @@ async def share_conversation(
 async def delete_conversation(
     connection: Connection, caller: Caller, *, request: wire.DeleteConversationRequest
 ) -> wire.DeleteConversationResponse:
-    """Permanently delete a conversation of the caller. NotFound for any other conversation."""
+    """Permanently delete a conversation of the caller, with audit. NotFound for any other conversation."""
     conversation_id = request.conversation_id
     conversation = await require_own(connection, caller, conversation_id)
     count = await queries.erase_conversation(connection, caller, conversation_id=conversation_id)
@@ -69,7 +69,7 @@ async def delete_conversation(
 async def give_feedback(
     connection: Connection, caller: Caller, *, request: ProvideMessageFeedbackRequest
 ) -> ProvideMessageFeedbackResponse:
-    """Record feedback on a reply in the audit log: by the recipient, or by an admin on any reply."""
+    """Record feedback on a reply in the audit log: by the recipient, or an admin on any reply. 404, 409 `no_reply`."""
     author = await find_author(connection, caller, user_email=request.user_email)
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
     authorize_message(author.caller, agent_id)

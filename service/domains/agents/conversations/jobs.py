@@ -1,7 +1,6 @@
 """The job, at most one for a conversation, to answer the next turn as the sender, with the sender's current rights."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -72,6 +71,7 @@ async def enqueue_next(
 
 
 async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> tuple[Draft, Assignment] | None:
+    """Begin an attempt; None if the turn is over, or fails now because the sender may not have an answer."""
     async with runtime.database.transaction(organization_id) as connection:
         await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
         work = await queries.begin_attempt(connection, organization_id, turn_id=turn_id)
@@ -125,6 +125,7 @@ async def _present_sender(runtime: Runtime, work: Work) -> Caller:
 
 
 async def _outcome(runtime: Runtime, draft: Draft, assignment: Assignment) -> Reply | ServiceError:
+    """Return the reply, or the error to save; raises Superseded, and errors of a database out of reach."""
     try:
         refuse_deadly()
         async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):
@@ -144,6 +145,7 @@ async def _outcome(runtime: Runtime, draft: Draft, assignment: Assignment) -> Re
 
 
 async def _finish(runtime: Runtime, draft: Draft, outcome: Reply | ServiceError) -> None:
+    """Save a reply if the sender still has rights, else an error."""
     work = draft.work
     async with runtime.database.transaction(work.organization_id) as connection:
         await queries.lock_conversation_of(connection, work.organization_id, turn_id=work.turn_id)
@@ -164,7 +166,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 async def expire_turns(runtime: Runtime) -> int:
-    """Fail the abandoned turns of every organization; return the number of turns."""
+    """Fail up to AT_ONCE abandoned turns of each organization; return the number of turns."""
     expired: list[UUID] = []
     patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
     lost = Unavailable("The service lost this message before it was answered. Send it again.", code="reply_lost")
@@ -179,7 +181,7 @@ async def expire_turns(runtime: Runtime) -> int:
                 work = await queries.get_work(connection, organization_id, turn_id=turn_id)
                 if work is not None:
                     await _fail(runtime, connection, work, attempt=work.attempt, error=lost)
-        expired.extend(found)
+                    expired.append(turn_id)
 
     await for_each_organization(await organization_ids(runtime.database), expire)
     return len(expired)
@@ -201,7 +203,8 @@ async def _complete(runtime: Runtime, connection: Connection, caller: Caller, dr
         "warnings": list(reply.warnings),
         "model": reply.model,
     }
-    if await _end_turn(connection, work, attempt=draft.attempt, values=values, passages=passages):
+    if await queries.end_turn(connection, work, attempt=draft.attempt, values=values):
+        await queries.replace_passages(connection, work.organization_id, turn_id=work.turn_id, passages=passages)
         documents = [str(fromkey) for fromkey in dict.fromkeys(reply.passages[number].document_id for number in cited)]
         withheld = await queries.is_withheld(connection, caller, turn_id=work.turn_id)
         status = WITHHELD if withheld else COMPLETED
@@ -232,23 +235,9 @@ async def _fail(runtime: Runtime, connection: Connection, work: Work, *, attempt
         "error_message": error.message,
         "retry_after": None if retry_after is None else int(retry_after),
     }
-    if await _end_turn(connection, work, attempt=attempt, values=values, passages=()):
+    if await queries.end_turn(connection, work, attempt=attempt, values=values):
+        await queries.replace_passages(connection, work.organization_id, turn_id=work.turn_id, passages=())
         await _record_end(runtime, connection, work, status=FAILED, code=error.code)
-
-
-async def _end_turn(
-    connection: Connection,
-    work: Work,
-    *,
-    attempt: int,
-    values: dict[str, Any],
-    passages: Sequence[queries.StoredPassage],
-) -> bool:
-    organization_id, turn_id = work.organization_id, work.turn_id
-    if not await queries.end_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values):
-        return False
-    await queries.replace_passages(connection, organization_id, turn_id=turn_id, passages=passages)
-    return True
 
 
 async def _record_end(runtime: Runtime, connection: Connection, work: Work, **details: object) -> None:
@@ -256,5 +245,5 @@ async def _record_end(runtime: Runtime, connection: Connection, work: Work, **de
     place = {"agentId": str(work.agent_id), "conversationId": str(work.conversation_id), "messageId": str(work.turn_id)}
     change = Change("agent.message", "agent", work.agent_id, {**place, **details})
     entry_id = await record_later(connection, work.organization_id, origin=work.origin, change=change)
-    await queries.note_entry(connection, work.organization_id, turn_id=work.turn_id, audit_log_id=entry_id)
+    await queries.set_audit_log_id(connection, work.organization_id, turn_id=work.turn_id, audit_log_id=entry_id)
     await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)

@@ -28,7 +28,7 @@ async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> SendAgentMessageResponse:
     """Add a turn for the caller's message in the request's transaction; a worker answers later. `by_program`: over v0,
-    if the agent allows programs. A repeated Idempotency-Key must belong to the same request."""
+    403 unless the agent allows programs. 404 for agent or conversation. A repeated Idempotency-Key returns its turn."""
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None:
@@ -53,8 +53,7 @@ async def begin_conversation(
     connection: Connection, caller: Caller, *, request: CreateConversationRequest
 ) -> CreateConversationResponse:
     """Begin a conversation before the first message; optional, because sendMessage begins a conversation by default.
-
-    Only the caller can continue the conversation."""
+    Only the caller can continue it. 404 for the agent, 403 `api_access_off`."""
     _require_api_access(await _require_agent(connection, caller, agent_id=request.agent_id))
     conversation_id = uuid7()
     await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=request.agent_id)
@@ -100,6 +99,7 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
 
 
 async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> SendAgentMessageResponse:
+    """Return an earlier request's turn, to be answered again if it failed; NotFound if it was erased."""
     connection, organization_id = request.connection, caller.organization_id
     found = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
     conversation_id = require(found, unknown_conversation())  # it may be erased by now

@@ -58,7 +58,7 @@ VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
 
 
 async def fill_in(connection: Connection, caller: Caller, *, message: Message) -> str:
-    """Fill in documents' names. Raises NotFound without READ, BadRequest for a repeated name or overlong result."""
+    """Return the text with documents' names for variables, unused names last. 404 without READ, 400 if too long."""
     variables = message.variables
     if not variables:
         return message.text

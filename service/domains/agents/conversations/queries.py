@@ -14,7 +14,17 @@ from service.auth.callers import Caller
 from service.domains.agents.conversations.models import Work
 from service.domains.agents.conversations.question_log.queries import end_erased, log_turn
 from service.domains.agents.conversations.reading.queries import is_own, is_withheld_from
-from service.platform.sql import columns_of, delete_rows, find_row, find_rows, in_array, matches, optional_in, rows_of
+from service.platform.sql import (
+    columns_of,
+    delete_rows,
+    find_row,
+    find_rows,
+    in_array,
+    matches,
+    optional_in,
+    rows_of,
+    update_rows,
+)
 from service.schema.conversations import (
     COMPLETED,
     FAILED,
@@ -113,7 +123,7 @@ async def find_next_running(connection: Connection, organization_id: UUID, *, co
     """Return the first RUNNING turn of a conversation; a worker is answering the turn, or will."""
     statement = (
         sa.select(turns.c.turn_id)
-        .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
+        .where(matches(turns, organization_id, conversation_id=conversation_id, status=RUNNING))
         .order_by(turns.c.turn_no)
         .limit(1)
     )
@@ -124,7 +134,7 @@ async def rerun_turn(connection: Connection, organization_id: UUID, *, turn_id: 
     """Set a failed turn to RUNNING again; return False when it hasn't failed."""
     statement = (
         sa.update(turns)
-        .where(_is_turn(organization_id, turn_id), turns.c.status == FAILED)
+        .where(matches(turns, organization_id, turn_id=turn_id, status=FAILED))
         .values(
             status=RUNNING, error_code=sa.null(), error_message=sa.null(), retry_after=sa.null(),
             audit_log_id=sa.null(), finished_at=sa.null(),
@@ -141,12 +151,11 @@ _WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c
 
 
 async def begin_attempt(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
-    """Begin an attempt to answer a turn, and void all earlier attempts. Return the turn's work, or None."""
+    """Begin an attempt to answer a running turn, and void earlier attempts. Return its work; None if not running."""
     statement = (
         sa.update(turns)
         .where(
-            _is_turn(organization_id, turn_id),
-            turns.c.status == RUNNING,
+            matches(turns, organization_id, turn_id=turn_id, status=RUNNING),
             conversations.c.conversation_id == turns.c.conversation_id,
         )
         .values(attempt=turns.c.attempt + 1, reply=sa.null())
@@ -156,11 +165,11 @@ async def begin_attempt(connection: Connection, organization_id: UUID, *, turn_i
 
 
 async def get_work(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
-    """Return the work of a running turn, without beginning an attempt."""
+    """Return the work of a running turn, without beginning an attempt; None for any other turn."""
     statement = (
         sa.select(*_WORK)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING)
+        .where(matches(turns, organization_id, turn_id=turn_id, status=RUNNING))
     )
     return await find_row(connection, statement, Work)
 
@@ -168,29 +177,22 @@ async def get_work(connection: Connection, organization_id: UUID, *, turn_id: UU
 async def update_turn(
     connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    statement = (
-        sa.update(turns)
-        .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
-        .values(values)
-        .returning(turns.c.turn_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    """Update a running turn; False, without a change, if the turn is over or another attempt is the latest."""
+    key = {"turn_id": turn_id, "status": RUNNING, "attempt": attempt}
+    return await update_rows(connection, turns, organization_id, values, **key) == 1
 
 
-async def end_turn(
-    connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
-) -> bool:
-    values = {**values, "finished_at": sa.func.now()}
+async def end_turn(connection: Connection, work: Work, *, attempt: int, values: Mapping[str, object]) -> bool:
+    """End a running turn, also in the question log; False, without a change, if the attempt is void."""
+    organization_id, turn_id, values = work.organization_id, work.turn_id, {**values, "finished_at": sa.func.now()}
     mine = await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
     if mine:
         await log_turn(connection, organization_id, turn_id=turn_id)
     return mine
 
 
-async def note_entry(connection: Connection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
-    await connection.execute(
-        sa.update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id)
-    )
+async def set_audit_log_id(connection: Connection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
+    await update_rows(connection, turns, organization_id, {"audit_log_id": audit_log_id}, turn_id=turn_id)
 
 
 async def list_history(
@@ -200,10 +202,8 @@ async def list_history(
     statement = (
         sa.select(turns.c.turn_id, turns.c.message, turns.c.reply)
         .where(
-            _is_turn(caller.organization_id),
-            turns.c.conversation_id == conversation_id,
+            matches(turns, caller.organization_id, conversation_id=conversation_id, status=COMPLETED),
             turns.c.turn_no < before,
-            turns.c.status == COMPLETED,
             ~is_withheld_from(caller),
         )
         .order_by(turns.c.turn_no.desc())
@@ -215,6 +215,7 @@ async def list_history(
 async def list_documents_under(
     connection: Connection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
+    """List the ids of the documents that the turns' replies rest on, readable or not."""
     statement = (
         sa.select(turn_passages.c.document_id)
         .where(
@@ -243,7 +244,8 @@ async def replace_passages(
 
 async def is_withheld(connection: Connection, caller: Caller, *, turn_id: UUID) -> bool:
     """Return whether a turn's reply rests on a document hidden from the caller (without READ)."""
-    statement = sa.select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
+    own = matches(turns, caller.organization_id, turn_id=turn_id)
+    statement = sa.select(is_withheld_from(caller)).where(own).select_from(turns)
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -261,7 +263,7 @@ async def note_feedback(
     statement = (
         sa.update(turns)
         .where(
-            _is_turn(organization_id, turn_id),
+            matches(turns, organization_id, turn_id=turn_id),
             conversations.c.conversation_id == turns.c.conversation_id,
             matches(conversations, organization_id, agent_id=agent_id),
             optional_in(conversations.c.principal_id, principal_ids),
@@ -290,8 +292,7 @@ async def list_abandoned(
     statement = (
         sa.select(turns.c.turn_id)
         .where(
-            _is_turn(organization_id),
-            turns.c.status == RUNNING,
+            matches(turns, organization_id, status=RUNNING),
             turns.c.created_at < before,
             ~others.where(other.c.turn_no < turns.c.turn_no).exists(),
             ~others.where(job.exists()).exists(),
@@ -364,8 +365,3 @@ async def _delete(connection: Connection, organization_id: UUID, conversation_id
     for table in (conversation_readers, conversations):
         await delete_rows(connection, table, organization_id, in_array(table.c.conversation_id, conversation_ids))
     return max(count, len(conversation_ids))  # conversations without a message count too: 0 means that nothing was left
-
-
-def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> sa.ColumnElement[bool]:
-    own = turns.c.organization_id == organization_id
-    return own if turn_id is None else own & (turns.c.turn_id == turn_id)

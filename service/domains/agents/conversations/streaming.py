@@ -133,6 +133,7 @@ async def stream_events(
 
 
 def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
+    """Return v1's events up to a turn, and the position afterwards. After RESTARTED, void text is sent anew."""
     attempt = turn.row.attempt
     text, news = turn.text, list[bytes]()
     if text is not None and (position.attempt != attempt or position.sent > len(text)):

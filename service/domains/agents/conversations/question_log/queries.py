@@ -35,6 +35,7 @@ class Position:
 
 
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
+    """Write a turn's current outcome and feedback into its row of the question log, adding the row if needed."""
     closest = (turns.c.reply.startswith(phrase.closest, autoescape=True) for phrase in PHRASES.values())
     cites_nothing = sa.or_(sa.func.jsonb_array_length(turns.c.citations) == 0, *closest)
     outcome = sa.case(
@@ -89,7 +90,7 @@ async def list_questions(
             user_as("actor", page.c.principal_id),
             as_member(page.c.outcome, wire.Outcome),
             as_member(page.c.feedback, Verdict),
-            _feedback_text(organization_id, page.c.turn_id).label("feedback_text"),
+            _last_feedback_text(organization_id, page.c.turn_id).label("feedback_text"),
             sa.false().label("withheld"),
         )
         .join(agents, agents.c.agent_id == page.c.agent_id)
@@ -133,7 +134,7 @@ async def rank_agents(connection: Connection, organization_id: UUID, *, filters:
         .where(*_conditions(organization_id, filters))
         .group_by(agents.c.agent_id)
     )
-    return await find_rows(connection, _most(statement), wire.RankedQuestions)
+    return await find_rows(connection, _highest_first(statement), wire.RankedQuestions)
 
 
 async def rank_groups(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[wire.RankedQuestions]:
@@ -153,10 +154,10 @@ async def rank_groups(connection: Connection, organization_id: UUID, *, filters:
         .where(principals.c.organization_id == organization_id)
         .group_by(principals.c.principal_id)
     )
-    return await find_rows(connection, _most(statement), wire.RankedQuestions)
+    return await find_rows(connection, _highest_first(statement), wire.RankedQuestions)
 
 
-def _most(ranked: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
+def _highest_first(ranked: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
     return ranked.order_by(sa.desc("questions"), "id").limit(MOST_RANKED)
 
 
@@ -229,7 +230,7 @@ def _groups_around(organization_id: UUID, askers: sa.CTE) -> sa.CTE:
     return around.union(above)
 
 
-def _feedback_text(organization_id: UUID, turn_id: sa.ColumnElement[UUID]) -> sa.ScalarSelect[str]:
+def _last_feedback_text(organization_id: UUID, turn_id: sa.ColumnElement[UUID]) -> sa.ScalarSelect[str]:
     return (
         sa.select(free_texts.c.text)
         .select_from(audit_entries)

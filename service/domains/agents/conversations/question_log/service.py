@@ -20,7 +20,6 @@ async def query_log(
     connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogQueryRequest
 ) -> wire.AdminQuestionLogQueryResponse:
     """List people's questions to agents, newest first, with the replies readable by the caller.
-
     Other replies are withheld. With `query`, a page may be short or empty although more pages follow."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_QUESTION_LOG_QUERY.path, request=request)
     organization_id = caller.organization_id
@@ -76,7 +75,7 @@ async def summarize(
 async def rank(
     connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogRankRequest
 ) -> wire.AdminQuestionLogRankResponse:
-    """Count the questions of a period for each agent, or for each of the askers' groups, highest count first."""
+    """Count the questions of a period by agent, or by each of the askers' groups: the 100 highest counts, in order."""
     require_span(request.from_, request.to)
     rank_all = queries.rank_agents if request.by is wire.RankedBy.AGENT else queries.rank_groups
     return wire.AdminQuestionLogRankResponse(

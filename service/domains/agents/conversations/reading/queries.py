@@ -104,8 +104,9 @@ def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
 
 
 async def find_turn(
-    connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
+    connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None
 ) -> StoredTurn | None:
+    """Find a turn of the caller's own conversations with these agents (None: any agents)."""
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -122,6 +123,7 @@ async def status_of(connection: Connection, organization_id: UUID, *, turn_id: U
 async def list_turns(
     connection: Connection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> list[StoredTurn]:
+    """List the turns of a conversation that is the caller's or shared with the caller, after a turn number."""
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -149,7 +151,7 @@ async def list_turns_of_everybody(
 async def list_sources(
     connection: Connection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> list[Source]:
-    """List the turns' passages from documents the caller may READ, with names, and texts if requested."""
+    """List the passages that turns retrieved from documents the caller may READ, with names, and texts if requested."""
     names = ("turn_id", "passage_no", "document_id", "place", *(("text",) if with_text else ()))
     statement = (
         select(
@@ -192,9 +194,9 @@ async def find_conversation(
     *,
     conversation_id: UUID,
     agent_ids: Collection[UUID] | None,
-    or_shared: bool = False,
+    or_shared: bool,
 ) -> Conversation | None:
-    """Find a conversation of the caller; with `or_shared` also a conversation shared with the caller."""
+    """Find a conversation of the caller with messages; with `or_shared` also a conversation shared with the caller."""
     own = is_own(caller, agent_ids)
     visible = own | is_shared_with(caller, agent_ids) if or_shared else own
     statement = _conversations(caller, visible).where(conversations.c.conversation_id == conversation_id)

@@ -69,6 +69,7 @@ class SeenTurn:
 async def see_turn(
     connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> SeenTurn | None:
+    """Return a turn of the caller's own, as visible now, with all retrieved passages; None for any other turn."""
     row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
     if row is None:
         return None
@@ -79,7 +80,7 @@ async def see_turn(
 async def see_turns(
     connection: Connection, caller: Caller, *, rows: Sequence[StoredTurn], with_text: bool = False
 ) -> list[SeenTurn]:
-    """Return the visible parts of the caller's own turns; `with_text` adds all retrieved passages."""
+    """Return turns as visible to the caller now; `with_text` adds all retrieved passages."""
     shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
     found: dict[UUID, dict[int, Source]] = {turn_id: {} for turn_id in shown}
     if shown:
@@ -176,6 +177,7 @@ async def see_job(runtime: Runtime, connection: Connection, caller: Caller, *, j
 
 
 def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
+    """Return the state of a turn's job; a withheld reply counts as failed."""
     if turn.status == "RUNNING":
         return RunningJob(partial_text=turn.text or None)
     if turn.status == "FAILED":
@@ -204,7 +206,7 @@ async def list_conversations(
     rows = await queries.list_conversations(
         connection,
         caller,
-        agent_ids=_select_agents(caller, request.agent_id),
+        agent_ids=_limit_agents(caller, request.agent_id),
         shared=bool(request.shared),
         words=(request.query or "").split(),
         position=_read_position(cursor),
@@ -236,7 +238,7 @@ async def get_conversation(
     page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
     return wire.GetConversationResponse(
         conversation=shorten_title(conversation),
-        messages=[_message(turn, is_own=is_own) for turn in await see_turns(connection, caller, rows=page.items)],
+        messages=[_to_message(turn, is_own=is_own) for turn in await see_turns(connection, caller, rows=page.items)],
         next_page_token=page.next_page_token,
     )
 
@@ -244,7 +246,7 @@ async def get_conversation(
 async def require_own(
     connection: Connection, caller: Caller, conversation_id: UUID, *, or_shared: bool = False
 ) -> wire.Conversation:
-    """Return the caller's conversation with an agent open to the caller; NotFound for any other."""
+    """Return the caller's, or with `or_shared` a shared conversation with an agent open to the caller; else 404."""
     allowed = messageable_agents(caller)
     conversation = await queries.find_conversation(
         connection, caller, conversation_id=conversation_id, agent_ids=allowed, or_shared=or_shared
@@ -252,7 +254,8 @@ async def require_own(
     return require(conversation, unknown_conversation())
 
 
-def _select_agents(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
+def _limit_agents(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
+    """Return the requested agent, none if not open to the caller; without a request all open agents (None: any)."""
     allowed = messageable_agents(caller)
     if agent_id is None:
         return allowed
@@ -272,7 +275,7 @@ def shorten_title(conversation: wire.Conversation) -> wire.Conversation:
     return conversation.model_copy(update={"title": title})
 
 
-def _message(turn: SeenTurn, *, is_own: bool) -> wire.ConversationMessage:
+def _to_message(turn: SeenTurn, *, is_own: bool) -> wire.ConversationMessage:
     status = wire.MessageStatus(turn.status)
     withheld, error, feedback = WITHHELD_REPLY, turn.row.error_message, turn.row.feedback
     if not is_own:  # a reader can't act on the reason for a missing reply
