@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
 from service.domains.agents.answering.links import IMAGE_REMOVED, LINK_REMOVED
 from service.domains.agents.answering.models import Citation, Passage
-from service.domains.agents.answering.streaming import check_partial
+from service.domains.agents.answering.streaming import complete_part
 from tests.harness.cases import cases
 
 TEXTS = (
@@ -78,7 +78,7 @@ def assert_leads_nowhere(shown: str) -> None:
 @given(SOUP, st.integers(0, 200))
 @settings(max_examples=300)
 def test_what_is_shown_on_the_way_is_as_clean_as_the_whole(text: str, length: int) -> None:
-    shown = check_partial(text[:length], passages=PASSAGES, known=())
+    shown = checked(complete_part(text[:length])).text
     assert not RAW_MARK.search(shown)
     assert_leads_nowhere(shown)
 
@@ -86,7 +86,7 @@ def test_what_is_shown_on_the_way_is_as_clean_as_the_whole(text: str, length: in
 def test_a_reply_only_ever_grows_while_it_is_written() -> None:
     before = ""
     for length in range(len(REPLY) + 1):
-        shown = check_partial(REPLY[:length], passages=PASSAGES, known=())
+        shown = checked(complete_part(REPLY[:length])).text
         assert shown.startswith(before), (before, shown)
         before = shown
     whole = checked(REPLY).text

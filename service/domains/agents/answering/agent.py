@@ -66,7 +66,7 @@ class AgentDeps:
         return [*told, *([self.note] if self.note else [])]
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
-        """Search with current rights. Return numbered passages in reading order, the best passage's document first."""
+        """Search with current rights; number passages while there is room. Return them by document, the best first."""
         self.searches += 1
         longest = min(LONGEST_PASSAGE, self.most_characters // 3)
         given = self.assignment
@@ -78,7 +78,7 @@ class AgentDeps:
         self.note = retrieved.note or self.note
         found = retrieved.passages
         documents = list(dict.fromkeys(passage.document_id for passage in found))
-        numbered = [(number, passage) for passage in found if (number := self._number(passage)) is not None]
+        numbered = [(number, passage) for passage in found if (number := self._number_of(passage)) is not None]
         return sorted(numbered, key=lambda each: (documents.index(each[1].document_id), each[1].chunk_no))
 
     def list_found(self, numbered: Sequence[tuple[int, Passage]]) -> list[tuple[int, int, int]]:
@@ -93,8 +93,8 @@ class AgentDeps:
                     found[part.rank] = number, shift + part.start, shift + end
         return [found[rank] for rank in sorted(found)]
 
-    def _number(self, passage: Passage) -> int | None:
-        """Return a passage's number, adding a number if needed; None when no room is left for the passage."""
+    def _number_of(self, passage: Passage) -> int | None:
+        """Return a passage's number, adding the passage if new; None when no room is left for it."""
         for number, known in enumerate(self.passages, 1):
             if known.document_id == passage.document_id and passage.text in known.text:
                 return number
@@ -128,11 +128,11 @@ def _to_json(found: Sequence[tuple[int, Passage]]) -> str:
     return json.dumps(shown, ensure_ascii=False)
 
 
-async def _prepare_tool(context: RunContext[AgentDeps], tool: ToolDefinition) -> ToolDefinition | None:
+async def _offer_tool(context: RunContext[AgentDeps], tool: ToolDefinition) -> ToolDefinition | None:
     return tool if context.deps.calls_tools and context.deps.may_search else None
 
 
-def _rules(context: RunContext[AgentDeps]) -> str:
+def _write_rules(context: RunContext[AgentDeps]) -> str:
     given = context.deps.assignment
     names = ["search", "passages"] if context.deps.calls_tools else ["passages"]
     rules = [_RULES[name] for name in ["always", *(names if given.collection_ids else ["nothing"])]]
@@ -144,8 +144,8 @@ def _rules(context: RunContext[AgentDeps]) -> str:
 AGENT = Agent(
     deps_type=AgentDeps,
     output_type=str | None,
-    instructions=_rules,
-    tools=[Tool(search_passages, prepare=_prepare_tool, sequential=True)],
+    instructions=_write_rules,
+    tools=[Tool(search_passages, prepare=_offer_tool, sequential=True)],
     capabilities=[Retries(), ModelSpans()],
 )
 """Has no default model: each run names a model. The output is None when the model returns no text."""

@@ -8,13 +8,7 @@ from urllib.parse import urlsplit
 from opentelemetry.trace import SpanKind
 from pydantic_ai import ModelResponse, RetryModelRequest, RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapModelRequestHandler
-from pydantic_ai.exceptions import (
-    ModelAPIError,
-    ModelConnectionError,
-    ModelRateLimitError,
-    ModelServerError,
-    ModelUnavailableError,
-)
+from pydantic_ai.exceptions import ModelConnectionError, ModelRateLimitError, ModelServerError, ModelUnavailableError
 from pydantic_ai.models import ModelRequestContext
 
 from service.platform import traces
@@ -74,7 +68,7 @@ class Retries(AbstractCapability[Any]):
 
 def pause_after(error: Exception, *, attempt: int) -> float | None:
     """Return seconds before a retry: the endpoint's, or doubling with jitter. None: a lasting error, or a long wait."""
-    if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
+    if not isinstance(error, _PASSING):
         return None
     if error.retry_after is not None:
         return error.retry_after if error.retry_after <= LONGEST_PAUSE_SECONDS else None

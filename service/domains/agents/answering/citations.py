@@ -69,33 +69,35 @@ class Checked:
 
 
 def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) -> Checked:
-    """Check a text against passages until all parts pass. Links in `known` texts may be repeated."""
+    """Remove hidden text, wrong citations, unknown links until none is left. Links in `known` texts may be repeated."""
     known = [*known, *(passage.text for passage in passages)]
     links = LinkFilter(addresses_in(known))
     marks = _Marks(passages)
     text = _SENTINELS.sub("", text)
     for _ in range(_ROUNDS):
         shown = remove_hidden(text, links.warnings, known=known)
-        before, text = text, marks.clean(links.clean(marks.replace(shown)))
+        before, text = text, marks.drop_others(links.clean(marks.mark_verified(shown)))
         if text == before:
             break
     else:
         text = links.clean(text.translate(dict.fromkeys(map(ord, "[]<>"), " ")))
-    render, citations = _number(text, list(marks.verified))
+    render, citations = _number_citations(text, list(marks.verified))
     return Checked(render, citations, [*sorted(marks.warnings), *sorted(links.warnings)], marks.uncited)
 
 
 @dataclass(slots=True)
 class _Marks:
+    """The citations in a text: verified against the passages, or removed with a warning."""
+
     passages: Sequence[Passage]
     verified: dict[Citation, int] = field(default_factory=dict[Citation, int])
     warnings: set[str] = field(default_factory=set[str])
     uncited: list[str] = field(default_factory=list[str])
 
-    def replace(self, text: str) -> str:
-        return _UNNUMBERED.sub(self._citation, MARK.sub(self._citation, text))
+    def mark_verified(self, text: str) -> str:
+        return _UNNUMBERED.sub(self._mark_or_drop, MARK.sub(self._mark_or_drop, text))
 
-    def clean(self, text: str) -> str:
+    def drop_others(self, text: str) -> str:
         text = self._drop(ODD_MARK, text, CITATION_DROPPED)
         text = text[:-_TAIL] + self._drop(_HALF_MARK, text[-_TAIL:], CITATION_DROPPED)
         text = self._drop(OPENING, text, CITATION_DROPPED)
@@ -107,7 +109,7 @@ class _Marks:
             self.warnings.add(warning)
         return text
 
-    def _citation(self, match: re.Match[str]) -> str:
+    def _mark_or_drop(self, match: re.Match[str]) -> str:
         numbers = [int(match["number"])] if match["number"] else range(1, len(self.passages) + 1)
         found = (self._verify(number, match["words"]) for number in numbers)
         citation = next((each for each in found if each), None)
@@ -132,7 +134,7 @@ class _Marks:
         return None if quote is None else Citation(number - 1, quote)
 
 
-def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
+def _number_citations(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
     order: dict[int, int] = {}
     for match in _VERIFIED.finditer(text):
         order.setdefault(int(match[1]), len(order) + 1)

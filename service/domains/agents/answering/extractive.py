@@ -87,15 +87,15 @@ async def _write(
     longer = ((answer, [other for other in answers if len(answer.quote) < len(other.quote)]) for answer in answers)
     quotes = [one for one, others in longer if not any(is_alike(one, other) for other in others)]
     marked = {sentence.text for some, fit in chosen if fit == "answers" for sentence in some}
-    told = [_reply(quotes, phrases, marked)] if quotes else []
+    told = [_write_quotes(quotes, phrases, marked)] if quotes else []
     if close := [sentence for sentence in close if not any(is_alike(sentence, other) for other in quotes)]:
-        told += [phrases.closest_passage, _reply(close, phrases)]
+        told += [phrases.closest_passage, _write_quotes(close, phrases)]
     if told:
         asked = zip(parts.items(), chosen, strict=True)
         missing = [" ".join(new) or part for (part, new), (_, fits) in asked if fits == "far"]
         yield "\n\n".join([*told, *(phrases.nothing_about.format(_line(part)) for part in missing)])
     elif far:
-        yield f"{phrases.closest}\n\n{_reply(far, phrases)}"
+        yield f"{phrases.closest}\n\n{_write_quotes(far, phrases)}"
     else:
         new = ", ".join(filter(None, map(" ".join, parts.values())))
         yield phrases.nothing_about.format(_line(new)) if new else phrases.nothing_answers
@@ -123,7 +123,7 @@ def cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
     return {part: find_new_words(part) if follows else [] for part in extract_questions(message)}
 
 
-def _reply(quotes: Sequence[Quotable], phrases: Phrases, marked: Collection[str] = ()) -> str:
+def _write_quotes(quotes: Sequence[Quotable], phrases: Phrases, marked: Collection[str] = ()) -> str:
     """Write the quotes by document and section, as words can change meaning under another heading. The sentences to be
     `marked` are in bold."""
     told: list[str] = []

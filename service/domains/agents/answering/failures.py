@@ -20,6 +20,7 @@ SAID = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
 def failure(name: str, *, retry_after: float | None = None, **values: object) -> ModelFailure:
+    """Build the failure `name` of failures.toml; `retry_after` in seconds, at least 1 and at most an hour."""
     said = SAID[name]
     seconds = said["after"] if retry_after is None else max(1, math.ceil(min(retry_after, LONGEST_RETRY_AFTER)))
     return ModelFailure(said["message"].format(**values), code=said["code"], retry_after=seconds)
@@ -27,7 +28,7 @@ def failure(name: str, *, retry_after: float | None = None, **values: object) ->
 
 def failure_of(error: Exception, *, model: str) -> ModelFailure:
     """Return the failure to report for an error in a model's run, and log the safe parts of the error."""
-    found = failure(_name(error), retry_after=getattr(error, "retry_after", None))
+    found = failure(_name_of(error), retry_after=getattr(error, "retry_after", None))
     logger.error(
         "model_failed",
         model=model,
@@ -39,7 +40,7 @@ def failure_of(error: Exception, *, model: str) -> ModelFailure:
     return found
 
 
-def _name(error: Exception) -> str:
+def _name_of(error: Exception) -> str:
     if isinstance(error, WebPageError):
         return "page"
     if isinstance(error, exceptions.ModelConnectionError):

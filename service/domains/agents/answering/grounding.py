@@ -65,7 +65,7 @@ def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | Non
     supported: list[bool] = []
     own = phrases_of(reply)
     said = re.sub(own.more_items.format(r"\d+"), "", reply.removeprefix(own.closest))
-    for numbers, terms, cited in _statements(said, stemming):
+    for numbers, terms, cited in _read_statements(said, stemming):
         of_it = [known[number] for number in cited if number in known]
         figures, words = [has for has, _ in of_it], [of for _, of in of_it]
         together = frozenset[str]().union(*figures), frozenset[int]().union(*words)
@@ -74,7 +74,8 @@ def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | Non
     return sum(supported) / len(supported) if supported else None
 
 
-def _statements(reply: str, stemming: str) -> Iterator[tuple[frozenset[str], frozenset[int], list[int]]]:
+def _read_statements(reply: str, stemming: str) -> Iterator[tuple[frozenset[str], frozenset[int], list[int]]]:
+    """Yield the numbers, terms and citations of each sentence that states something."""
     for bare, cited in _sentences(reply):
         terms = frozenset(term_of(word, stemming) for word in _content_words(bare) if not word.isdigit()) - {0}
         numbers = frozenset(_NUMBER.findall(bare))
@@ -87,6 +88,7 @@ def _content_words(text: str) -> list[str]:
 
 
 def _sentences(reply: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield the sentences below headings, without list marks and citations, each with the numbers cited."""
     for line in cut_lines(_CITED_AFTER_END.sub(r"\2\1", _SPACES.sub(" ", reply))):
         text = _MARKS.sub("", line.text)
         for sentence in cut_sentences("" if text.startswith("#") else text):
@@ -96,7 +98,7 @@ def _sentences(reply: str) -> Iterator[tuple[str, list[int]]]:
 
 def needs_source(reply: str) -> bool:
     """Return whether a reply needs a document as its source. Refusals and plain courtesies don't."""
-    statements = [text for text, _ in _sentences(reply) if any(_statements(text, ENGLISH))]
+    statements = [text for text, _ in _sentences(reply) if any(_read_statements(text, ENGLISH))]
     clauses = [clause for text in statements for clause in _CLAUSE_ENDS.split(text) if _NUMBER.search(clause)]
     return not all(map(_refuses, clauses)) or (bool(statements) and not _refuses(reply))
 
@@ -154,7 +156,7 @@ def _lacks(word: str, terms: frozenset[int], stemming: str) -> bool:
 
 def find_contradicted(reply: str, passages: Mapping[int, str]) -> dict[int, list[str]]:
     """Return, by citation, sentences that have the words of a sentence of their passages, and a negation in only one
-    of the two. The longest clause of a sentence counts: "No problem: it is open" says that it is open."""
+    of the two. Of each, the longest clause counts: "No problem: it is open". None for long texts and some languages."""
     language = tell_language(list(passages.values())) or IN_ENGLISH
     if language not in _NEGATIONS or any(len(text) > _LONGEST_READ for text in (reply, *passages.values())):
         return {}
@@ -173,6 +175,8 @@ def find_contradicted(reply: str, passages: Mapping[int, str]) -> dict[int, list
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
+    """The terms of a sentence's longest clause, whether it is negated, and whether the sentence turns ("but")."""
+
     terms: frozenset[int]
     is_negated: bool
     turns: bool

@@ -72,26 +72,26 @@ class LinkFilter:
 
     def clean(self, text: str) -> str:
         """Return the text without images and unknown links; the words of a link stay."""
-        text = _IMAGE.sub(self._image, text)
-        text = _TAG.sub(self._tag, text)
-        text = _HALF_TAG.sub(self._separate, text)
+        text = _IMAGE.sub(self._drop_image, text)
+        text = _TAG.sub(self._drop_tag, text)
+        text = _HALF_TAG.sub(self._break_tag, text)
         text = _DEFINITION.sub(lambda match: self._keep_known(match, ""), text)
         text = _DEFINES.sub(lambda match: self._keep_known(match, "] :"), text)
         text = _LINK.sub(lambda match: self._keep_known(match, _NUMBER.sub("", match["label"])), text)
         text = _TARGET.sub(lambda match: self._keep_known(match, "] ("), text)
-        return _ADDRESS.sub(self._address, text)
+        return _ADDRESS.sub(self._keep_known_address, text)
 
-    def _image(self, _match: re.Match[str]) -> str:
+    def _drop_image(self, _match: re.Match[str]) -> str:
         self.warnings.add(IMAGE_REMOVED)
         return ""
 
-    def _tag(self, match: re.Match[str]) -> str:
+    def _drop_tag(self, match: re.Match[str]) -> str:
         name = re.findall(r"\w+", match[0])[0].lower()
         other = LINK_REMOVED if name in {"a", "base", "link"} else SCRIPT_REMOVED
         self.warnings.add(IMAGE_REMOVED if name in _PICTURES else other)
         return ""
 
-    def _separate(self, match: re.Match[str]) -> str:
+    def _break_tag(self, match: re.Match[str]) -> str:
         self.warnings.add(LINK_REMOVED)
         return f"{match[0]} "
 
@@ -101,7 +101,7 @@ class LinkFilter:
         self.warnings.add(LINK_REMOVED)
         return instead
 
-    def _address(self, match: re.Match[str]) -> str:
+    def _keep_known_address(self, match: re.Match[str]) -> str:
         address = match[0].rstrip(_TRAILING)
         if not self.known.isdisjoint({match[0], address, address.lower()}):
             return match[0]

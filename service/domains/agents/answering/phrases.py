@@ -39,7 +39,7 @@ class Phrases:
 _NUMBERS = (*range(1, 21), *range(30, 100, 10), 100, 1000)
 
 
-def _read(section: Mapping[str, Any]) -> Phrases:
+def _read_phrases(section: Mapping[str, Any]) -> Phrases:
     members = dict(section)
     greets, asks = _fold_all(members.pop("greetings")), _fold_all(members.pop("well_being"))
     greetings = greets | asks | {f"{greeting} {question}" for greeting in greets for question in asks}
@@ -59,7 +59,7 @@ def _plain(text: str) -> str:
 
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
-PHRASES: Mapping[str, Phrases] = {code: _read(section) for code, section in _TEXTS.items()}
+PHRASES: Mapping[str, Phrases] = {code: _read_phrases(section) for code, section in _TEXTS.items()}
 """By ISO 639-1 language code."""
 
 _CLAUSE = re.compile(r"[^,.!:;\n]{1,40}(?:[,.!:;\n]+|\Z)")

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -43,6 +43,7 @@ _SETTINGS: Any = {"max_retries": 0}  # `Retries` retries within the deadline ins
 
 
 async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
+    """Answer a message with a model, and check the text. Raises ModelFailure, and the errors of `sender`."""
     name = assignment.model or runtime.settings.agent_models[0]
     model = extractive_model(runtime.embedders) if name == BUILT_IN_MODEL else runtime.models.get(name)
     if model is None:
@@ -106,6 +107,7 @@ def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[lis
 
 
 async def _run(model: Model[Any], deps: AgentDeps, *, draft: Draft, history: list[Exchange], name: str) -> list[str]:
+    """Run a model into the draft, and return warnings. ModelFailure, or the database's and the sender's own errors."""
     deadline = asyncio.timeout(deps.runtime.settings.model_seconds)
     try:
         async with deadline:
@@ -137,20 +139,22 @@ async def _run(model: Model[Any], deps: AgentDeps, *, draft: Draft, history: lis
     return [CUT_SHORT[each] for each in [result.response.finish_reason] if each in CUT_SHORT]
 
 
+@dataclass(slots=True)
 class _Listener:
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._heard = 0
+    """Adds a model's words to a draft; ModelFailure when it thinks without end."""
+
+    draft: Draft
+    heard: int = 0
 
     async def listen(self, _context: RunContext[AgentDeps], events: AsyncIterable[messages.AgentStreamEvent]) -> None:
-        self._draft.begin()
+        self.draft.begin()
         async for event in events:
             match event:
                 case (
                     messages.PartStartEvent(part=messages.TextPart(content=words))
                     | messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=words))
                 ):
-                    await self._draft.add(words)
+                    await self.draft.add(words)
                 case (
                     messages.PartStartEvent(
                         part=messages.ThinkingPart(content=words) | messages.ToolCallPart(args=words)
@@ -160,24 +164,24 @@ class _Listener:
                         | messages.ToolCallPartDelta(args_delta=words)
                     )
                 ):
-                    self._heard += len(words) if isinstance(words, str) else 0
-                    if self._heard > LONGEST_REPLY:
+                    self.heard += len(words) if isinstance(words, str) else 0
+                    if self.heard > LONGEST_REPLY:
                         raise failures.failure("endless")
                 case messages.FunctionToolResultEvent():
-                    self._draft.discard_preface()
+                    self.draft.discard_preface()
                 case _:
                     pass
 
 
 async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
-    """Return the newest exchanges, oldest first, within `most_tokens` tokens of the embedding model."""
+    """Return the newest exchanges within `most_tokens` of the tokenizer, oldest first, without citation numbers."""
     newest_first = [Exchange(each.message, _CITED.sub("", each.reply)) for each in reversed(history)]
     counts = await asyncio.to_thread(tokenizer.count, [f"{each.message}\n{each.reply}" for each in newest_first])
     return [one for one, tokens in zip(newest_first, accumulate(counts), strict=True) if tokens <= most_tokens][::-1]
 
 
 def _as_messages(history: Sequence[Exchange]) -> list[messages.ModelMessage]:
-    """Return exchanges as a model's messages, without citation numbers, because the numbers have lost their meaning."""
+    """Return exchanges as a model's messages: for each, a request and a response."""
     asked = (messages.ModelRequest.user_text_prompt(each.message) for each in history)
     said = (messages.ModelResponse(parts=[messages.TextPart(each.reply)]) for each in history)
     return [message for exchange in zip(asked, said, strict=True) for message in exchange]

@@ -162,6 +162,7 @@ def _choose_for(
     pages: AbstractSet[str],
     limit: int,
 ) -> Chosen:
+    """Choose the sentences that answer a question, else a clearly closest sentence, else the nearest sentences."""
     asked = read_query(question, tuple(sorted(set(stemmings)))).alternatives()
     words, above = zip(*_overlaps(asked, quotable, stemmings, within), strict=True)
     scores = near + prior + words
@@ -283,6 +284,7 @@ def _terms(text: str, stemming: str = ENGLISH) -> frozenset[int]:
 def _choose(
     quotable: Sequence[Quotable], scores: Sequence[float], *, bound: float, most: int, share: float
 ) -> list[Quotable]:
+    """Choose sentences from `bound` and this share of the best score on, none alike, grouped by document."""
     best_first = sorted(range(len(quotable)), key=lambda place: (-scores[place], place))
     least, length = max(bound, share * scores[best_first[0]]), 0
     chosen: list[int] = []

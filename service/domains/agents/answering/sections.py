@@ -28,7 +28,7 @@ def complete(passages: Sequence[Passage], chunks: Chunks, *, longest: int) -> li
         if _key(passage) not in shown:
             section = _section_of(passage, chunks, shown, longest)
             shown.update(map(_key, section))
-            completed.append(_join(passage, section, ranks))
+            completed.append(_join_section(passage, section, ranks))
     return completed
 
 
@@ -39,6 +39,7 @@ def _key(chunk: Passage | FoundPassage) -> tuple[UUID, str]:
 def _section_of(
     passage: Passage, chunks: Chunks, shown: set[tuple[UUID, str]], longest: int
 ) -> list[Passage | FoundPassage]:
+    """Return a passage between its section's chunks not yet shown, in order, within `longest` characters."""
     section, ways, room = list[Passage | FoundPassage]([passage]), [1, -1], longest - len(passage.text)
     while ways:
         way = ways.pop(0)
@@ -65,7 +66,7 @@ def repeated_path(before: str, after: str) -> str | None:
     return None if is_heading(lines, 0) else ""
 
 
-def _join(
+def _join_section(
     passage: Passage, section: Sequence[Passage | FoundPassage], ranks: Mapping[tuple[UUID, str], int]
 ) -> Passage:
     after = (two.text.removeprefix(repeated_path(one.text, two.text) or "") for one, two in pairwise(section))

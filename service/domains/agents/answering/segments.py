@@ -93,7 +93,7 @@ def segments_of(passage: str, *, document: str = "", number: int = 0) -> list[Qu
             above, section = [*above[:1], line], line
         if heads[place] or not sentences[place] or (segments and _is_bare(line)):
             continue
-        texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, ends, place)]))
+        texts = list(_join_related(sentences[place], sentences[place + 1 : _end_of_announced(lines, ends, place)]))
         under_headings = "\n".join(dict.fromkeys(above))
         if not _ITEM.match(line):
             announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[place][-1].text)
@@ -143,7 +143,7 @@ def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool], asks
     before = next((place for place in range(number, -1, -1) if heads[place] or asks[place]), -1)
     first = before if before >= 0 and asks[before] else before + 1
     end = next((place for place in range(number + 1, len(lines)) if heads[place] or asks[place]), len(lines))
-    longest = LONGEST_LIST if any(map(_is_point, lines[first:end])) else LONGEST_SEGMENT
+    longest = LONGEST_LIST if any(map(_is_item_or_row, lines[first:end])) else LONGEST_SEGMENT
     if sum(map(len, lines[first:end])) + end - first > longest:
         first = next((place for place in range(number, first, -1) if not _ITEM.match(lines[place])), first)
     ends = accumulate(len(line) + 1 for line in lines[first:end])
@@ -151,10 +151,10 @@ def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool], asks
     while last < end and last > number + 1 and lines[last - 1].endswith(":"):
         last -= 1
     around = "\n".join(lines[first:last])
-    return ("", 0) if last <= number or "]]" in around else (around, sum(map(_is_point, lines[last:end])))
+    return ("", 0) if last <= number or "]]" in around else (around, sum(map(_is_item_or_row, lines[last:end])))
 
 
-def _is_point(line: str) -> bool:
+def _is_item_or_row(line: str) -> bool:
     return _ITEM.match(line) is not None or _is_row(line)
 
 
@@ -167,7 +167,7 @@ def _end_of_announced(lines: Sequence[str], ends: Sequence[bool], number: int) -
     """Return the number of the line behind an introduced list, table or set of answers."""
     announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
     for place in range(number + 1, last):
-        is_item = _is_point(lines[place])
+        is_item = _is_item_or_row(lines[place])
         if ends[place] or (announces and not is_item and (has_items or place > number + 1)):
             return place
         has_items = has_items or is_item
@@ -206,7 +206,7 @@ def _cut_line(line: str) -> list[Span]:
     return joined
 
 
-def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
+def _join_related(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
     for place, sentence in enumerate(sentences):
         before, text = sentences[place - 1] if place else None, sentence.text
         if before and _points_back(text) and len(before.text) + len(text) < LONGEST_SEGMENT:

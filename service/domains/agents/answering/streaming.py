@@ -66,7 +66,7 @@ class Draft:
         self._next_look = 0.0
 
     async def add(self, words: str) -> None:
-        """Add the next words, and report progress when due. Raises Ended at the length limit."""
+        """Add the next words, and report progress when due. Raises Ended if the text repeats itself or is too long."""
         self._written += words
         if len(self._written) >= self._looked + _LOOK_EVERY:
             self._looked = len(self._written)
@@ -78,7 +78,7 @@ class Draft:
         if not self._held and now >= self._next_look:
             self._next_look = now + SECONDS_BETWEEN
             text = self._before + self._remove_hidden(set())
-            await self._show(check_partial(text, passages=self._passages, known=self._known))
+            await self._show(check(complete_part(text), passages=self._passages, known=self._known).text)
 
     def begin(self) -> None:
         """Begin another turn of the model as a new paragraph."""
@@ -87,7 +87,7 @@ class Draft:
         self._written, self._looked = "", 0
 
     def discard_preface(self) -> None:
-        """Discard the text before the first search; all later text is shown."""
+        """Discard the text before the first search, once, and show later text."""
         if self._held:
             self._held, self._before, self._written = False, "", ""
 
@@ -99,6 +99,7 @@ class Draft:
         return has_sentence
 
     async def finish(self) -> Checked:
+        """Check and show the whole text, and return it with all warnings."""
         text = self._before + self._remove_hidden(self._removed)
         checked = check(text, passages=self._passages, known=self._known)
         self._shown = ""
@@ -109,7 +110,7 @@ class Draft:
         return remove_hidden(self._written, warnings, known=[*self._known, *(each.text for each in self._passages)])
 
     def _end_loop(self) -> None:
-        """Keep the first round of a text with a repeating end, and raise Ended."""
+        """If the end of the text repeats, keep its first round, and raise Ended."""
         text, tail = self._written, self._written[-_PROBE:]
         period = len(text) - _PROBE - text.rfind(tail, 0, len(text) - 1)
         unit = text[-period:]
@@ -127,10 +128,6 @@ class Draft:
         if text.startswith(self._shown) and text != self._shown:
             self._shown = text
             await self._progress(text, tuple(self._passages))
-
-
-def check_partial(text: str, *, passages: Sequence[Passage], known: Sequence[str]) -> str:
-    return check(complete_part(text), passages=passages, known=known).text
 
 
 def complete_part(text: str) -> str:
