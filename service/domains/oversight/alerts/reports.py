@@ -72,6 +72,7 @@ async def report_schedules(
 
 
 async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) -> None:
+    """Begin or end the alerts about an ended run and about its source's quarantine."""
     subject, outcome, whole = _subject(caller.principal_id, request.subject), request.outcome, not request.is_partial
     # A retry of some items says nothing about the whole source, so an open alert keeps its members.
     run = {name: getattr(request, name) for name in ("flow", "flow_run_id", "document_count") if whole}
@@ -117,6 +118,7 @@ def _subject(principal_id: object, subject: str) -> str:
 
 
 async def begin_expired(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
+    """Begin alerts for up to AT_ONCE expired leases, once until the next report."""
     for lease in await queries.take_expired(connection, organization_id, limit=AT_ONCE):
         await Telling(runtime, connection, organization_id).begin(
             lease.kind,
@@ -146,6 +148,7 @@ class Watch:
         self._looked_at = self._since = time.monotonic()
 
     async def look(self) -> None:
+        """Make each check in a transaction of its own, unless the service just started or was paused."""
         runtime = self._runtime
 
         async def look_in(organization_id: UUID) -> None:

@@ -35,7 +35,7 @@ MOST_RULES = 100
 async def create_rule(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesCreateRequest
 ) -> wire.AdminAlertRulesCreateResponse:
-    """Create a rule for sending alerts to a web address or by mail, and send the currently open alerts."""
+    """Create a rule for sending alerts to a web address or by mail, and send the open alerts. 400, 409 at the limit."""
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
     if await queries.count_rules(connection, organization_id) >= MOST_RULES:
@@ -74,7 +74,7 @@ async def list_rules(
 async def update_rule(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesUpdateRequest
 ) -> wire.AdminAlertRulesUpdateResponse:
-    """Change or pause a rule, and send the newly covered open alerts."""
+    """Change or pause a rule, and send the newly covered open alerts. 404, 400, 409 for a stale version."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     before = await _describe(connection, caller, rule)
     await refuse_stale(connection, caller, request.version, before, target_id=rule.alert_rule_id)
@@ -110,7 +110,7 @@ async def update_rule(
 async def delete_rule(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesDeleteRequest
 ) -> wire.AdminAlertRulesDeleteResponse:
-    """Delete a rule with its secret and its deliveries."""
+    """Delete a rule with its secret and its deliveries; 404 if unknown."""
     rule_id = request.alert_rule_id
     await _record(connection, caller, "delete", await _require_rule(connection, caller, rule_id, lock=True))
     await queries.delete_rule(connection, caller.organization_id, rule_id=rule_id)
@@ -120,7 +120,7 @@ async def delete_rule(
 async def test_rule(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesTestRequest
 ) -> wire.AdminAlertRulesTestResponse:
-    """Send a test message by a rule, once and immediately."""
+    """Send a test message by a rule, once and immediately; 404 for an unknown rule."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     await _record(connection, caller, "test", rule)
     to = Telling(runtime, connection, caller.organization_id)
@@ -130,7 +130,7 @@ async def test_rule(
 async def send_again(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesSendAgainRequest
 ) -> wire.AdminAlertRulesSendAgainResponse:
-    """Send a message again, delivered or not."""
+    """Send a message again, delivered or not; 404 for an unknown delivery."""
     organization_id, delivery_id = caller.organization_id, request.delivery_id
     message = "There is no such delivery. List the deliveries with admin/alertRules/listDeliveries."
     unknown = NotFound(message, code="alert_delivery_not_found")
@@ -169,7 +169,7 @@ async def list_alerts(
 async def end_alert(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertsEndRequest
 ) -> wire.AdminAlertsEndResponse:
-    """End an alert for a subject no longer run by anyone, without notification."""
+    """End an open alert for a subject no longer run by anyone, without notification; 404 if unknown."""
     values = {"ended_at": func.now()}
     return wire.AdminAlertsEndResponse(**await _change_alert(connection, caller, request.alert_id, "end", values))
 
@@ -177,7 +177,7 @@ async def end_alert(
 async def update_alert(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertsUpdateRequest
 ) -> wire.AdminAlertsUpdateResponse:
-    """Acknowledge an open alert, or snooze it: no notifications until then."""
+    """Acknowledge or snooze an open alert: no notifications until then. An ended alert stays; 404 if unknown."""
     values: dict[str, Any] = {}
     if request.acknowledged is not None:
         values["acknowledged_at"] = func.now() if request.acknowledged else None
@@ -219,7 +219,7 @@ async def _require_rule(connection: Connection, caller: Caller, rule_id: UUID, *
 async def _recipient_ids(
     runtime: Runtime, connection: Connection, caller: Caller, emails: Collection[str]
 ) -> list[UUID]:
-    """Return the ids of people in the organization, so no mail goes outside."""
+    """Return the ids of people in the organization, so no mail goes outside; BadRequest for others, or without mail."""
     if runtime.settings.smtp_url is None:
         message = "The service has no mail server. Ask an operator to set CARREL_SMTP_URL and CARREL_MAIL_FROM."
         raise BadRequest(message, code="mail_not_set_up", details=[FieldError("emails", message)])

@@ -25,6 +25,7 @@ CONVERSATIONS_AT_ONCE = 500
 
 
 async def erase_old(runtime: Runtime, *, days: int) -> None:
+    """Erase the texts over `days` old in every organization, once the disks have room."""
     await runtime.disk.wait_for_room(even_low=True)
     await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
 

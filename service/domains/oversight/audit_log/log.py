@@ -16,7 +16,6 @@ async def query_log(
     connection: Connection, caller: Caller, *, request: wire.AdminAuditLogQueryRequest
 ) -> wire.AdminAuditLogQueryResponse:
     """Read the audit log, newest first.
-
     `actor` is the acting principal, or the principal acted for. With `query`, or the filter for files in archives and
     mails, a page may be short or empty although more pages follow."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AUDIT_LOG_QUERY.path, request=request)

@@ -121,6 +121,7 @@ def _of_loading(organization_id: UUID) -> _Figures:
 
 
 async def list_quarantined(connection: Connection, organization_id: UUID) -> list[SourceQuarantine]:
+    """List the MOST_SOURCES sources with the most items, the most first; none without items."""
     shown = and_(source_reports.c.source_id == sources.c.source_id, source_reports.c.report_no == sources.c.shown_no)
     statement = (
         select(*columns_of(sources, SourceQuarantine, source_reports.c.source))

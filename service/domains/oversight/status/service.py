@@ -24,6 +24,7 @@ BUILT_IN = "built-in"
 async def get_status(
     runtime: Runtime, connection: Connection, caller: Caller, *, connections: Connections | None
 ) -> wire.AdminStatusGetResponse:
+    """Return the state of the caller's organization and of the service; None for parts that are not set up."""
     figures = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer, latest = runtime.settings, runtime.indexer, runtime.share.latest
