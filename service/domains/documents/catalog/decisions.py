@@ -68,7 +68,7 @@ class Decision:
         return self.before is not None and self.placement is None and not self.changes()
 
     def changes(self) -> list[str]:
-        """Return the names of changed fields for the audit log; empty without changes."""
+        """Return the names of changed fields for the audit log; empty for a new document."""
         if self.before is None:
             return []
         compared = {name: getattr(self.before.fields, name) != getattr(self.fields, name) for name in _COMPARED}
@@ -96,13 +96,13 @@ async def decide(connection: Connection, upload: Upload, state: AskedState) -> D
     """Decide on an upload; a contained file gets the container's owner and access. Raises Forbidden
     `external_id_taken`, `owner_required`, `collection_editor_required`. NotFound for a collection without a role.
     Conflict `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`. BadRequest for unknown
-    readers or wrong metadata. ContainerChangedError after a change of the container's contents."""
+    readers, wrong metadata or resourceType. ContainerChangedError after a change of the container. Errors of acting."""
     form, caller = upload.form, state.acting.caller()
     container = None
     if upload.container is not None and state.container is not None:
         container = upload.container.check(state.container.document)
     document_id, before = state.document_id, state.document.document
-    fields = _fields(caller, upload, before)
+    fields = _merge_fields(caller, upload, before)
     if container is None:
         access = await _own_access(connection, caller, form, before)
     else:
@@ -118,7 +118,7 @@ async def decide(connection: Connection, upload: Upload, state: AskedState) -> D
         fields=fields,
         access=access,
         resource=_resource(form, document_id, before),
-        placement=await _placement(connection, caller, form, document_id),
+        placement=await _check_placement(connection, caller, form, document_id),
         # Version numbers are never reused, not even those of a deleted document.
         next_version=1 + (state.last_version.row or {"version": 0})["version"],
         new_contents=before is None
@@ -136,7 +136,7 @@ async def decide(connection: Connection, upload: Upload, state: AskedState) -> D
 async def _own_access(
     connection: Connection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
 ) -> Access:
-    """Return the access to a document outside any container; refuse changes the caller may not make."""
+    """Return the access to a document outside any container; refuse a contained file, and changes without the right."""
     if before is not None:
         require_update(before.access, caller)
         if before.container_id is not None:
@@ -150,7 +150,7 @@ async def _own_access(
 async def _access(
     connection: Connection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
 ) -> Access:
-    """Return access as before unless the form sets it. The default for a new document is the uploader alone."""
+    """Return access as before unless the form names readers, who replace all others. Default: the uploader alone."""
     if before is not None and not form.names_access:
         return before.access
     owner_id = caller.principal_id if before is None else before.access.owner_id
@@ -161,7 +161,8 @@ async def _access(
     return Access(owner_id=owner_id, viewers=(readers | everyone) - {owner_id})
 
 
-def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> DocumentFields:
+def _merge_fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> DocumentFields:
+    """Return the fields as sent, in an existing document only the sent fields, without the fingerprint."""
     form = upload.form
     name, named_by = _name(upload, before)
     if before is None:
@@ -187,7 +188,8 @@ def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> Do
 
 
 def _name(upload: Upload, before: StoredDocument | None) -> tuple[str, NamedBy]:
-    """Return the name and its giver. A `documentName` equal to the file's name, as loaders send, counts as no name."""
+    """Return the name and its giver. A rename stays, a sent name stays if none is sent, and a title if the file is not
+    read. A sent `documentName` equal to the file's name, as loaders send, means the file's title, or else its name."""
     sent, file = upload.form.document_name, upload.file
     name_by: tuple[str, NamedBy] = upload.title or file.name, "FILE"
     if sent is not None and sent != file.name:
@@ -217,7 +219,7 @@ def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, contain
 
 
 def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | None) -> tuple[str, str]:
-    """Return (type, id) of the document in its source system; (UPLOADED_DOCUMENT, documentId) when it has none."""
+    """Return (type, id) in the source system: sent, as before, or by documentId. BadRequest for a wrong documentId."""
     by_id = (str(ResourceType.UPLOADED_DOCUMENT), str(document_id))
     if form.resource_id is None or form.resource_type is None:
         return by_id if before is None else (before.resource_type, before.resource_id)
@@ -228,9 +230,10 @@ def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | 
     return requested
 
 
-async def _placement(
+async def _check_placement(
     connection: Connection, caller: Caller, form: UploadFileForm, document_id: UUID
 ) -> Placement | None:
+    """Return the place in the form's collection (None: no collection); 404, 403, 400, and 409 for caller's chunks."""
     if form.collection_id is None:
         return None
     placement = await check_placement(

@@ -35,7 +35,7 @@ from service.web.pagination import Cursor
 async def get_document(
     connection: Connection, caller: Caller, *, request: wire.GetDocumentRequest
 ) -> wire.GetDocumentResponse:
-    """Show a document with versions and indexing status everywhere. For readers and admins; 404 for other callers."""
+    """Show a document with versions and, where visible, indexing status. For readers and admins; 404 for others."""
     document_id = request.document_id
     reader = await widen(connection, caller, document_id=document_id)
     document = await stored.read_document(connection, caller.organization_id, document_id=document_id)
@@ -87,7 +87,7 @@ async def get_document(
 async def list_documents(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentsRequest
 ) -> wire.ListDocumentsResponse:
-    """List documents, newest first or in another order: all documents the caller may READ; for an admin, all."""
+    """List a page of the matching documents that the caller may READ (an admin: all), by default the newest first."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS.path, request=request)
     order = request.order or wire.DocumentOrder.CREATED
     rows = await queries.list_documents(
@@ -108,7 +108,7 @@ async def list_documents(
 async def list_folders(
     connection: Connection, caller: Caller, *, request: wire.ListFoldersRequest
 ) -> wire.ListFoldersResponse:
-    """List the folders directly in a folder, with counts of the documents listed by listDocuments."""
+    """List a page of the folders directly in a folder, by name, with counts of the matching documents in each."""
     cursor = Cursor.read(caller, operation=wire.LIST_FOLDERS.path, request=request)
     document_filter = await read_filter(connection, caller, request)
     after = cursor.after[0] if cursor.after else None
@@ -122,7 +122,7 @@ async def list_folders(
 async def read_filter(
     connection: Connection, caller: Caller, request: wire.DocumentFilters, *, ids: Collection[UUID] | None = None
 ) -> DocumentFilter:
-    """Look up a filter's readers and documents; Forbidden `admin_only` for `readableBy` of other people."""
+    """Look up a filter's readers and ids; Forbidden `admin_only` for `readableBy`, except for admins."""
     readers: list[Reader] = [] if caller.is_admin and caller.collection_ids is None else [caller]
     if request.readable_by is not None:
         if not caller.is_admin:
@@ -139,7 +139,7 @@ async def read_filter(
 async def find_download(
     connection: Connection, caller: Caller, *, document_id: UUID, version: int | None
 ) -> StoredFile:
-    """Return the file of a version (None: the newest). 404 for callers without READ, including admins."""
+    """Return a version's file (None: the newest). 404 without READ, also for admins, and for an unknown version."""
     document = await _read_readable(connection, caller, document_id=document_id)
     if version is None or version == document.version:
         return document.file
@@ -177,7 +177,7 @@ async def list_left_out_files(
 async def lock_known_document(
     connection: Connection, caller: Caller, *, document_id: UUID
 ) -> tuple[StoredDocument, Role | None]:
-    """Lock a document, and return it with the caller's role. An admin's role may be None; 404 when hidden."""
+    """Lock a document, also against uploads; return it with the caller's role. None only for admins; 404 if hidden."""
     batch = Batch()
     stored.lock_document(batch, document_id)
     answer = stored.ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
@@ -192,7 +192,7 @@ async def lock_known_document(
 async def reindex(
     runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentRequest
 ) -> wire.ReindexDocumentResponse:
-    """Index a document's newest contents again; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
+    """Index a document's newest contents again, and wait a while; 404 if hidden, 403 below EDITOR, 503 if too busy."""
     document_id, organization_id = request.document_id, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
@@ -206,7 +206,7 @@ async def reindex(
 async def request_reindexing(
     runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID
 ) -> tuple[int, int]:
-    """Request indexing in the catalog again, at commit; return the version and the space."""
+    """Request indexing in the catalog again, with audit; return version and space. 404, 403, 503 as for `reindex`."""
     organization_id = caller.organization_id
     document = await _lock_editable(runtime, connection, caller, document_id)
     catalog = await ensure_catalog_space(connection, organization_id, model=runtime.embedders.default.model)
@@ -228,7 +228,7 @@ async def request_reindexing(
 async def rename(
     runtime: Runtime, caller: Caller, *, request: wire.RenameDocumentRequest
 ) -> wire.RenameDocumentResponse:
-    """Rename a document and index it under the new name. 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
+    """Rename a document unless the name is the same, and index it later. 404 if hidden, 403 below EDITOR, 409, 503."""
     document_id, name, organization_id = request.document_id, request.document_name.strip(), caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
@@ -242,7 +242,7 @@ async def rename(
         if renamed != before:
             version, by, file = version + 1, caller.principal_id, document.file
             which: dict[str, Any] = {"document_id": document_id, "version": version}
-            save_version(batch, organization_id, **which, fields=renamed, file=file, created_by=by, text=None)
+            save_version(batch, organization_id, **which, fields=renamed, file=file, created_by=by, blocks=None)
             spaces = ask_indexing(batch, organization_id, **which, collections_too=True, is_begun=False)
             await batch.run(connection)
             after = wire.RenameDocumentResponse(**whose, document_name=name, document_version=version)
@@ -256,6 +256,7 @@ async def rename(
 
 
 async def _lock_editable(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> StoredDocument:
+    """Lock a document the caller may change; 404 if hidden, 403 below EDITOR, 503 while the backlog is full."""
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
         message = "You may read this document but not change it. Ask its owner for the EDITOR role, or ask an admin."
@@ -267,9 +268,8 @@ async def _lock_editable(runtime: Runtime, connection: Connection, caller: Calle
 async def delete_document(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteDocumentRequest
 ) -> wire.DeleteDocumentResponse:
-    """Delete a document everywhere, with the documents that are files in it; for its owner and admins.
-
-    They can restore it from the trash for some days. Its versions are never numbered again."""
+    """Delete a document everywhere, with the documents that are files in it; 403 except for its owner and admins. They
+    can restore it from the trash for some days. Its version numbers are never used again."""
     document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:
@@ -281,7 +281,7 @@ async def delete_document(
 
 
 async def delete_locked(connection: Connection, caller: Caller, *, documents: Mapping[UUID, Mapping[str, Any]]) -> None:
-    """Delete documents with locked resources, and the files in them; each value is the audit entry's details."""
+    """Delete locked documents and the files in them, not into the trash; the values are details of audit entries."""
     organization_id = caller.organization_id
     contained = await lock_contained(connection, organization_id, container_ids=documents.keys())
     details = {**documents, **{key: {"containerId": str(container_id)} for key, container_id in contained.items()}}

@@ -37,7 +37,7 @@ FILE_NAME = "contents.txt"
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
     """Create or update the document of an external id from a file. 503 while the indexing backlog is full."""
     async with _receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
-        form = await use_stored_name(runtime, caller, _upload_form(parts.fields))
+        form = await use_stored_name(runtime, caller, _parse_upload_form(parts.fields))
         saved = await save_upload(runtime, caller, form=form, file=parts.file, gives_up=partial(is_stopping, request))
     return await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
 
@@ -54,7 +54,7 @@ async def _receive_form(
         yield parts
 
 
-def _upload_form(fields: dict[str, str]) -> uploads.UploadFileForm:
+def _parse_upload_form(fields: dict[str, str]) -> uploads.UploadFileForm:
     try:
         return uploads.UploadFileForm.model_validate(fields)
     except ValidationError as error:
@@ -99,7 +99,7 @@ async def upload_contents(
 async def plan(
     request: uploads.PlanUploadRequest, connection: SnapshotDep, caller: CallerDep
 ) -> uploads.PlanUploadResponse:
-    """Return the effects of uploading up to 1000 documents, without uploading."""
+    """Return the effects of uploading up to 1000 documents, without uploading; 400 for unknown readers."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
     await resolve_readers(connection, caller.organization_id, request)
     return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))

@@ -48,18 +48,10 @@ from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents, spaces
 
 
-@dataclass(frozen=True, slots=True)
-class NewText:
-    """The title and packed blocks extracted from a file (service.text.reading.pack_blocks)."""
-
-    title: str
-    blocks: bytes
-
-
 def known_not_read(
     not_read: Sequence[Mapping[str, Any]] | None, file_count: int | None, files_done: int | None
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return the unread parts of a file; None while unknown, because files inside it are waiting."""
+    """Return the known unread parts of a file; None while none is known and files inside it are waiting."""
     return not_read or (not_read if file_count == files_done else None)
 
 
@@ -111,7 +103,7 @@ def _build_version_insert(*, new_text: bool) -> sa.Select[int]:
             _OWN_ID, sql.ORGANIZATION, saved.c.version, *(sql.param(document_versions.c[name]) for name in _FILE)
         ),
     )
-    text = _replace_text(saved) if new_text else _keep_text(saved)
+    text = _replace_text(saved) if new_text else _carry_text_over(saved)
     return sa.select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
 
 
@@ -125,7 +117,7 @@ def _replace_text(saved: sa.CTE) -> Insert:
     return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
 
 
-def _keep_text(saved: sa.CTE) -> sa.Update:
+def _carry_text_over(saved: sa.CTE) -> sa.Update:
     contents = document_contents.c
     return (
         sa.update(document_contents)
@@ -147,16 +139,16 @@ def save_version(
     fields: DocumentFields,
     file: StoredFile,
     created_by: UUID,
-    text: NewText | None,
+    blocks: bytes | None,
 ) -> None:
-    """Save a document like `save_document`, and record the version; `text` None keeps the previous text."""
+    """Save a document like `save_document`, and record the version. `blocks`, packed, replace the text (None: kept)."""
     values = {
         **_document_values(document_id, version, fields),
         **{name: getattr(file, field) for name, field in FILE_COLUMNS.items()},
         "created_by": created_by,
     }
-    statement = _SAVE_VERSION if text is None else _SAVE_VERSION_WITH_TEXT
-    new = {} if text is None else {"title": text.title, "blocks": text.blocks}
+    statement = _SAVE_VERSION if blocks is None else _SAVE_VERSION_WITH_TEXT
+    new = {} if blocks is None else {"title": fields.name, "blocks": blocks}
     batch.ask(statement, dict[str, int], sql.params(organization_id, **values, **new))
 
 
@@ -164,21 +156,13 @@ async def set_source_identity(
     connection: Connection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
 ) -> bool:
     """Give the document another identity in its source system; return False when another resource has that identity."""
-    other = sa.select(resources.c.object_id).where(
-        sql.matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
-        resources.c.object_id != document_id,
-    )
-    statement = (
-        sa.update(resources)
-        .where(sql.matches(resources, organization_id, object_id=document_id), ~other.exists())
-        .values(resource_type=resource_type, resource_id=resource_id)
-    )
+    values = {"resource_type": resource_type, "resource_id": resource_id}
     try:
         async with connection.begin_nested():
-            result = await connection.execute(statement)
+            await sql.update_rows(connection, resources, organization_id, values, object_id=document_id)
     except IntegrityError:
         return False
-    return result.rowcount == 1
+    return True
 
 
 async def find_external_ids(
@@ -391,6 +375,7 @@ def _select_matching(
 
 
 async def _may_read_many(connection: Connection, organization_id: UUID, readers: Sequence[Reader]) -> bool:
+    """Return whether each reader may read more than `_FEW` resources; False for a reader limited to collections."""
     for reader in readers:
         if collections_of(reader) is not None:  # a walk would pass over all documents outside of the collections
             return False
@@ -408,7 +393,7 @@ def _to_listed(*, sort_key: datetime | str | int, **columns: Any) -> tuple[Docum
 async def list_folders(
     connection: Connection, caller: Caller, *, document_filter: DocumentFilter, after: str | None, limit: int
 ) -> list[tuple[DocumentFolder, str]]:
-    """List the folders in the filter's folder after a key, each with its key: the name in lower case."""
+    """List the folders in the filter's folder after a key, each with its key, the name in lower case, merged by key."""
     outer = _path_of(document_filter.request.folder or "")
     depth = outer.count("/") + 1 if outer else 0
     paths = _select_matching(caller, document_filter, path_of_document().label("path"), of_versions=False)

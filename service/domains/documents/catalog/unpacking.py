@@ -112,7 +112,8 @@ async def unpack(
     credential_id: UUID,
     actor_id: UUID,
 ) -> None:
-    """Add a document's files to the catalog for the uploader, or else the owner; raises while the database is away."""
+    """Add a document's files to the catalog for the uploader, or else the owner. Raises while the database is away;
+    any other error marks the files not yet read as unread."""
     async with runtime.database.transaction(organization_id) as connection:
         document = await read_document(connection, organization_id, document_id=document_id)
         if document is None:
@@ -150,6 +151,7 @@ UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
 
 
 async def _begin(runtime: Runtime, connection: Connection, document: StoredDocument, caller: Caller) -> Run:
+    """Forget files left out before, and return a run with the room left by other files in the outermost container."""
     organization_id, document_id = caller.organization_id, document.document_id
     *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
     await forget_left_out(connection, organization_id, document_id=document_id)
@@ -180,7 +182,7 @@ async def _bring_all(run: Run) -> None:
     async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
         while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
             try:
-                files = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
+                files = await _read_next(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
             except UnreadableFile as error:
                 names = await _name_some(run, received.path, start=done, most=1)
                 path = names[0].path if names else ""
@@ -197,7 +199,8 @@ async def _bring_all(run: Run) -> None:
     run.is_whole = done == count and not failures
 
 
-async def _read_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+async def _read_next(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read up to `most` files; if that fails, the first alone. UnreadableFile if this fails, too."""
     largest = run.runtime.settings.max_upload_bytes
     try:
         return await _read(run, path, start=start, most=most, largest=largest)
@@ -229,6 +232,7 @@ async def _leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> N
 
 
 async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
+    """Upload files, AT_ONCE at a time, and note in the run which were left out; return all their documents' ids."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def bring(number: int, file: ContainedFile) -> None:
@@ -261,6 +265,7 @@ def _external_id(run: Run, file: ContainedFile) -> str:
 
 
 async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason | None:
+    """Upload a contained file; return the reason of a refusal, None when saved. Errors from 500 on are raised."""
     document = run.document
     name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
     limit = run.runtime.settings.max_upload_bytes
@@ -282,6 +287,7 @@ async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason 
 
 
 async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) -> UploadStatus:
+    """Save an upload, waiting for room in the backlog without limit, then a while for its index."""
     runtime = run.runtime
     while True:
         try:
@@ -299,7 +305,7 @@ async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) ->
 async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) -> None:
     organization_id = run.caller.organization_id
     async with run.runtime.database.transaction(organization_id) as connection:
-        document = await _lock_container(run, connection)
+        document = await _lock_unchanged(run, connection)
         await place_files(connection, run.caller, container_id=document.document_id, document_ids=document_ids)
         await queries.save_left_out(connection, organization_id, container_id=document.document_id, files=run.left_out)
         file = run.document.file
@@ -309,25 +315,26 @@ async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) ->
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
-async def _lock_container(run: Run, connection: Connection) -> StoredDocument:
+async def _lock_unchanged(run: Run, connection: Connection) -> StoredDocument:
     document_id, organization_id = run.document.document_id, run.caller.organization_id
     container = await read_document(connection, organization_id, document_id=document_id, lock=True)
     return run.container.check(container)
 
 
 async def _finish(run: Run) -> None:
+    """Delete the documents of gone files, if every file was examined, then save and record the end of the run."""
     organization_id, document_id = run.caller.organization_id, run.document.document_id
     while True:
         async with run.runtime.database.transaction(organization_id) as connection:
-            document = await _lock_container(run, connection)
+            document = await _lock_unchanged(run, connection)
             removed_ids: Sequence[UUID] = ()
             if run.is_whole:
-                removed_ids = await queries.lock_gone(
+                removed_ids = await queries.lock_files_except(
                     connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
                 )
             if not removed_ids:
                 await place_files(connection, run.caller, container_id=document_id)
-                await _end(connection, organization_id, document, run.left_out)
+                await _save_end(connection, organization_id, document, run.left_out)
                 await _record(connection, run)
                 break
             detail = {"containerId": str(document_id)}
@@ -354,14 +361,15 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
     rest = (number for number in range(document.file.file_count or 0) if number not in known)
     left_out |= {number: LeftOut(number, None, code, message) for number in rest}
     async with runtime.database.transaction(organization_id) as connection:
-        await _end(connection, organization_id, document, left_out)
+        await _save_end(connection, organization_id, document, left_out)
         if run is not None:
             await _record(connection, run)
 
 
-async def _end(
+async def _save_end(
     connection: Connection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
+    """Save a container's files as done, and the files left out, unless the container has other contents by now."""
     file = document.file
     if not file.file_count:
         return

@@ -38,7 +38,7 @@ TURN_SECONDS, LATER_SECONDS = 0.05, 3.0
 
 
 async def require_room(runtime: Runtime, organization_id: UUID, gives_up: Callable[[], bool] | None) -> None:
-    """Wait up to `inline_indexing_seconds` or until `gives_up()` for room; then refuse with `indexing_backlog`."""
+    """Wait for room up to `inline_indexing_seconds`, or until `gives_up()` (None: no wait); 503 if there is none."""
     for _ in range(int(runtime.settings.inline_indexing_seconds / LOOK_SECONDS)):
         if gives_up is None or gives_up() or not runtime.indexer.refused_seconds(organization_id):
             break
@@ -76,6 +76,7 @@ async def let_searches_go_first(share: Share) -> None:
 
 
 async def _save(runtime: Runtime, upload: Upload, *, gives_up: Callable[[], bool] | None) -> SavedUpload:
+    """Judge, then read if needed and commit, up to MOST_COMMITS times; then Conflict `concurrent_change`."""
     contents: Contents | None = None
     outcome, commits = await judge(runtime, upload), 0
     while isinstance(outcome, Decision):
@@ -91,7 +92,7 @@ async def _save(runtime: Runtime, upload: Upload, *, gives_up: Callable[[], bool
 
 
 async def use_stored_name(runtime: Runtime, caller: Caller, form: Form) -> Form:
-    """Return the form with the external id in the Unicode form of the existing document, if any."""
+    """Return the form with the external id in the Unicode form of the existing document; composed (NFC) without."""
     name = form.document_external_id
     if name.isascii():
         return form
@@ -132,7 +133,7 @@ async def read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) ->
 
 
 async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) -> SavedUpload | Decision:
-    """Judge again under the lock and save. Return the decision if it needs other `contents` (None: not read)."""
+    """Judge again under the lock, save, start indexing. Return the decision, unsaved, if it needs other `contents`."""
     first, organization_id = Batch(), upload.caller.organization_id
     state = _ask_state(first, upload, lock=True)
     if contents is not None:

@@ -1,4 +1,4 @@
-"""Waiting for room for an upload, and for its index, while the client is connected."""
+"""Waiting for the index of an upload, while the client is connected."""
 
 import asyncio
 from typing import Any
@@ -20,8 +20,8 @@ from service.web.routing import promise_of
 async def wait_for_index(
     request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool
 ) -> UploadFileResponse:
-    """Return an upload's outcome when its words are indexed or the wait is over. A patient wait ends only when the
-    service stops, and includes the vectors. `indexing` is DONE when all spaces have words and vectors."""
+    """Return an upload's outcome when words are indexed or the wait is over; ClientDisconnect when the client leaves. A
+    patient wait includes the vectors, and ends only if the service stops. DONE: all spaces have words and vectors."""
     # The committed upload counts in the disk's usage, so its promised room is given up.
     promise_of(request).end()
     outcomes = await _wait(request, runtime, saved, patiently=patiently)
@@ -43,6 +43,7 @@ async def wait_for_index(
 
 
 async def _wait(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Outcomes | None:
+    """Return the outcomes, empty if no index is awaited; None after too long, or when the service stops."""
     if saved.waiter is None:
         return {}
     seconds = None if patiently else runtime.settings.inline_indexing_seconds

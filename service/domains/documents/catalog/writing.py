@@ -12,7 +12,6 @@ from carrel.wire.uploads import UploadStatus
 from service.audit.service import Change, record_in
 from service.domains.documents.catalog import queries
 from service.domains.documents.catalog.decisions import Decision
-from service.domains.documents.catalog.queries import NewText
 from service.domains.documents.collections.membership import place_document
 from service.domains.documents.recognition.jobs import enqueue_reading, has_unread_pages
 from service.domains.documents.recognition.queries import read_recognition, replace_pages
@@ -41,7 +40,7 @@ class Contents:
     pictures: Sequence[FoundPicture]
 
     @property
-    def is_recognized(self) -> bool:
+    def needs_recognition(self) -> bool:
         return bool(self.scanned or self.pictures)
 
 
@@ -86,11 +85,12 @@ class Indexing:
 async def write(
     runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None
 ) -> tuple[SavedUpload, Indexing]:
+    """Save a decision, and enqueue the unpacking of a changed container; Conflict `resource_taken`."""
     before, changes, indexing = decision.before, decision.changes(), Indexing()
     if before is not None and changes:
         await _change_rights(connection, decision, before)
     if before is None or changes:
-        indexing = await _write(runtime, connection, decision, contents)
+        indexing = await _write_document(runtime, connection, decision, contents)
     is_placed = await _place_document(connection, decision, indexing)
     if before is None:
         status = UploadStatus.CREATED
@@ -114,6 +114,7 @@ async def describe(
     status: UploadStatus = UploadStatus.UNCHANGED,
     indexing: Indexing | None = None,
 ) -> SavedUpload:
+    """Return the document after an upload, with the progress of text recognition; writes nothing."""
     file = _file(decision, contents)
     recognition = None
     if has_unread_pages(file.not_read) or decision.reads_pictures:
@@ -133,6 +134,7 @@ def _file(decision: Decision, contents: Contents | None) -> StoredFile:
 
 
 async def _change_rights(connection: Connection, decision: Decision, before: StoredDocument) -> None:
+    """Save changed readers and a changed identity in the source system; Conflict `resource_taken`."""
     document_id, organization_id = decision.document_id, decision.caller.organization_id
     # Named access also ends what a group in the trash would get back.
     if decision.access != before.access or decision.upload.form.names_access:
@@ -145,7 +147,10 @@ async def _change_rights(connection: Connection, decision: Decision, before: Sto
         raise Conflict(message, code="resource_taken")
 
 
-async def _write(runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None) -> Indexing:
+async def _write_document(
+    runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None
+) -> Indexing:
+    """Write the document, and a version if needed, with audit; enqueue text recognition. Return what to index."""
     batch, before, organization_id = Batch(), decision.before, decision.caller.organization_id
     registration = _register(batch, decision) if before is None else None
     spaces, packed_bytes = None, 0 if contents is None else len(contents.blocks)
@@ -162,7 +167,7 @@ async def _write(runtime: Runtime, connection: Connection, decision: Decision, c
     await batch.run(connection)
     if registration is not None:
         await registration.complete(connection)
-    if contents is not None and contents.is_recognized:
+    if contents is not None and contents.needs_recognition:
         await enqueue_reading(runtime, connection, organization_id, document_id=decision.document_id)
     if spaces is None:
         return Indexing()
@@ -214,10 +219,10 @@ def _save_version(batch: Batch, decision: Decision, contents: Contents | None, *
         fields=decision.fields,
         file=_file(decision, contents),
         created_by=decision.caller.principal_id,
-        text=None if contents is None else NewText(decision.fields.name, contents.blocks),
+        blocks=None if contents is None else contents.blocks,
     )
     # A new document has no earlier pages to replace.
-    if contents is not None and (contents.is_recognized or decision.before is not None):
+    if contents is not None and (contents.needs_recognition or decision.before is not None):
         replace_pages(
             batch,
             organization_id,
@@ -255,6 +260,7 @@ def _to_change(decision: Decision) -> Change:
 
 
 async def _place_document(connection: Connection, decision: Decision, indexing: Indexing) -> bool:
+    """Put the document into the form's collection, if any, add its space to `indexing`; return whether it changed."""
     placement = decision.placement
     if placement is None:
         return False

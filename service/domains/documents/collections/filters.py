@@ -79,7 +79,7 @@ def parse_as(kind: FieldType, text: str) -> Value | None:
         return None
 
 
-def _datetime(text: str) -> datetime:
+def _parse_datetime(text: str) -> datetime:
     moment = datetime.fromisoformat(text.upper())
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
@@ -88,7 +88,7 @@ _PARSERS: Mapping[FieldType, Callable[[str], Value]] = {
     FieldType.STRING: str,
     FieldType.INT: int,
     FieldType.DOUBLE: float,
-    FieldType.DATETIME: _datetime,
+    FieldType.DATETIME: _parse_datetime,
     FieldType.BOOLEAN: "true".__eq__,
     FieldType.LIST: str,
 }

@@ -36,12 +36,11 @@ class RecordedMembership:
 async def add_document(
     runtime: Runtime, caller: Caller, *, request: wire.AddDocumentToCollectionRequest
 ) -> wire.AddDocumentToCollectionResponse:
-    """Add a catalog document to a collection, or update a document already there.
-
-    A container's files, at every level, are added and indexed in turn. 404 without READ on the document or a role in
-    the collection, 403 below EDITOR, 400 for metadata, 409 for a caller's chunks, 503 `indexing_backlog`."""
+    """Add a catalog document to a collection, or update it there, and wait a while for its index. A container's files,
+    at every level, are added and indexed later. 404 without READ on the document or a role in the collection, 403 below
+    EDITOR, 400 for metadata, 409 for a caller's chunks or a stale version, 503 `indexing_backlog`."""
     async with runtime.database.transaction(caller.organization_id) as connection:
-        caller, document, placement = await _lock(connection, caller, request)
+        caller, document, placement = await _lock_place(connection, caller, request)
         service.refuse_caller_chunks(placement)
         recorded = await place_document(connection, caller, placement, version=document.version)
         if recorded.changed and recorded.to_index:
@@ -58,11 +57,12 @@ async def add_document(
 async def add_chunks(
     runtime: Runtime, caller: Caller, *, request: wire.AddDocumentChunksToCollectionRequest
 ) -> wire.AddDocumentChunksToCollectionResponse:
-    """Add a catalog document to a collection with chunks made by the caller, replacing all earlier chunks there."""
+    """Add a catalog document to a collection with chunks made by the caller, replacing all earlier chunks there, and
+    wait a while for the index. Errors are as for addDocumentToCollection, except for a caller's chunks."""
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
-        caller, document, placement = await _lock(connection, caller, request)
+        caller, document, placement = await _lock_place(connection, caller, request)
         is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
         recorded = RecordedMembership(placement, document.version)
         await _request_indexing(connection, caller, recorded, is_begun=is_begun, caller_bytes=len(packed))
@@ -82,9 +82,9 @@ async def add_chunks(
 async def reindex_document(
     runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentInCollectionRequest
 ) -> wire.ReindexDocumentInCollectionResponse:
-    """Chunk and index a document's newest contents again. 404 if not in the collection, 409 for a caller's chunks."""
+    """Index a document's newest contents again, and wait. 404 if not there; errors as for addDocumentToCollection."""
     async with runtime.database.transaction(caller.organization_id) as connection:
-        caller, document, placement = await _lock(connection, caller, request)
+        caller, document, placement = await _lock_place(connection, caller, request)
         if placement.membership is None:
             raise service.not_in_collection()
         service.refuse_caller_chunks(placement)
@@ -101,7 +101,7 @@ async def reindex_document(
 async def place_document(
     connection: Connection, caller: Caller, placement: service.Placement, *, version: int, is_begun: bool = False
 ) -> RecordedMembership:
-    """Put a locked document's newest version into a collection; `is_begun` means index at once. Rights are checked."""
+    """Put a locked document into a collection, with audit, if version or metadata changed. Callers check the rights."""
     membership = placement.membership
     changed = membership is None or membership.version != version or membership.custom_metadata != placement.metadata
     to_index = membership is None or membership.indexed_version != version
@@ -131,7 +131,7 @@ async def _request_indexing(
 async def place_files(
     connection: Connection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
 ) -> None:
-    """Put a locked container's files into its collections, to index later. The files have the container's readers."""
+    """Put a container's files (None: all) into its collections, to index later, with audit. Locks the files."""
     organization_id = caller.organization_id
     if document_ids is None:
         document_ids = (await lock_contained(connection, organization_id, container_ids=[container_id])).keys()
@@ -153,14 +153,14 @@ async def place_files(
     await record_all(connection, caller, changes=changes)
 
 
-async def _lock(
+async def _lock_place(
     connection: Connection,
     caller: Caller,
     request: wire.AddDocumentToCollectionRequest
     | wire.AddDocumentChunksToCollectionRequest
     | wire.ReindexDocumentInCollectionRequest,
 ) -> tuple[Caller, StoredDocument, service.Placement]:
-    """Return the caller to act as, the document locked, and the document's place in the collection."""
+    """Return the caller to act as, the document and its place, both locked. 404, 403, 400, and 409 if stale."""
     caller = await acting_for(connection, caller, request.user_email)
     document = await service.require_document(connection, caller, document_id=request.document_id, lock=True)
     placement = await service.check_placement(
@@ -198,7 +198,7 @@ async def _record(
 async def _await_index(
     runtime: Runtime, caller: Caller, recorded: RecordedMembership, *, is_begun: bool, packed_bytes: int = 0
 ) -> wire.CollectionIndexing:
-    """Return a document's current state in a collection, and the number of embedded texts."""
+    """Index a document if needed, and wait a while; return its state in the collection, with the texts embedded now."""
     membership, collection = recorded.placement.membership, recorded.placement.collection
     chunk_count, embedded = (membership.chunk_count if membership else 0), 0
     status = wire.CollectionIndexStatus.INDEXED if recorded.changed else wire.CollectionIndexStatus.UNCHANGED

@@ -116,7 +116,7 @@ _COLUMNS = (
 )
 
 
-def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+def _select_collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
         select(*_COLUMNS, _roles(caller), *further)
         .join(spaces, spaces.c.space_id == collections.c.space_id)
@@ -143,7 +143,7 @@ async def read_collection(
     if lock:
         kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)
         await connection.execute(kept)
-    return await sql.find_row(connection, _collections(caller).where(own), _to_collection)
+    return await sql.find_row(connection, _select_collections(caller).where(own), _to_collection)
 
 
 async def list_searchable(
@@ -151,7 +151,7 @@ async def list_searchable(
 ) -> list[StoredCollection]:
     """Return the collections in which the caller has a role, by id; all others are skipped."""
     statement = (
-        _collections(caller)
+        _select_collections(caller)
         .where(
             sql.in_array(collections.c.collection_id, collection_ids),
             sql.optional_in(collections.c.collection_id, caller.collection_ids),
@@ -215,7 +215,7 @@ async def list_collections(
         )
         .scalar_subquery()
     )
-    known = _collections(caller, count.label("document_count"), collections.c.former_names).where(
+    known = _select_collections(caller, count.label("document_count"), collections.c.former_names).where(
         sql.optional_in(collections.c.collection_id, caller.collection_ids),
         resources.c.access_class.in_(classes_of(caller)),
     )
@@ -276,7 +276,7 @@ async def delete_waiting_chunks(
     await sql.delete_rows(connection, caller_chunks, organization_id, *own)
 
 
-def _select_readable(caller: Caller, space_id: int, *columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+def _select_readable_members(caller: Caller, space_id: int, *columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
         select(*columns)
         .select_from(space_documents)
@@ -304,7 +304,7 @@ async def list_members(
     after: Sequence[str] = (),
     limit: int,
 ) -> list[tuple[wire.DocumentInCollection, str]]:
-    """List a space's documents by id or in an order, each with its place, limited to documents the caller may READ."""
+    """List a space's readable documents that fit all filters, by id or in an order, each with its place."""
     held = space_documents.c.custom_metadata
     columns = (
         *(space_documents.c[name] for name in ("document_id", "version", "chunk_count")),
@@ -318,7 +318,7 @@ async def list_members(
         sql.as_member(resources.c.resource_type, ResourceType),
     )
     members = (
-        _select_readable(caller, space_id, *columns)
+        _select_readable_members(caller, space_id, *columns)
         .join(documents, documents.c.document_id == space_documents.c.document_id)
         .where(
             sql.optional_in(space_documents.c.document_id, ids),
@@ -363,9 +363,9 @@ def _order_rows(
 async def count_values(
     connection: Connection, caller: Caller, *, space_id: int, lists: Collection[str]
 ) -> list[wire.ValueCount]:
-    """Count the values in a space's documents readable by the caller, up to MOST_COUNTED documents; not long texts.
-    The items of `lists` count each."""
-    readable = _select_readable(caller, space_id, space_documents.c.custom_metadata)
+    """Count the values of a space's documents readable by the caller, up to MOST_COUNTED: of each field the MOST_VALUES
+    most frequent in any case, without long texts. The items of `lists` count each."""
+    readable = _select_readable_members(caller, space_id, space_documents.c.custom_metadata)
     members = readable.limit(MOST_COUNTED).subquery()
     texts = [column(name, Text()) for name in ("key", "value")]
     entry = func.jsonb_each_text(members.c.custom_metadata).table_valued(*texts)
@@ -407,6 +407,7 @@ async def list_values(
 async def write_values(
     connection: Connection, organization_id: UUID, *, space_id: int, values: Mapping[UUID, Mapping[str, str]]
 ) -> None:
+    """Replace documents' metadata in a space, and in the space being built to replace it."""
     rows = [{"document_id": one, "custom_metadata": dict(held)} for one, held in values.items()]
     given = sql.rows_of([space_documents.c.document_id, space_documents.c.custom_metadata], rows)
     space_ids = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
@@ -422,7 +423,7 @@ async def write_values(
 
 async def has_more_members(connection: Connection, caller: Caller, *, space_id: int, than: int) -> bool:
     """Return whether the caller may READ more of a space's documents than this number."""
-    readable = _select_readable(caller, space_id, space_documents.c.document_id)
+    readable = _select_readable_members(caller, space_id, space_documents.c.document_id)
     return (await connection.execute(readable.offset(than).limit(1))).one_or_none() is not None
 
 
@@ -516,7 +517,7 @@ _COLLECTION = (
 )
 
 
-def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Caller], StoredCollection]:
+def _to_collection_by_caller(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Caller], StoredCollection]:
 
     def as_seen_by(caller: Caller) -> StoredCollection:
         granted = (grant.partition(":") for grant in grants or ())
@@ -532,4 +533,5 @@ def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Cal
 def ask_collection(
     batch: Batch, organization_id: UUID, *, collection_id: UUID
 ) -> Answer[Callable[[Caller], StoredCollection]]:
-    return batch.ask(_COLLECTION, _to_shared, sql.params(organization_id, collection_id=collection_id))
+    """Read a collection in a batch; the answer's row, None if unknown, returns it with the role of a caller, if any."""
+    return batch.ask(_COLLECTION, _to_collection_by_caller, sql.params(organization_id, collection_id=collection_id))

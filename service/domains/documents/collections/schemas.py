@@ -85,7 +85,7 @@ class _Step:
 async def plan_changes(
     connection: Connection, caller: Caller, *, request: wire.PlanFieldChangesRequest
 ) -> wire.CollectionFields:
-    """Plan changes of a collection's fields. For the owner and admins; 400 for impossible changes."""
+    """Plan changes of a collection's fields, with effects on values. 404, 403 except for owner and admins, 400."""
     collection = await require_owned(connection, caller, collection_id=request.document_collection_id)
     steps = _read_changes(request.changes, collection)
     await _work_through(connection, caller, collection, steps, saves=False)
@@ -95,7 +95,7 @@ async def plan_changes(
 async def change_fields(
     connection: Connection, caller: Caller, *, request: wire.ChangeFieldsRequest
 ) -> wire.CollectionFields:
-    """Change a collection's fields and its documents' values. 409 if the plan changed, or a value doesn't fit."""
+    """Change a collection's fields and its documents' values. 409 for another plan or unfit values; 404, 403, 400."""
     organization_id, collection_id = caller.organization_id, request.document_collection_id
     collection = await lock_owned(connection, caller, collection_id=collection_id)
     await lock_spaces(connection, organization_id, stands_for(collection.space_id), exclusively=True)
@@ -113,6 +113,7 @@ async def change_fields(
 
 
 def _read_changes(changes: Sequence[FieldChange], collection: StoredCollection) -> list[_Step]:
+    """Read changes of fields in order; BadRequest `invalid_fields` names the errors of all changes."""
     known = collection.schema
     steps, errors = list[_Step](), list[FieldError]()
     for number, each in enumerate(changes):
@@ -154,7 +155,8 @@ def _fields_after(collection: StoredCollection, steps: Sequence[_Step]) -> list[
 async def _work_through(
     connection: Connection, caller: Caller, collection: StoredCollection, steps: Sequence[_Step], *, saves: bool
 ) -> None:
-    """Note the steps' effects on each document, and save the new values. A new field without a value has none."""
+    """Note the steps' effects on each document, and save new values (`saves`). Only optional new fields without a value
+    need no look at documents. BadRequest `too_many_to_change` above MOST_CHANGED documents."""
     if not any(step.before or step.change.value or step.change.required for step in steps):
         return
     read, after, space_id = 0, NIL, collection.space_id
@@ -169,6 +171,7 @@ async def _work_through(
 
 
 def _apply(steps: Sequence[_Step], member: MemberValues) -> dict[str, str]:
+    """Note the steps' effects on a document, and return its new values."""
     old = {step.before.name for step in steps if step.before}
     stay = {name: value for name, value in member.custom_metadata.items() if name not in old}
     return stay | {step.after.name: value for step in steps if (value := step.apply(member)) and step.after}

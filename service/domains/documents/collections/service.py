@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -64,7 +64,7 @@ def not_in_collection() -> NotFound:
 async def create_collection(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.CreateDocumentCollectionRequest
 ) -> wire.CreateDocumentCollectionResponse:
-    """Create a collection, owned by the caller. 409 `collection_name_taken`, 400 for an unknown model."""
+    """Create a collection, owned by the caller. 409 `collection_name_taken`, 400 for a wrong model or fields."""
     model = runtime.embedders.get(request.embeddings_model).model
     fields = request.custom_metadata_schema.fields
     if errors := find_unfit_choices(fields, "customMetadataSchema.fields"):
@@ -94,7 +94,12 @@ async def create_collection(
 
 
 async def require_collection(
-    connection: Connection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
+    connection: Connection,
+    caller: Caller,
+    *,
+    collection_id: UUID,
+    at_least: Literal[Role.VIEWER, Role.EDITOR],
+    lock: bool = False,
 ) -> StoredCollection:
     """Return a collection if the caller has this role or a higher role; 404 without any role, 403 below it."""
     collection = _require_known(
@@ -137,7 +142,7 @@ async def check_placement(
     custom_metadata: Mapping[str, str] | None,
     adds: bool = True,
 ) -> Placement:
-    """Check the caller's right to put a document with this metadata into a collection: otherwise 404, 403 or 400."""
+    """Lock a collection, and check metadata and the caller's right to put a document there: else 404, 403 or 400."""
     collection = await require_collection(
         connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True
     )
@@ -162,7 +167,7 @@ def refuse_caller_chunks(placement: Placement) -> None:
 async def remove_document(
     connection: Connection, caller: Caller, *, request: wire.RemoveDocumentFromCollectionRequest
 ) -> wire.RemoveDocumentFromCollectionResponse:
-    """Remove a document and the files in it from a collection; 404 if missing there, or without READ."""
+    """Remove a document and its files from a collection; 404 if missing there or without READ, 403 below EDITOR."""
     document_id, collection_id = request.document_id, request.document_collection_id
     await require_document(connection, caller, document_id=document_id, lock=True)
     placement = await check_placement(
@@ -206,7 +211,7 @@ async def delete_collection(
 async def rename_collection(
     connection: Connection, caller: Caller, *, request: wire.RenameDocumentCollectionRequest
 ) -> wire.RenameDocumentCollectionResponse:
-    """Rename a collection. For the owner and admins; 409 `collection_name_taken`."""
+    """Rename a collection. For the owner and admins; 404, 403, 409 `collection_name_taken` or if stale."""
     collection_id = request.document_collection_id
     name = (await lock_owned(connection, caller, collection_id=collection_id)).name
     before, after = (
@@ -230,6 +235,7 @@ async def lock_owned(connection: Connection, caller: Caller, *, collection_id: U
 
 
 async def require_owned(connection: Connection, caller: Caller, *, collection_id: UUID) -> StoredCollection:
+    """Return a collection of the caller, or any for an admin; 404 if unknown, 403 for others with a role."""
     collection = await queries.read_collection(connection, caller, collection_id=collection_id)
     if collection is None or (collection.role is None and not caller.is_admin):
         raise unknown_collection()
@@ -244,7 +250,7 @@ def _name_taken() -> Conflict:
 
 
 def find_unfit_choices(fields: Sequence[SchemaField | SchemaFieldInfo], member: str) -> list[FieldError]:
-    """Return errors of choices that no value could have, and of too many choices."""
+    """Return errors: too many choices, choices of a BOOLEAN, up to 5 choices of a field that no value could have."""
     found = list[FieldError]()
     if sum(len(field.choices or ()) for field in fields) > MOST_CHOICES:
         found.append(FieldError(member, f"The fields of a collection have at most {MOST_CHOICES:,} choices together."))
@@ -260,7 +266,7 @@ def find_unfit_choices(fields: Sequence[SchemaField | SchemaFieldInfo], member: 
 
 
 def check_metadata(
-    metadata: Mapping[str, str], fields: Fields, *, required: Iterable[str] = (), within: str = ""
+    metadata: Mapping[str, str], fields: Fields, *, required: Iterable[str], within: str = ""
 ) -> dict[str, str]:
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
     read = {key: fields[key].read(value) for key, value in metadata.items() if key in fields}
@@ -285,7 +291,7 @@ def _metadata_errors(
 async def list_collections(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentCollectionsRequest
 ) -> wire.ListDocumentCollectionsResponse:
-    """List the collections searchable by the caller."""
+    """List a page of the collections searchable by the caller, by id, whose names contain a text if given."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
     found = await queries.list_collections(connection, caller, cursor.window, name_contains=request.collection_name)
     return cursor.answer(wire.ListDocumentCollectionsResponse, found, "document_collection_id")
@@ -294,9 +300,9 @@ async def list_collections(
 async def get_chunks(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.GetDocumentChunksRequest
 ) -> wire.GetDocumentChunksResponse:
-    """List a document's chunks in a collection, or in the catalog; 404 without READ there."""
+    """List a document's chunks in a collection or the catalog, at last a mail's quoted text; 404 without READ."""
     document = await require_document(connection, caller, document_id=request.document_id)
-    space_id, dimensions = await _space(connection, caller, request.document_collection_id)
+    space_id, dimensions = await _find_space(connection, caller, request.document_collection_id)
     there = await queries.read_membership(
         connection, caller.organization_id, document_id=document.document_id, space_id=space_id
     )
@@ -330,7 +336,7 @@ async def get_chunks(
     )
 
 
-async def _space(connection: Connection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
+async def _find_space(connection: Connection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
     if collection_id is not None:
         collection = await require_collection(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
         return collection.space_id, collection.dimensions

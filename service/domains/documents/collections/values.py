@@ -24,7 +24,7 @@ MOST_SORTED = 100_000
 async def list_documents(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
 ) -> wire.ListDocumentsInCollectionResponse:
-    """List a collection's documents that the caller may READ; 404 without a role in the collection."""
+    """List a page of a collection's documents that the caller may READ; 404 without a role, 400 for a wrong order."""
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
@@ -57,7 +57,7 @@ async def list_documents(
 async def count_values(
     connection: Connection, caller: Caller, *, request: wire.CountValuesRequest
 ) -> wire.CountValuesResponse:
-    """Count the values of fields in a collection's documents that the caller may READ."""
+    """Count the values of fields in a collection's documents that the caller may READ; 404 without a role there."""
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
@@ -79,7 +79,7 @@ async def change_values(
     found = await queries.list_members(connection, caller, space_id=collection.space_id, ids=ids, limit=len(ids))
     held = {one.document_id: one for one, _ in found}
     results = [
-        _change(each, held.get(each.document_id), collection, within=f"changes.{number}.")
+        _plan_change(each, held.get(each.document_id), collection, within=f"changes.{number}.")
         for number, each in enumerate(request.changes)
     ]
     changed = (each for each in results if each.status is wire.ValueChangeStatus.CHANGED)
@@ -111,9 +111,10 @@ async def _add_files(
     return files
 
 
-def _change(
+def _plan_change(
     change: wire.ValueChange, held: wire.DocumentInCollection | None, collection: StoredCollection, *, within: str
 ) -> wire.ValueChangeResult:
+    """Return the values to write, with status CHANGED, or the current values with the reason to keep them. 400."""
     fields, emptied = collection.schema, sorted(collection.required & change.custom_metadata.keys())
     given, now, status = change.custom_metadata, held.custom_metadata if held else {}, wire.ValueChangeStatus.CHANGED
     written = {name: value for name, value in given.items() if value or name not in fields}

@@ -143,7 +143,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 @dataclass(frozen=True, slots=True)
 class SourceClient:
-    """A client that connects only to allowed addresses, retries once, and repeats no secret in errors."""
+    """A client that connects only to allowed addresses, tries MOST_ATTEMPTS times, and repeats no secret in errors."""
 
     egress: Egress
     words: frozenset[str]
@@ -152,12 +152,12 @@ class SourceClient:
     on_silence: OnSilence | None = None
 
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the result of a query; raise SourceError on failure. Reports when the source is silent."""
+        """Return the result of a query, or SourceError. Tells `on_silence` when the source is slow, and after."""
         if self.on_silence is None:
-            return await self._ask(question)
+            return await self._ask_with_retries(question)
         watcher = asyncio.create_task(self._tell_silence(self.on_silence))
         try:
-            return await self._ask(question)
+            return await self._ask_with_retries(question)
         finally:
             watcher.cancel()
             await asyncio.wait({watcher})
@@ -168,7 +168,7 @@ class SourceClient:
         await asyncio.sleep(SILENT_SECONDS)
         await tell(True)
 
-    async def _ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
+    async def _ask_with_retries(self, question: Callable[[], Awaitable[Result]]) -> Result:
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 with self.egress.enforce():

@@ -18,7 +18,7 @@ _DEEPEST = 50
 
 def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
     """Return the MongoDB query of a filter; raises `invalid_filter_expression` for code, errors and excessive size."""
-    for name, depth in _names(expression, 1):
+    for name, depth in _names(expression):
         if name in REFUSED:
             raise _invalid(f"{name} runs code in the database, and is not allowed. Use other operators.")
         if depth > _DEEPEST:
@@ -33,9 +33,9 @@ def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
     return query
 
 
-def _names(value: object, depth: int) -> Iterator[tuple[str, int]]:
-    """Yield every name in a JSON value with its depth. Avoids recursion, because nesting may be very deep."""
-    pile = [(value, depth)]
+def _names(value: object) -> Iterator[tuple[str, int]]:
+    """Yield every name in a JSON value with its depth, "" for a list. No recursion, as nesting may be very deep."""
+    pile = [(value, 1)]
     while pile:
         one, at = pile.pop()
         if isinstance(one, Mapping):

@@ -65,8 +65,8 @@ def map_document(document: SourceDocument, target: Target) -> MappedDocument:
 
 def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
     fields = target.config.source_fields
-    name = _text_of(values, fields.source_name, "sourceName")
-    content, suffix = _body(values, fields.body)
+    name = _name_at(values, fields.source_name)
+    content, suffix = _body_and_suffix(values, fields.body)
     url = None if fields.source_url is None else value_at(values, fields.source_url)
     if url is not None and not isinstance(url, str):
         raise MappingError("wrong_type", "sourceUrl: the field must hold text.")
@@ -118,7 +118,7 @@ def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
     return f"docstore:{hashlib.sha256(json.dumps(everything).encode()).hexdigest()}"
 
 
-def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
+def _body_and_suffix(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
     value = value_at(fields, path)
     if isinstance(value, bytes):
         return bytes(value), ""
@@ -133,13 +133,14 @@ def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
     return text.encode("utf-8", "replace"), ".txt"
 
 
-def _text_of(fields: Mapping[str, Any], path: str, member: str) -> str:
+def _name_at(fields: Mapping[str, Any], path: str) -> str:
+    """Return the text at a path, without outer white space; MappingError for several values or an empty text."""
     value = value_at(fields, path)
     if isinstance(value, Mapping | list):
-        raise MappingError("wrong_type", f"{member}: {path} is not a single value.")
+        raise MappingError("wrong_type", f"sourceName: {path} is not a single value.")
     text = _as_text(value).strip()
     if not text:
-        raise MappingError("missing_value", f"{member}: the document has no value in {path}.")
+        raise MappingError("missing_value", f"sourceName: the document has no value in {path}.")
     return text
 
 

@@ -74,7 +74,7 @@ async def open_mongodb(
     connect_seconds: float,
     on_silence: OnSilence | None = None,
 ) -> AsyncGenerator["MongoSource"]:
-    """Open a sync's source until the block ends; `seconds` limits each query, and the first query connects."""
+    """Open a sync's source until the block ends, without a query; `seconds` limits each. SourceError for the URI."""
     bound_announcements()
     parts = await connection_parts(uri, seconds=connect_seconds)
     egress = Egress(await asyncio.to_thread(allowed.resolve))
@@ -122,8 +122,10 @@ class MongoSource:
         # Whole top-level fields: MongoDB can't project overlapping paths together.
         self._projection = {path.split(".")[0]: 1 for path in paths if path is not None}
         self._updated = fields.source_system_updated
+        self._milliseconds = int(asking.seconds * 1000)
 
     async def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
+        """Yield pages of all documents after an id (None: from the first), by type and id."""
         async for documents in self._by_id(after, self._projection, PAGE_DOCUMENTS):
             yield Page(documents, Position(source_id=documents[-1].source_id))
 
@@ -140,7 +142,7 @@ class MongoSource:
         order = [(self._updated, 1), ("_id", 1)]
         position = since
         while True:
-            asked = {"$and": [self._since(position), {self._updated: {"$lte": until}}]}
+            asked = {"$and": [self._condition_after(position), {self._updated: {"$lte": until}}]}
             found = await self._find(asked, self._projection, order, PAGE_DOCUMENTS)
             after = _position_after(position, found.documents)
             if found.documents:
@@ -171,12 +173,12 @@ class MongoSource:
             wanted = rest if len(rest) < len(wanted) else []
         return list(found.values())
 
-    async def sample(self, limit: int) -> Sequence[SourceDocument]:
+    async def read_first(self, limit: int) -> Sequence[SourceDocument]:
         return (await self._find({}, {}, [("_id", 1)], limit)).documents
 
     async def count(self) -> int:
-        milliseconds = self._milliseconds
-        return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=milliseconds))
+        limit = self._milliseconds
+        return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=limit))
 
     async def newest(self) -> datetime | None:
         """Return the latest time of change among all documents; None when no document has a time."""
@@ -191,6 +193,7 @@ class MongoSource:
     async def _by_id(
         self, after: SourceId | None, projection: Query, limit: int, narrowed: Query | None = None
     ) -> AsyncIterator[list[SourceDocument]]:
+        """Yield documents after an id, up to `limit` at a time, by type and id; SourceError if they come again."""
         for kinds, least in _types_from(after):
             query: dict[str, Any] = {"_id": {"$gt": after.value} if after and after.kind in kinds else _least(least)}
             reached: SourceId | None = None
@@ -213,9 +216,9 @@ class MongoSource:
     async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
         """Return the first documents matching query and filter, fewer than `limit` when they are large."""
         asked = {"$and": [self._filter, query]} if self._filter and query else query or self._filter
-        return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
+        return await self._asking.ask(lambda: self._read_page(asked, projection, order, limit))
 
-    async def _page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
+    async def _read_page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
         found: list[Raw] = []
         size = 0
         cursor = self._collection.find(
@@ -236,7 +239,7 @@ class MongoSource:
         documents = await asyncio.to_thread(lambda: [_to_document(raw, self._updated) for raw in found])
         return _Found(documents, is_all=len(found) < limit and size < PAGE_BYTES)
 
-    def _since(self, position: Position) -> Query:
+    def _condition_after(self, position: Position) -> Query:
         assert self._updated is not None  # noqa: S101 - the caller has looked
         if position.updated is None:
             return {self._updated: _DATED}
@@ -250,10 +253,6 @@ class MongoSource:
                 {"$and": [{self._updated: position.updated}, same_time]},
             ]
         }
-
-    @property
-    def _milliseconds(self) -> int:
-        return int(self._asking.seconds * 1000)
 
 
 def _types_from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
@@ -278,6 +277,7 @@ def _position_after(position: Position, documents: Sequence[SourceDocument]) -> 
 
 
 def _to_document(raw: Raw, updated: str | None) -> SourceDocument:
+    """Decode a document with its time at the path `updated`; SourceError `source_without_ids` without an _id."""
     try:
         fields = known = _decode(raw, _CODEC)
     except (BSONError, ValueError):

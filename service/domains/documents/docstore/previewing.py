@@ -28,7 +28,7 @@ async def preview(
     opened = open_mongodb(uri, request.config, allowed=allowed, seconds=longest, connect_seconds=seconds)
     try:
         async with asyncio.timeout(seconds) as limit, opened as source:
-            found = await source.sample(_DOCUMENTS)
+            found = await source.read_first(_DOCUMENTS)
             limit.reschedule(None)
             number = None
             with suppress(TimeoutError):
@@ -39,7 +39,7 @@ async def preview(
     except TimeoutError:
         return refusal("source_unreachable", "The document database does not answer at its host and port.")
     target = Target("preview", request.document_collection_id, request.config)
-    fields = dict.fromkeys(path for document in found for path in _paths(document.fields or {}))
+    fields = dict.fromkeys(path for document in found for path in _field_paths(document.fields or {}))
     shown = await asyncio.to_thread(lambda: [_preview_document(document, target) for document in found])
     return wire.PreviewDocstoreSyncResponse(document_count=number, fields=list(fields)[:_MOST_FIELDS], documents=shown)
 
@@ -58,10 +58,10 @@ def _preview_document(document: SourceDocument, target: Target) -> wire.Docstore
     return wire.DocstorePreviewDocument(source_id=source_id, name=mapped.form.document_name, text=text)
 
 
-def _paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
+def _field_paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
     for name, value in fields.items():
         first = value[0] if isinstance(value, list) and value else value  # pyright: ignore[reportUnknownVariableType]
         if isinstance(first, Mapping) and first and depth < _DEEPEST:
-            yield from _paths(cast("Mapping[str, Any]", first), f"{before}{name}.", depth + 1)
+            yield from _field_paths(cast("Mapping[str, Any]", first), f"{before}{name}.", depth + 1)
         else:
             yield f"{before}{name}"

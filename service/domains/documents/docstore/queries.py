@@ -246,6 +246,7 @@ def _to_failure(*, document_id: UUID, source_id: str, **columns: Any) -> tuple[U
 
 
 async def list_held(connection: Connection, key: SyncKey, window: sql.Window) -> list[wire.DocstoreHeldRemoval]:
+    """List the existing documents whose removal is held, by id, each with whether the removal is approved."""
     of_sync, there = docstore_documents.c, documents.c
     names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
     held = (
@@ -257,7 +258,7 @@ async def list_held(connection: Connection, key: SyncKey, window: sql.Window) ->
     return await sql.find_rows(connection, statement, wire.DocstoreHeldRemoval)
 
 
-async def count_removals(connection: Connection, key: SyncKey) -> int:
+async def count_held_removals(connection: Connection, key: SyncKey) -> int:
     return await sql.count_rows(connection, _is_held(key), document_exists(key.organization_id))
 
 
@@ -279,7 +280,8 @@ async def list_runs(connection: Connection, key: SyncKey) -> list[wire.DocstoreR
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A sync's documents: `existing` in the catalog, `missing` from a listing, `approved` for removal."""
+    """A sync's documents: `existing` in the catalog, of these `missing` from a listing, and of these `approved` for
+    removal; `created` by this run; `unlisted` ever tried, even if not in the catalog."""
 
     existing: int
     missing: int
@@ -304,28 +306,14 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 
 async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
     """Begin a sync's requested or interrupted run; return the sync with the earlier status, None without a run."""
-    of_sync = key.is_of(docstore_syncs)
     before = await get_sync(connection, key, lock=True)
     if before is None or before.status not in {"PENDING", "RUNNING"}:
         return None
-    is_new = docstore_syncs.c.status == "PENDING"
-    counts = {name: case((is_new, 0), else_=docstore_syncs.c[name]) for name in _COUNTS}
-    statement = (
-        update(docstore_syncs)
-        .where(of_sync)
-        .values(
-            **counts,
-            status="RUNNING",
-            attempt=docstore_syncs.c.attempt + 1,
-            started_at=case((is_new, func.now()), else_=docstore_syncs.c.started_at),
-            progress_at=func.now(),
-            finished_at=null(),
-            **_outcome(error=None, warning=None),
-        )
-        .returning(docstore_syncs.c.attempt)
-    )
-    attempt: int = (await connection.execute(statement)).scalar_one()
-    return replace(before, attempt=attempt)
+    new = {**dict.fromkeys(_COUNTS, 0), "started_at": func.now()} if before.status == "PENDING" else {}
+    begun = {"status": "RUNNING", "attempt": before.attempt + 1, "progress_at": func.now(), "finished_at": null()}
+    values = {**new, **begun, **_outcome_values(error=None, warning=None)}
+    await connection.execute(update(docstore_syncs).where(key.is_of(docstore_syncs)).values(values))
+    return replace(before, attempt=before.attempt + 1)
 
 
 async def lock_run(connection: Connection, key: SyncKey, *, attempt: int) -> bool:
@@ -347,7 +335,7 @@ async def save_progress(
 async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, note: Note | None) -> None:
     """Record that the source of a run in progress is silent, or (None) answers again."""
     statement = update(docstore_syncs).where(_is_run(key, attempt))
-    await connection.execute(statement.values(**_outcome(warning=note), progress_at=func.now()))
+    await connection.execute(statement.values(**_outcome_values(warning=note), progress_at=func.now()))
 
 
 async def finish_run(
@@ -356,7 +344,7 @@ async def finish_run(
     """End a run, with an error or warning if given; return the sync, None when the run was replaced."""
     status = "COMPLETED" if error is None else "FAILED"
     ended = update(docstore_syncs).where(_is_run(key, attempt))
-    statement = ended.values(status=status, **_outcome(error=error, warning=warning), finished_at=func.now())
+    statement = ended.values(status=status, **_outcome_values(error=error, warning=warning), finished_at=func.now())
     if (await connection.execute(statement)).rowcount != 1:
         return None
     sync = await read_sync(connection, key)
@@ -367,19 +355,20 @@ async def finish_run(
     return sync
 
 
-def _outcome(**notes: Note | None) -> dict[str, str | None]:
+def _outcome_values(**notes: Note | None) -> dict[str, str | None]:
     return {
         f"{kind}_{part}": note and getattr(note, part) for kind, note in notes.items() for part in ("code", "message")
     }
 
 
 async def note_documents(connection: Connection, key: SyncKey, *, document_ids: Sequence[UUID]) -> None:
+    """Record documents as tried by a sync; existing records stay unchanged."""
     new = [{"document_id": document_id, **asdict(key)} for document_id in set(document_ids)]
     if new:
         await connection.execute(insert(docstore_documents).values(new).on_conflict_do_nothing())
 
 
-async def in_collection(
+async def find_in_collection(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
     statement = (
@@ -414,6 +403,7 @@ async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping
 async def replace_failures(
     connection: Connection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
 ) -> None:
+    """Delete the failures of tried documents, and add the new failures."""
     gone = key.is_of(docstore_failures), sql.in_array(docstore_failures.c.document_id, tried)
     await connection.execute(delete(docstore_failures).where(*gone))
     rows = {failure.document_id: {**asdict(failure), **asdict(key)} for failure in failures}
@@ -421,7 +411,7 @@ async def replace_failures(
         await connection.execute(insert(docstore_failures).values(list(rows.values())))
 
 
-async def count_held(connection: Connection, key: SyncKey) -> int:
+async def count_ever_listed(connection: Connection, key: SyncKey) -> int:
     """Count a sync's existing documents that were ever in the source's listing."""
     own = key.is_of(docstore_documents), docstore_documents.c.listing_no > 0
     return await sql.count_rows(connection, *own, document_exists(key.organization_id))

@@ -49,7 +49,7 @@ async def create_sync(
     """Keep a collection up to date with a document database's collection, and launch the first run.
 
     Raises BadRequest for an unacceptable address, filter or reader; NotFound or Forbidden for the collection."""
-    await _check(runtime, request.docstore_uri, request.config)
+    await _check_source(runtime, request.docstore_uri, request.config)
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
     )
@@ -63,7 +63,8 @@ async def create_sync(
         sealed_uri=_seal(runtime, caller, sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
-    await _launch(runtime, connection, caller, sync_id, collection.collection_id, action="docstore.create_sync")
+    await _record(connection, caller, "docstore.create_sync", sync_id, collection.collection_id)
+    await _enqueue(runtime, connection, caller.organization_id, sync_id)
     return wire.CreateDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=True)))
 
 
@@ -72,9 +73,9 @@ async def update_sync(
 ) -> wire.UpdateDocstoreSyncResponse:
     """Replace a sync's config, and its address if given, and launch a run (beta).
 
-    Raises the errors of `create_sync` and `_unseal`, NotFound, and Forbidden `docstore_sync_owner_required`."""
+    Raises the errors of `create_sync`, `_unseal` and `_own_sync`, and Conflict for a stale version."""
     uri, config = request.docstore_uri, request.config
-    await _check(runtime, uri, config)
+    await _check_source(runtime, uri, config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     before = await queries.read_sync(connection, _key(caller, sync.sync_id))
     await refuse_stale(connection, caller, request.version, before, target_id=sync.sync_id)
@@ -100,7 +101,7 @@ async def update_sync(
 async def launch_sync(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
 ) -> wire.LaunchDocstoreSyncResponse:
-    """Launch a run of a sync, continuing where the last run stopped, unless a run is in progress. For EDITORs."""
+    """Launch a run of a sync, from the last position, unless a run is in progress. Only owners approve removals."""
     sync_id, approved = request.docstore_credential_id, request.approved_removals
     find = _own_sync if approved else _known_sync
     sync = await find(connection, caller, sync_id, lock=True)
@@ -109,7 +110,8 @@ async def launch_sync(
         await _record(connection, caller, "docstore.approve_removals", sync_id, sync.collection_id, approved=number)
     is_requested = await queries.request_run(connection, _key(caller, sync_id))
     if is_requested:
-        await _launch(runtime, connection, caller, sync_id, sync.collection_id, action="docstore.launch_sync")
+        await _record(connection, caller, "docstore.launch_sync", sync_id, sync.collection_id)
+        await _enqueue(runtime, connection, caller.organization_id, sync_id)
     return wire.LaunchDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=is_requested)))
 
 
@@ -150,7 +152,7 @@ async def list_held_removals(
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
     sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
     rows = await queries.list_held(connection, _key(caller, sync.sync_id), cursor.window)
-    held_count = await queries.count_removals(connection, _key(caller, sync.sync_id))
+    held_count = await queries.count_held_removals(connection, _key(caller, sync.sync_id))
     return cursor.answer(wire.ListDocstoreHeldRemovalsResponse, rows, "document_id", held_count=held_count)
 
 
@@ -165,10 +167,10 @@ async def list_runs(
 async def preview_sync(
     runtime: Runtime, caller: Caller, *, request: wire.PreviewDocstoreSyncRequest
 ) -> wire.PreviewDocstoreSyncResponse:
-    """Connect to a document database like a sync, and map the first documents, without saving anything."""
+    """Connect to a document database like a sync, and map the first documents; saves only an audit entry."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        await _check(runtime, request.docstore_uri, request.config)
+        await _check_source(runtime, request.docstore_uri, request.config)
         collection_id = request.document_collection_id
         await require_collection(connection, caller, collection_id=collection_id, at_least=Role.EDITOR)
         uri, sync_id, target = request.docstore_uri, request.docstore_credential_id, ("collection", collection_id)
@@ -179,7 +181,7 @@ async def preview_sync(
             details = {"collectionId": str(collection_id)}
             await record(connection, caller, "docstore.preview_sync", *target, details=details)
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.previewing")
-    from service.domains.documents.docstore.previewing import preview, refusal  # noqa: PLC0415 - see `_check`
+    from service.domains.documents.docstore.previewing import preview, refusal  # noqa: PLC0415 - see `_check_source`
 
     if uri is None:
         return refusal("docstore_uri_missing", "Send docstoreURI, or the docstoreCredentialId of a sync.")
@@ -189,7 +191,7 @@ async def preview_sync(
 async def delete_sync(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
 ) -> wire.DeleteDocstoreSyncResponse:
-    """Delete a sync and its address. For the creator and admins; documents stay, and a run in progress ends."""
+    """Delete a sync and its address. For its owner and admins; documents stay, a run in progress and its alerts end."""
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     await queries.delete_sync(connection, _key(caller, sync.sync_id))
     await Telling(runtime, connection, caller.organization_id).end_settled()
@@ -228,7 +230,7 @@ def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync, config: wire.Doc
         raise BadRequest(message, code="docstore_uri_lost") from error
 
 
-async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreConfig) -> None:
+async def _check_source(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreConfig) -> None:
     # `uris` imports MongoDB's driver, which is loaded late (see `running.task`).
     await asyncio.to_thread(import_module, "service.domains.documents.docstore.uris")
     from service.domains.documents.docstore.uris import check_uri  # noqa: PLC0415 - see above
@@ -239,6 +241,7 @@ async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreC
 
 
 async def _known_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
+    """Return a sync into a collection that the caller may edit, or any for an admin; NotFound otherwise."""
     sync = require(await queries.get_sync(connection, _key(caller, sync_id), lock=lock), unknown_sync())
     collection = await read_collection(connection, caller, collection_id=sync.collection_id)
     is_editor = collection is not None and collection.role in {Role.OWNER, Role.EDITOR}
@@ -248,6 +251,7 @@ async def _known_sync(connection: Connection, caller: Caller, sync_id: UUID, *, 
 
 
 async def _own_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = True) -> StoredSync:
+    """Return a sync that acts as the caller, or any for an admin; NotFound if not `_known_sync`, else Forbidden."""
     sync = await _known_sync(connection, caller, sync_id, lock=lock)
     if sync.principal_id != caller.principal_id and not caller.is_admin:
         raise Forbidden(
@@ -263,13 +267,6 @@ async def _record(
 ) -> None:
     details = {"collectionId": str(collection_id), **members}
     await record(connection, caller, action, TARGET, sync_id, details=details)
-
-
-async def _launch(
-    runtime: Runtime, connection: Connection, caller: Caller, sync_id: UUID, collection_id: UUID, *, action: str
-) -> None:
-    await _record(connection, caller, action, sync_id, collection_id)
-    await _enqueue(runtime, connection, caller.organization_id, sync_id)
 
 
 async def _enqueue(runtime: Runtime, connection: Connection, organization_id: UUID, sync_id: UUID) -> None:

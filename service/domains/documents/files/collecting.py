@@ -48,7 +48,7 @@ async def collect_when_due(runtime: Runtime) -> None:
 
 
 async def collect_files(runtime: Runtime) -> int:
-    """Mark unused files, remove due files, and return the number removed; raises the store's first error at the end."""
+    """Mark unused files, remove due files, and return their number; none in a foreign store. Raises an error last."""
     database, files = runtime.database, runtime.files
     grace = timedelta(hours=runtime.settings.file_grace_hours)
     if not await _is_own(database, files):
@@ -71,7 +71,7 @@ async def collect_files(runtime: Runtime) -> int:
 
 
 async def _is_own(database: Database, files: FileStore) -> bool:
-    """Return whether this deployment owns the file store. Claim a store without owner unless all files are unknown."""
+    """Return whether the store is this deployment's, else log. Claim a store without owner unless no file is known."""
     async with database.transaction(None, read_only=True) as connection:
         store_id = await queries.read_store_id(connection)
     may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_strange(database, files)
@@ -97,6 +97,7 @@ async def _holds_only_strange(database: Database, files: FileStore) -> bool:
 async def _remove_due(
     database: Database, files: FileStore, *, unused_for: timedelta
 ) -> tuple[int, list[BaseException]]:
+    """Remove the files unused for this long, except unarchived; return their number, and the store's errors."""
     removed, size, after = 0, 0, b""
     errors: list[BaseException] = []
     while True:

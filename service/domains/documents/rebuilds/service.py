@@ -33,8 +33,7 @@ async def start_rebuild(
     """Build an index with another embedding model while the current index stays in use, then swap both.
 
     Returns at once, also the same rebuild if running or done. Raises BadRequest for an unknown model, NotFound,
-    Forbidden, Conflict `rebuild_running` with a third model, `model_in_use`, and `no_catalog` before the first upload.
-    """
+    Forbidden, Conflict `rebuild_running` with a third model, `model_in_use`, `no_catalog` before the first upload."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model
@@ -53,21 +52,21 @@ async def start_rebuild(
 async def get_rebuild(
     connection: Connection, caller: Caller, *, request: wire.GetIndexRebuildRequest
 ) -> wire.GetIndexRebuildResponse:
-    """Show the newest rebuild of an index, with its progress."""
+    """Show the newest rebuild of an index, with its progress; 404, 403, 409 `no_rebuild`."""
     collection_id = request.document_collection_id
-    await _check(connection, caller, collection_id)
+    await _check_rights(connection, caller, collection_id)
     return wire.GetIndexRebuildResponse(
-        **dict(await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id)))
+        **dict(await _to_rebuild(connection, caller, await _require_newest(connection, caller, collection_id)))
     )
 
 
 async def list_failures(
     connection: Connection, caller: Caller, *, request: wire.ListIndexRebuildFailuresRequest
 ) -> wire.ListIndexRebuildFailuresResponse:
-    """List the documents blocking a rebuild, with reasons, as far as the caller may see them."""
-    await _check(connection, caller, request.document_collection_id)
+    """List the documents that block a running rebuild and are visible to the caller, with reasons; 404, 403, 409."""
+    await _check_rights(connection, caller, request.document_collection_id)
     cursor = Cursor.read(caller, operation=wire.LIST_INDEX_REBUILD_FAILURES.path, request=request)
-    rebuild = await _newest(connection, caller, request.document_collection_id)
+    rebuild = await _require_newest(connection, caller, request.document_collection_id)
     if rebuild.replaces_space_id is None:
         return wire.ListIndexRebuildFailuresResponse(failures=[], next_page_token=None)
     rows = await queries.list_failures(
@@ -79,10 +78,10 @@ async def list_failures(
 async def cancel_rebuild(
     connection: Connection, caller: Caller, *, request: wire.CancelIndexRebuildRequest
 ) -> wire.CancelIndexRebuildResponse:
-    """Cancel a rebuild; the index in use stays unchanged."""
+    """Cancel a rebuild; the index in use stays. 404, 403, 409 `rebuild_over` if none is running, or `no_rebuild`."""
     collection_id = request.document_collection_id
-    space = await _lock(connection, caller, collection_id)
-    rebuild = await _newest(connection, caller, collection_id)
+    space = await _lock_space(connection, caller, collection_id)
+    rebuild = await _require_newest(connection, caller, collection_id)
     if rebuild.status != wire.IndexRebuildStatus.RUNNING:
         message = f"No rebuild of this index is running. The newest is {rebuild.status}; getIndexRebuild shows it."
         raise Conflict(message, code="rebuild_over")
@@ -90,7 +89,7 @@ async def cancel_rebuild(
     await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
     await _record(connection, caller, "index.rebuild_cancel", rebuild)
     return wire.CancelIndexRebuildResponse(
-        **dict(await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id)))
+        **dict(await _to_rebuild(connection, caller, await _require_newest(connection, caller, collection_id)))
     )
 
 
@@ -98,7 +97,7 @@ async def _start(
     connection: Connection, caller: Caller, *, model: EmbeddingModel, request: wire.StartIndexRebuildRequest
 ) -> Rebuild:
     collection_id, organization_id = request.document_collection_id, caller.organization_id
-    space = await _lock(connection, caller, collection_id)
+    space = await _lock_space(connection, caller, collection_id)
     newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
     if newest is not None and newest.status == wire.IndexRebuildStatus.RUNNING:
         return await _retry(connection, caller, newest, model=model, force=request.force)
@@ -115,7 +114,7 @@ async def _start(
         model=model,
         forced=request.force,
     )
-    started = await _newest(connection, caller, collection_id)
+    started = await _require_newest(connection, caller, collection_id)
     await _record(connection, caller, "index.rebuild_start", started)
     return started
 
@@ -123,6 +122,7 @@ async def _start(
 async def _retry(
     connection: Connection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
 ) -> Rebuild:
+    """Force a running rebuild to complete, or retry its failed documents; Conflict if it has another model."""
     if running.model != model.name:
         message = f"This index is being rebuilt with {running.model}. Wait for that rebuild, or cancel it first."
         raise Conflict(message, code="rebuild_running")
@@ -131,10 +131,10 @@ async def _retry(
         await _record(connection, caller, "index.rebuild_force", running)
     if not force:
         await queries.retry_failed(connection, caller.organization_id, space_id=running.space_id)
-    return await _newest(connection, caller, running.collection_id)
+    return await _require_newest(connection, caller, running.collection_id)
 
 
-async def _check(connection: Connection, caller: Caller, collection_id: UUID | None) -> None:
+async def _check_rights(connection: Connection, caller: Caller, collection_id: UUID | None) -> None:
     if collection_id is None:
         if not caller.is_admin:
             message = "Only an admin may rebuild the catalog's index. Name a collection, or use an admin's key."
@@ -145,20 +145,20 @@ async def _check(connection: Connection, caller: Caller, collection_id: UUID | N
         raise unknown_collection()
 
 
-async def _lock(connection: Connection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
+async def _lock_space(connection: Connection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
     organization_id = caller.organization_id
-    await _check(connection, caller, collection_id)
+    await _check_rights(connection, caller, collection_id)
     if collection_id is not None:
         await queries.lock_collection(connection, organization_id, collection_id=collection_id)
     while True:
-        space_id = await _space_id(connection, caller, collection_id)
+        space_id = await _find_space_id(connection, caller, collection_id)
         space = await lock_space(connection, organization_id, space_id=space_id)
         # Another space replaced the catalog's space during the wait: lock that space.
         if space is not None:
             return space
 
 
-async def _space_id(connection: Connection, caller: Caller, collection_id: UUID | None) -> int:
+async def _find_space_id(connection: Connection, caller: Caller, collection_id: UUID | None) -> int:
     if collection_id is not None:
         collection = await read_collection(connection, caller, collection_id=collection_id)
         return require(collection, unknown_collection()).space_id
@@ -166,7 +166,7 @@ async def _space_id(connection: Connection, caller: Caller, collection_id: UUID 
     return require(await find_catalog(connection, caller.organization_id), no_catalog).space_id
 
 
-async def _newest(connection: Connection, caller: Caller, collection_id: UUID | None) -> Rebuild:
+async def _require_newest(connection: Connection, caller: Caller, collection_id: UUID | None) -> Rebuild:
     return require(
         await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id),
         Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild"),

@@ -44,7 +44,7 @@ async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UU
     """Read a document's next pages, add their text, and queue the rest; raises while the database is away."""
     try:
         refuse_deadly()
-        await _read_some(runtime, organization_id, document_id)
+        await _read_next_pages(runtime, organization_id, document_id)
     except DeadlyJobError as error:
         if (page := await _next_page(runtime, organization_id, document_id)) is not None:
             await _save(runtime, organization_id, document_id, page=page, error=str(error))
@@ -111,7 +111,7 @@ def _lock_of(document_id: UUID | str) -> str:
     return f"{OCR}-{document_id}"
 
 
-async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:
+async def _read_next_pages(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:
     left = PAGES_AT_ONCE
     while left and (page := await _next_page(runtime, organization_id, document_id)) is not None:
         sha256 = page.sha256
@@ -131,6 +131,7 @@ async def _next_page(runtime: Runtime, organization_id: UUID, document_id: UUID)
 async def _read_page(
     runtime: Runtime, organization_id: UUID, document_id: UUID, *, path: Path, page: WaitingPage
 ) -> None:
+    """Read a page, and save its text or error. An interruption is counted and raised, up to MOST_TRIES - 1 times."""
     blocks, error = None, None
     try:
         read = await runtime.page_reader.read(
@@ -155,7 +156,7 @@ async def _save(runtime: Runtime, organization_id: UUID, document_id: UUID, **ou
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Whether texts of pages are left to merge, the contents have changed, or a failed index must be waited for."""
+    """Whether no text of a page is left to merge, a failed index must be waited for, and the contents have changed."""
 
     is_done: bool
     has_failed: bool = False
@@ -163,7 +164,7 @@ class Merged:
 
 
 async def merge_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Merged:
-    """Add the read pages to the contents, unless an earlier text is being indexed and would then count as newer."""
+    """Add the read pages to the contents, and index again, unless an earlier text is being indexed or has failed."""
     own = {"document_id": document_id}
     if await lock_resource(connection, organization_id, document_id) is None:
         return Merged(is_done=True)
@@ -190,6 +191,7 @@ async def merge_texts(connection: Connection, organization_id: UUID, *, document
 
 
 def _merge(packed: bytes, texts: Sequence[PageText]) -> bytes | None:
+    """Return packed blocks with the texts of pages, by page, and of pictures, in their places; None without text."""
     unpacked = [(text.after, unpack_blocks(text.blocks)) for text in texts]
     pages = [block for after, blocks in unpacked for block in blocks if after is None]
     placed = [(after, blocks) for after, blocks in unpacked if after is not None and blocks]

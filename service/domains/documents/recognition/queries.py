@@ -86,7 +86,7 @@ def replace_pages(
     pictures: Sequence[FoundPicture],
     most: int,
 ) -> None:
-    """Record the scanned pages and pictures of a new file for reading, `most` of each; discard earlier entries."""
+    """Record a new file's scanned pages and pictures, beyond `most` of each as failed; discard earlier entries."""
     batch.tell(_FORGET, organization_id, document_id)
     if pages:
         batch.tell(_ADD, organization_id, document_id, sha256, list(pages), most)
@@ -202,6 +202,7 @@ async def take_texts(connection: Connection, organization_id: UUID, *, document_
 async def list_unread(
     connection: Connection, organization_id: UUID, *, document_id: UUID, most: int
 ) -> tuple[int, Sequence[int]]:
+    """Return the number of a document's unread scanned pages, and the numbers of the first `most`."""
     page, state = scanned_pages.c.page, scanned_pages.c.state
     is_own = matches(scanned_pages, organization_id, document_id=document_id)
     statement = select(page, func.count().over().label("unread")).where(is_own, page > 0, state != READ)

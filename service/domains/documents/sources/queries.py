@@ -149,6 +149,7 @@ async def insert_report(connection: Connection, key: ReportKey, **values: Any) -
 async def keep_only_report(
     connection: Connection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
+    """Delete all other reports of a source (None: all reports) with their items."""
     is_other = source_reports.c.report_no.is_distinct_from(report_no)
     await sql.delete_rows(connection, source_reports, organization_id, is_other, source_id=source_id)
 
@@ -193,6 +194,7 @@ async def keep_ignored(connection: Connection, key: ReportKey, *, old: ReportKey
 
 
 async def count_items(connection: Connection, key: ReportKey) -> tuple[int, int]:
+    """Return the numbers of a report's items that count, and of its ignored items."""
     statement = select(
         func.count().filter(source_items.c.ignored.is_(False)), func.count().filter(source_items.c.ignored)
     ).where(key.is_of(source_items))

@@ -32,8 +32,8 @@ def unknown_source() -> NotFound:
 async def begin_report(
     connection: Connection, caller: Caller, *, request: wire.ReportSourceRequest
 ) -> wire.ReportSourceResponse:
-    """Begin a report, visible at its end; no report if the source is unchanged. Raises `too_many_sources`."""
-    source = await _source_of(connection, caller, ledger=request.ledger)
+    """Begin a report, visible at its end, and drop open reports; none for an unchanged source. 409 above the limit."""
+    source = await _lock_or_add(connection, caller, ledger=request.ledger)
     organization_id, source_id, report_no = caller.organization_id, source.source_id, source.latest_no + 1
     await queries.keep_only_report(connection, organization_id, source_id=source_id, report_no=source.shown_no)
     if await _is_unchanged(connection, caller, source, request):
@@ -53,9 +53,9 @@ async def begin_report(
 async def add_items(
     connection: Connection, caller: Caller, *, request: wire.ReportSourceItemsRequest
 ) -> wire.ReportSourceItemsResponse:
-    """Add items to an open report."""
-    source = await _lock(connection, caller, request.source_id)
-    report = await _report_going_on(connection, caller, source, request.report_no)
+    """Add items to an open report, or replace them; 404, 409 `source_report_over` or `too_many_source_items`."""
+    source = await _lock_source(connection, caller, request.source_id)
+    report = await _require_open(connection, caller, source, request.report_no)
     sent_count = report.sent_count + len(request.items)
     if sent_count > MOST_ITEMS:
         message = f"A report has at most {MOST_ITEMS:,} items. End this report without more items."
@@ -70,15 +70,15 @@ async def add_items(
 async def end_report(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.EndSourceReportRequest
 ) -> wire.EndSourceReportResponse:
-    """End a report; its items become the source's quarantine. 409 `source_report_over`."""
+    """End a report; its items become the source's quarantine, and settled alerts end. 404, 409 `source_report_over`."""
     source_id, report_no = request.source_id, request.report_no
-    source = await _lock(connection, caller, source_id)
+    source = await _lock_source(connection, caller, source_id)
     if report_no != source.shown_no:
-        await _report_going_on(connection, caller, source, report_no)
+        await _require_open(connection, caller, source, report_no)
         if source.shown_no is not None:
             shown = _key(caller, source, source.shown_no)
             await queries.keep_ignored(connection, _key(caller, source, report_no), old=shown)
-        await _show(connection, caller, source, report_no, reported=True)
+        await _save_shown(connection, caller, source, report_no, reported=True)
         await queries.keep_only_report(connection, caller.organization_id, source_id=source_id, report_no=report_no)
         await Telling(runtime, connection, caller.organization_id).end_settled()
     return wire.EndSourceReportResponse(**dict(await queries.read_source(connection, caller, source_id=source_id)))
@@ -96,7 +96,7 @@ async def list_sources(
 async def list_items(
     connection: Connection, caller: Caller, *, request: wire.ListSourceItemsRequest
 ) -> wire.ListSourceItemsResponse:
-    """List the items of a source that could not be loaded, with reasons."""
+    """List the items of a source that could not be loaded, by name, with reasons; 404 unless visible to the caller."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCE_ITEMS.path, request=request)
     require(await queries.find_source(connection, caller, source_id=request.source_id), unknown_source())
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else ("", NIL)
@@ -112,7 +112,7 @@ async def list_items(
 async def ignore_items(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
 ) -> wire.IgnoreSourceItemsResponse:
-    """Ignore items of a source until they change."""
+    """Ignore items of a source by name until they change; return the unknown names. 404 unless visible."""
     to = Telling(runtime, connection, caller.organization_id)
     unknown = await _set_ignored(to, caller, request.source_id, request.names, ignored=True)
     return wire.IgnoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
@@ -121,7 +121,7 @@ async def ignore_items(
 async def restore_items(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
 ) -> wire.RestoreSourceItemsResponse:
-    """Stop ignoring items of a source."""
+    """Stop ignoring items of a source by name; return the unknown names. 404 unless visible to the caller."""
     to = Telling(runtime, connection, caller.organization_id)
     unknown = await _set_ignored(to, caller, request.source_id, request.names, ignored=False)
     return wire.RestoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
@@ -130,13 +130,14 @@ async def restore_items(
 async def _set_ignored(
     to: Telling, caller: Caller, source_id: UUID, names: Sequence[str], *, ignored: bool
 ) -> list[str]:
-    source = await _lock(to.connection, caller, source_id)
+    """Set whether the visible report's items of these names are ignored, with audit and alert; return unknown names."""
+    source = await _lock_source(to.connection, caller, source_id)
     if source.shown_no is None:
         return list(names)
     key = _key(caller, source, source.shown_no)
     known, changed = await queries.set_ignored(to.connection, key, names=names, ignored=ignored)
     if changed:
-        await _show(to.connection, caller, source, source.shown_no)
+        await _save_shown(to.connection, caller, source, source.shown_no)
         shown = await queries.read_source(to.connection, caller, source_id=source_id)
         await to.tell_of_quarantine(
             shown.item_count, subject=f"{SOURCE}{source_id}", name=shown.source, code="run_quarantine", quiet=True
@@ -149,15 +150,15 @@ async def _set_ignored(
 async def remove_source(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.RemoveSourceRequest
 ) -> wire.RemoveSourceResponse:
-    """Remove a source that will not be loaded again, with its quarantine."""
+    """Remove a source that will not be loaded again, with its quarantine and alerts; 404 unless visible."""
     source_id = request.source_id
-    await _record(connection, caller, "source.remove", await _lock(connection, caller, source_id))
+    await _record(connection, caller, "source.remove", await _lock_source(connection, caller, source_id))
     await queries.delete_source(connection, caller.organization_id, source_id=source_id)
     await Telling(runtime, connection, caller.organization_id).end_settled()
     return wire.RemoveSourceResponse(source_id=request.source_id)
 
 
-async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> queries.Source:
+async def _lock_or_add(connection: Connection, caller: Caller, *, ledger: str) -> queries.Source:
     source = await queries.lock_source_of(connection, caller, ledger=ledger)
     if source is not None:
         return source
@@ -172,7 +173,7 @@ async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> 
     return source
 
 
-async def _lock(connection: Connection, caller: Caller, source_id: UUID) -> queries.Source:
+async def _lock_source(connection: Connection, caller: Caller, source_id: UUID) -> queries.Source:
     return require(await queries.find_source(connection, caller, source_id=source_id, lock=True), unknown_source())
 
 
@@ -186,7 +187,7 @@ async def _is_unchanged(
     return shown is not None and told == (shown.source, shown.collection_id, shown.fingerprint)
 
 
-async def _report_going_on(
+async def _require_open(
     connection: Connection, caller: Caller, source: queries.Source, report_no: int
 ) -> queries.Report:
     report = await queries.find_report(connection, _key(caller, source, report_no))
@@ -197,7 +198,7 @@ async def _report_going_on(
     return report
 
 
-async def _show(
+async def _save_shown(
     connection: Connection, caller: Caller, source: queries.Source, report_no: int, *, reported: bool = False
 ) -> None:
     counting, ignored = await queries.count_items(connection, _key(caller, source, report_no))

@@ -43,7 +43,7 @@ def refuse_contained(container_id: UUID) -> Conflict:
 
 
 async def enqueue_unpacking(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> None:
-    """After this transaction commits, add the files in a document's file to the catalog on behalf of the caller."""
+    """Forget the files left out of a document's file, and enqueue adding its files to the catalog for the caller."""
     await forget_left_out(connection, caller.organization_id, document_id=document_id)
     await runtime.jobs.enqueue(
         connection,

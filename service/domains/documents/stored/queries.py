@@ -187,6 +187,7 @@ def ask_version(batch: Batch, organization_id: UUID, *, document_id: UUID) -> An
 async def read_document(
     connection: Connection, organization_id: UUID, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument | None:
+    """Return a document, locked if asked, without a check of rights; None when missing or deleted."""
     batch = Batch()
     asked = ask_document(batch, organization_id, document_id=document_id, lock=lock)
     await batch.run(connection)
@@ -256,6 +257,7 @@ class LeftOut:
 
 
 def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
+    """Select the ids of the documents in a container, at every level."""
     own = (
         select(resources.c.object_id)
         .where(sql.matches(resources, organization_id, container_id=container_id))
@@ -271,6 +273,7 @@ def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
 async def count_contained(
     connection: Connection, organization_id: UUID, *, container: StoredFile, container_id: UUID
 ) -> ContainedFiles:
+    """Count the files in a container at every level by progress, and the files left out by code."""
     inside = files_inside(organization_id, container_id)
     unindexed, version = space_documents.c, document_versions.c
     waiting = (
@@ -367,9 +370,10 @@ async def sum_up_contained(
     return count, total
 
 
-async def lock_gone(
+async def lock_files_except(
     connection: Connection, organization_id: UUID, *, container_id: UUID, kept: Collection[UUID], limit: int
 ) -> Sequence[UUID]:
+    """Lock up to `limit` documents directly in a container, except the `kept`, and return their ids."""
     statement = (
         select(resources.c.object_id)
         .where(

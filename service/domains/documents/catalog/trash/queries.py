@@ -84,7 +84,7 @@ async def keep_document(
     }
     found = sa.select(*row.values()).where(matches(resources, organization_id, object_id=document_id))
     kept = insert(trashed_documents).from_select(list(row), found)
-    moved = _move(organization_id, document_id, trashed_document_id)
+    moved = _build_moves(organization_id, document_id, trashed_document_id)
     await connection.execute(kept.add_cte(copy.cte("copied"), *moved))
 
 
@@ -93,7 +93,7 @@ def _as_list(**members: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return sa.func.coalesce(rows, sa.literal([], JSONB))
 
 
-def _move(organization_id: UUID, before: UUID, after: UUID) -> list[sa.CTE]:
+def _build_moves(organization_id: UUID, before: UUID, after: UUID) -> list[sa.CTE]:
     return [
         sa.update(table)
         .where(matches(table, organization_id, document_id=before))
@@ -104,9 +104,10 @@ def _move(organization_id: UUID, before: UUID, after: UUID) -> list[sa.CTE]:
 
 
 async def give_back(connection: Connection, organization_id: UUID, kept: Kept) -> None:
+    """Move a document's contents from the trash back to the former id, without fields, rights and index."""
     own = matches(documents, organization_id, document_id=kept.document_id)
     returned = sa.update(documents).where(own).values(deleted_at=None, created_at=kept.created_at)
-    moved = _move(organization_id, kept.trashed_document_id, kept.document_id)
+    moved = _build_moves(organization_id, kept.trashed_document_id, kept.document_id)
     rows = _delete_rows(organization_id, [kept.trashed_document_id])
     await connection.execute(rows.add_cte(returned.cte("returned"), *moved))
 
@@ -137,7 +138,7 @@ async def hand_over_kept(
     resource_types: Collection[str] | None,
     limit: int,
 ) -> Mapping[UUID, str]:
-    """Give some documents of an owner in the trash another owner; return their types by their ids in the trash."""
+    """Give up to `limit` of an owner's documents in the trash another owner; return types by ids in the trash."""
     resource_type = trashed_documents.c.resource_type
     own = matches(documents, organization_id, owner_id=owner_id)
     kept = sa.select(_KEPT_ID, resource_type).join(documents, _ID == _KEPT_ID).where(own)
@@ -187,7 +188,7 @@ async def list_kept(
     after: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[TrashedDocument]:
-    """List the documents that the caller may restore, last deleted first, from a (time, id) on."""
+    """List the documents that the caller may restore, last deleted first, after a (time, id), if named like `name`."""
     deleted_at, version = trashed_documents.c.deleted_at, document_versions.c
     statement = _select_for(
         caller,
@@ -196,8 +197,8 @@ async def list_kept(
         documents.c.name.label("document_name"),
         documents.c.external_id.label("document_external_id"),
         *(version[name] for name in ("file_name", "file_size", "media_type")),
-        _user(caller, "owner", documents.c.owner_id),
-        _user(caller, "deleted_by", trashed_documents.c.deleted_by),
+        _select_user(caller, "owner", documents.c.owner_id),
+        _select_user(caller, "deleted_by", trashed_documents.c.deleted_by),
         (deleted_at + timedelta(days=days)).label("kept_until"),
     ).join(document_versions, (version.document_id == _ID) & (version.version == documents.c.version))
     if name is not None:
@@ -209,14 +210,14 @@ async def list_kept(
     return await find_rows(connection, page, TrashedDocument)
 
 
-def _user(caller: Caller, name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
+def _select_user(caller: Caller, name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
     own = matches(principals, caller.organization_id, principal_id=principal_id)
     user = sa.select(user_as(name, principals.c.principal_id)).where(own)
     return user.correlate(documents, trashed_documents).scalar_subquery().label(name)
 
 
-async def find_old(connection: Connection, organization_id: UUID, *, days: int, limit: int) -> Sequence[UUID]:
-    """Lock some documents due for deletion from the trash; skip rows locked by other transactions."""
+async def lock_due(connection: Connection, organization_id: UUID, *, days: int, limit: int) -> Sequence[UUID]:
+    """Lock up to `limit` documents over `days` old in the trash, except rows locked by others; return the ids there."""
     own = trashed_documents.c.organization_id == organization_id
     is_old = trashed_documents.c.deleted_at <= sa.func.now() - timedelta(days=days)
     some = sa.select(_KEPT_ID).join(documents, _ID == _KEPT_ID).where(own, is_old).limit(limit)

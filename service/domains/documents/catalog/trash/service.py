@@ -41,9 +41,8 @@ ERASED_AT_ONCE = 1000
 
 
 async def keep(connection: Connection, caller: Caller, document: stored.StoredDocument, *, days: int) -> UUID | None:
-    """Copy a locked document into the trash before its deletion, and return the copy's id.
-
-    Returns None without a trash, and for a file in a container: restoring the container restores its files."""
+    """Move a locked document's versions and text into the trash before its deletion, and return the id there. Returns
+    None without a trash, and for a file in a container: restoring the container restores its files."""
     if not days or document.container_id is not None:
         return None
     ids, by = {"document_id": document.document_id, "trashed_document_id": uuid7()}, caller.principal_id
@@ -54,7 +53,7 @@ async def keep(connection: Connection, caller: Caller, document: stored.StoredDo
 async def list_trashed(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ListTrashedDocumentsRequest
 ) -> wire.ListTrashedDocumentsResponse:
-    """List deleted documents, last deleted first: the caller's own, or for an admin all documents."""
+    """List documents in the trash, last deleted first: the caller's own, or for an admin all documents."""
     cursor = Cursor.read(caller, operation=wire.LIST_TRASHED_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     name, days = request.document_name, runtime.settings.trash_days
@@ -65,8 +64,8 @@ async def list_trashed(
 async def delete_for_good(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteTrashedDocumentsRequest
 ) -> wire.DeleteTrashedDocumentsResponse:
-    """Delete documents in the trash for good, for their owners and admins. 404 if none of the documents is there."""
-    trashed = await _lock(runtime, connection, caller, request.trashed_document_ids)
+    """Delete documents in the trash for good, for owners and admins; skip unknown ids. 404 if every id is unknown."""
+    trashed = await _lock_trashed(runtime, connection, caller, request.trashed_document_ids)
     ids = [item.trashed_document_id for item in trashed]
     # Use the trashed id: another document may have the earlier id by now.
     details = [{"documentId": str(item.document_id), "version": item.version} for item in trashed]
@@ -79,21 +78,20 @@ async def delete_for_good(
 async def restore(
     runtime: Runtime, caller: Caller, *, request: wire.RestoreDocumentRequest
 ) -> wire.RestoreDocumentResponse:
-    """Restore a document from the trash with its previous rights or fewer, for its owner and admins.
-
-    404 when it is not (any more) in the trash, 409 `external_id_in_use` or `resource_taken`, 503 `indexing_backlog`."""
+    """Restore a document from the trash with its previous rights or fewer, for its owner and admins, and wait a while
+    for its words. 404 if not (any more) in the trash, 409 `external_id_in_use`, `resource_taken`, 503 if too busy."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        [kept] = await _lock(runtime, connection, caller, [request.trashed_document_id])
+        [kept] = await _lock_trashed(runtime, connection, caller, [request.trashed_document_id])
         which: dict[str, Any] = {"document_id": kept.document_id}
         version = await _next_version(connection, caller, kept)
         runtime.indexer.refuse_backlog(organization_id)
         await queries.give_back(connection, organization_id, kept)
         file = await stored.read_file(connection, organization_id, **which, version=kept.version)
         assert file is not None  # noqa: S101 - the version was just moved
-        readers_left_out, space_ids = await _write(connection, caller, kept, file, version=version)
-        placed, places_left_out, values_left_out = await _place(connection, caller, kept, version=version)
+        readers_left_out, space_ids = await _write_restored(connection, caller, kept, file, version=version)
+        placed, places_left_out, values_left_out = await _place_again(connection, caller, kept, version=version)
         if file.file_count:
             await enqueue_unpacking(runtime, connection, caller, kept.document_id)
         if file.reads_pictures or has_unread_pages(file.not_read):
@@ -112,7 +110,8 @@ async def restore(
     )
 
 
-async def _lock(runtime: Runtime, connection: Connection, caller: Caller, ids: Collection[UUID]) -> list[Kept]:
+async def _lock_trashed(runtime: Runtime, connection: Connection, caller: Caller, ids: Collection[UUID]) -> list[Kept]:
+    """Lock the documents in the trash that the caller may restore; NotFound if there is none."""
     locked = await queries.lock_kept(connection, caller, ids=ids, days=runtime.settings.trash_days)
     if not locked:
         raise NotFound(
@@ -124,7 +123,7 @@ async def _lock(runtime: Runtime, connection: Connection, caller: Caller, ids: C
 
 
 async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> int:
-    """Return the number of the restored version; Conflict `external_id_in_use` when another document has the id."""
+    """Block uploads of the id, and return the version to restore; Conflict `external_id_in_use` for a taken id."""
     batch, document_id = Batch(), kept.document_id
     # Like an upload, block uploads with the same external id until the commit.
     stored.lock_document(batch, document_id)
@@ -141,10 +140,11 @@ async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> i
     raise Conflict(message, code="external_id_in_use")
 
 
-async def _write(
+async def _write_restored(
     connection: Connection, caller: Caller, kept: Kept, file: stored.StoredFile, *, version: int
 ) -> tuple[list[str], list[int]]:
-    """Write the document with the rights that are left, and return the readers left out and the spaces to index."""
+    """Write the document with the rights left, and audit; Conflict `resource_taken`. Return the readers left out (only
+    their number, except for admins) and the spaces to index."""
     organization_id, document_id = caller.organization_id, kept.document_id
     ids = [UUID(reader["id"]) for reader in kept.readers]
     principals = await list_principals(connection, organization_id, principal_ids=ids)
@@ -168,7 +168,7 @@ async def _write(
         fields=kept.fields,
         file=replace(file, files_done=0) if file.file_count else file,
         created_by=caller.principal_id,
-        text=None,
+        blocks=None,
     )
     spaces = ask_indexing(
         batch, organization_id, document_id=document_id, version=version, collections_too=False, is_begun=False
@@ -189,11 +189,11 @@ async def _write(
     return left_out, [space.space_id for space in spaces.rows]
 
 
-async def _place(
+async def _place_again(
     connection: Connection, caller: Caller, kept: Kept, *, version: int
 ) -> tuple[list[int], list[str], list[str]]:
-    """Add a restored document to the earlier collections. Return the spaces, the names of omitted collections, and the
-    names of omitted values."""
+    """Add a restored document to the earlier collections that the caller may edit. Return the spaces, and the names of
+    omitted collections known to the caller, and of omitted values."""
     space_ids, places, unfit = list[int](), list[str](), list[str]()
     for place in kept.collections:
         collection = await read_collection(connection, caller, collection_id=UUID(place["collection_id"]), lock=True)
@@ -220,7 +220,7 @@ async def purge(database: Database, *, days: int) -> None:
         more = True
         while more:
             async with database.transaction(organization_id) as connection:
-                ids = await queries.find_old(connection, organization_id, days=days, limit=ERASED_AT_ONCE)
+                ids = await queries.lock_due(connection, organization_id, days=days, limit=ERASED_AT_ONCE)
                 await queries.erase_kept(connection, organization_id, ids=ids)
                 await erase_old_groups(connection, organization_id, days=days)
             more = bool(ids)

@@ -54,7 +54,7 @@ async def walk(run: Run) -> None:
     if resumes and run.is_new:
         await retry_failures(run)
     if resumes and phase == CHANGES:
-        await _walk_changes(run, *await _read_position(run, kept))
+        await _walk_changes(run, *await _find_start(run, kept))
         return
     since = await _walk_snapshot(run, kept if resumes else None)
     if is_dated:
@@ -62,6 +62,7 @@ async def walk(run: Run) -> None:
 
 
 async def _walk_snapshot(run: Run, kept: Mapping[str, Any] | None) -> Position:
+    """Upload all documents by id, from a kept cursor on (None: from the first); return where to walk changes from."""
     mark = from_extended(kept["mark"]) if kept else _earlier(await run.source.newest(), await _read_now(run))
     begin = Position.from_json(kept["after"]) if kept else Position()
     async for page in run.source.snapshot(begin.source_id):
@@ -80,7 +81,7 @@ async def _walk_changes(run: Run, since: Position, began: datetime | None) -> No
         await apply_documents(run, page.documents, cursor=cursor)
 
 
-async def _read_position(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
+async def _find_start(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
     stopped, began = Position.from_json(kept["after"]), from_extended(kept["began"])
     if not run.is_new:
         return stopped, began
@@ -122,19 +123,15 @@ async def apply_documents(
     run: Run, documents: Sequence[SourceDocument], *, cursor: Mapping[str, Any] | None = None
 ) -> None:
     """Upload source documents, record failures, save `cursor`; raises OvertakenError, RunError and ServiceError."""
-    tried = await asyncio.to_thread(lambda: [_map(run, document) for document in documents])
+    tried = await asyncio.to_thread(lambda: [_try_to_map(run, document) for document in documents])
     ids = [attempt.document_id for attempt in tried]
     mapped = {attempt.document_id: attempt.mapped for attempt in tried if isinstance(attempt.mapped, MappedDocument)}
     async with run.transaction() as connection:
         caller = await run.caller(connection)
         await queries.note_documents(connection, run.key, document_ids=ids)
         unchanged = await _find_unchanged(connection, caller, run, mapped)
-    wanted = [attempt for attempt in tried if attempt.document_id in mapped.keys() - unchanged]
-    outcomes = await _upload_all(run, caller, wanted, mapped)
-    failures = [
-        *(_failure(attempt, attempt.mapped) for attempt in tried if isinstance(attempt.mapped, MappingError)),
-        *(_failure(attempt, outcomes[attempt.document_id]) for attempt in wanted),
-    ]
+    outcomes = await _upload_all(run, caller, {one: mapped[one] for one in mapped if one not in unchanged})
+    failures = [_to_failure(attempt, outcomes.get(attempt.document_id, attempt.mapped)) for attempt in tried]
     done = dict.fromkeys(unchanged, "unchanged")
     done |= {one: o.value.lower() for one, o in outcomes.items() if isinstance(o, UploadStatus)}
     async with run.transaction() as connection:
@@ -144,7 +141,7 @@ async def apply_documents(
         await queries.save_progress(connection, run.key, cursor=cursor, **counts)
 
 
-def _map(run: Run, document: SourceDocument) -> _Attempt:
+def _try_to_map(run: Run, document: SourceDocument) -> _Attempt:
     external_id = run.target.external_id(document.source_id)
     try:
         mapped: MappedDocument | MappingError = map_document(document, run.target)
@@ -158,7 +155,7 @@ async def _find_unchanged(
     connection: Connection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
     states = await read_upload_states(connection, caller, document_ids=list(mapped))
-    there = await queries.in_collection(
+    there = await queries.find_in_collection(
         connection, run.organization_id, collection_id=run.sync.collection_id, document_ids=list(mapped)
     )
     return frozenset(
@@ -169,23 +166,18 @@ async def _find_unchanged(
 
 
 async def _upload_all(
-    run: Run, caller: Caller, wanted: Sequence[_Attempt], mapped: Mapping[UUID, MappedDocument]
+    run: Run, caller: Caller, wanted: Mapping[UUID, MappedDocument]
 ) -> dict[UUID, UploadStatus | ServiceError]:
+    """Upload the documents, AT_ONCE at a time; return statuses, and errors below 500. Raises the first other error."""
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def upload(document_id: UUID) -> UploadStatus | ServiceError:
+    async def upload(document: MappedDocument) -> UploadStatus:
         async with turns:
-            try:
-                return await _upload_patiently(run, caller, mapped[document_id])
-            except ServiceError as error:
-                if error.status >= 500:
-                    raise
-                return error
+            return await _upload_patiently(run, caller, document)
 
-    ids = [attempt.document_id for attempt in wanted]
-    found = await asyncio.gather(*map(upload, ids), return_exceptions=True)
+    found = await asyncio.gather(*map(upload, wanted.values()), return_exceptions=True)
     outcomes: dict[UUID, UploadStatus | ServiceError] = {}
-    for document_id, outcome in zip(ids, found, strict=True):
+    for document_id, outcome in zip(wanted, found, strict=True):
         if isinstance(outcome, BaseException) and not (isinstance(outcome, ServiceError) and outcome.status < 500):
             raise outcome
         outcomes[document_id] = outcome
@@ -193,6 +185,7 @@ async def _upload_all(
 
 
 async def _upload_patiently(run: Run, caller: Caller, document: MappedDocument) -> UploadStatus:
+    """Upload a document, waiting for room in the backlog without limit; OvertakenError if another run took over."""
     while True:
         # A document may take minutes, and a superseded run must not write documents that it read earlier.
         await run.report_alive()
@@ -215,8 +208,10 @@ async def _upload(runtime: Runtime, caller: Caller, document: MappedDocument) ->
     return saved.status
 
 
-def _failure(attempt: _Attempt, outcome: UploadStatus | ServiceError | MappingError) -> Failure | None:
-    if isinstance(outcome, UploadStatus):
+def _to_failure(
+    attempt: _Attempt, outcome: UploadStatus | MappedDocument | ServiceError | MappingError
+) -> Failure | None:
+    if isinstance(outcome, UploadStatus | MappedDocument):
         return None
     return Failure(attempt.document_id, attempt.source_id, attempt.external_id, outcome.code, outcome.message)
 
@@ -241,7 +236,7 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
 
 
 async def sum_up(run: Run, note: Note | None) -> Note | None:
-    """Return the warning at a run's end by reason (None: no failure). RunError when every document failed."""
+    """Return a run's warning: `note`, with the reasons of failures if any. RunError if every listed document failed."""
     async with run.transaction() as connection:
         listed, taken = await queries.count_taken(connection, run.key)
         reasons = await queries.group_failures(connection, run.key, examples=_EXAMPLES)

@@ -23,7 +23,7 @@ async def reconcile(run: Run) -> Note | None:
     """List the source and apply the differences; return the reason if due deletions were withheld."""
     expected = await run.source.count()
     async with run.transaction() as connection:
-        held = await queries.count_held(connection, run.key)
+        held = await queries.count_ever_listed(connection, run.key)
         listing_no = await queries.begin_listing(connection, run.key)
     listed = 0
     async for source_ids in run.source.list_ids():
@@ -44,7 +44,7 @@ async def reconcile(run: Run) -> Note | None:
         async with run.transaction() as connection:
             await queries.hold_removals(connection, run.key, listing_no=listing_no)
     if reason is None or reason.code != INCOMPLETE:
-        await _remove(run, listing_no, only_approved=reason is not None)
+        await _remove_unlisted(run, listing_no, only_approved=reason is not None)
     return reason
 
 
@@ -79,7 +79,7 @@ async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> li
     return [source_id for document_id, source_id in by_document.items() if document_id not in known]
 
 
-async def _remove(run: Run, listing_no: int, *, only_approved: bool) -> None:
+async def _remove_unlisted(run: Run, listing_no: int, *, only_approved: bool) -> None:
     after = NIL
     while True:
         async with run.transaction() as connection:

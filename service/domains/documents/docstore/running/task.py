@@ -98,6 +98,7 @@ async def _runs_short(runtime: Runtime) -> bool:
 async def _finish(
     runtime: Runtime, organization_id: UUID, sync: StoredSync, *, error: Note | None = None, warning: Note | None = None
 ) -> None:
+    """Save the end of a run, with alert and audit, unless another run has taken over."""
     async with runtime.database.transaction(organization_id) as connection:
         ended = await queries.finish_run(
             connection, SyncKey(organization_id, sync.sync_id), attempt=sync.attempt, error=error, warning=warning
@@ -111,7 +112,7 @@ async def _finish(
             **({} if error is None else {"error": error.code}),
             **({} if warning is None else {"warning": warning.code}),
         }
-        await _tell(Telling(runtime, connection, organization_id), sync, problem=error or warning)
+        await _tell_outcome(Telling(runtime, connection, organization_id), sync, problem=error or warning)
         change = Change(action="docstore.sync", target_type="docstoreSync", target_id=sync.sync_id, details=details)
         origin = Origin(
             principal_id=sync.principal_id,
@@ -122,7 +123,7 @@ async def _finish(
         await record_later(connection, organization_id, origin=origin, change=change)
 
 
-async def _tell(to: Telling, sync: StoredSync, *, problem: Note | None) -> None:
+async def _tell_outcome(to: Telling, sync: StoredSync, *, problem: Note | None) -> None:
     subject, name = str(sync.sync_id), str(sync.config["syncName"])
     if problem is None or problem.code == SOME_FAILED:
         await to.end(AlertKind.SYNC_BEHIND, subject)
