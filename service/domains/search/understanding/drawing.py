@@ -137,7 +137,7 @@ def find_unused(question: str, drawn: Collection[DrawnFilter], fields: Mapping[s
 
 
 def _draw_periods(asked: QueryText, today: date, values: Values) -> Iterator[Match]:
-    """Read "reports since March 2024" and "issued last year"; a number field `year` takes whole years."""
+    """Read "reports since March 2024" and "issued last year"; a number field `year` takes "of the year 2024"."""
     times = [field for field in asked.fields if field.kind is FieldType.DATETIME]
     years = [field for field in asked.fields if field.kind is FieldType.INT and "year" in field.names]
     for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", asked.line):
@@ -156,8 +156,6 @@ def _draw_periods(asked: QueryText, today: date, values: Values) -> Iterator[Mat
         if period and len(fitting) == 1 and (len(times) == 1 or match["made"]):
             bounds = [(operator, day.isoformat()) for operator, day in period.bounds()]
             yield Match(fitting[0].name, bounds, start, match.end())
-        elif period and not times and len(years) == 1 and not match["made"] and (bounds := _in_years(period)):
-            yield Match(years[0].name, bounds, start, match.end())
 
 
 def _is_theirs(match: re.Match[str]) -> bool:
@@ -171,14 +169,6 @@ def is_made_then(field: Field, made: str | None) -> bool:
         return not field.stems - {stem(word) for word in _OWN_TIMES}
     is_plain = not field.stems - {stem(word) for word in _OWN_TIMES[:7]}
     return is_plain or stem(made) in field.stems
-
-
-def _in_years(period: Period) -> list[tuple[FilterOperator, str]]:
-    if any(day is not None and (day.month, day.day) != (1, 1) for day in period):
-        return []
-    if period.start and period.end and period.end.year - period.start.year == 1:
-        return [(FilterOperator.EQUAL, str(period.start.year))]
-    return [(operator, str(day.year)) for operator, day in period.bounds()]
 
 
 def _draw_amounts(asked: QueryText) -> Iterator[Match]:
