@@ -13,10 +13,10 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import count_of, one_line
+from app.formatting import count_of
 from app.ui.dialogs import NotYetError, text_in
-from app.ui.errors import line_of, show_errors
-from app.ui.notices import show_problem, show_table, show_text, show_warning
+from app.ui.errors import line_of
+from app.ui.notices import show_link, show_problem, show_table, show_text, show_warning
 from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaField, SchemaFieldInfo
@@ -61,12 +61,11 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a change to a document of a collection. `problem` is empty on success; `left`: unchanged."""
+    """The result of a change to a document of a collection. `problem` is empty on success."""
 
     document_id: UUID
     name: str
     problem: str = ""
-    left: bool = False
 
 
 def find_collection(address: str) -> DocumentCollection | None:
@@ -97,22 +96,6 @@ def find_inside(collection_id: UUID, documents: Sequence[UUID]) -> list[UUID]:
     return [item.document_id for batch in batches for item in listing(collection_id, ids=batch, page_size=_PAGE)]
 
 
-def add(
-    collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, change: bool = False
-) -> Iterator[Done]:
-    """Add documents (id, name), yielding each result. With `change`, documents in the collection get the metadata."""
-    put = api.client().document_collections.add_document_to_collection
-    present = find_inside(collection_id, [document_id for document_id, _ in documents])
-    for document_id, name in documents:
-        if document_id not in present:
-            send = partial(put, document_id=document_id, document_collection_id=collection_id, custom_metadata=metadata)
-            yield _try(document_id, name, send)
-        elif change and metadata:
-            yield _try(document_id, name, partial(set_values, collection_id, [document_id], metadata))
-        else:
-            yield Done(document_id, name, left=True)
-
-
 def set_values(collection_id: UUID, documents: Iterable[UUID], values: Mapping[str, str]) -> dict[UUID, str]:
     """Change these values alone of up to 1,000 documents, and return each status."""
     changes = [{"document_id": document, "custom_metadata": values} for document in documents if values]
@@ -132,8 +115,9 @@ INSIDE = "inside"
 _OUTCOMES = "collection.outcomes"
 
 
-def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: str) -> None:
+def work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> None:
     """Store each result at once, so that a person leaving the page halfway still sees the finished part."""
+    kept = list[Done]()
     st.session_state[_OUTCOMES] = (kept, of)
     forget(INSIDE)
     kept.extend(show_progress(outcomes, of=of, doing=doing))
@@ -142,7 +126,6 @@ def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: 
 def show_outcomes() -> None:
     outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
     failed = [outcome for outcome in outcomes if outcome.problem]
-    unchanged = sum(item.left for item in outcomes)
     if len(outcomes) < of:
         left = f"{of - len(outcomes):,} of {count_text(of, 'document')}"
         show_warning(f"Interrupted. {left} were not started. Try again.")
@@ -150,10 +133,8 @@ def show_outcomes() -> None:
         others = "The others are done." if len(failed) < len(outcomes) else ""
         show_problem(f"{count_of(len(failed), len(outcomes), 'document')} failed.", *filter(None, [others]))
         show_table([(item.name, item.problem) for item in failed], heads=("Document", "Reason"))
-    elif done := len(outcomes) - unchanged:
-        show_text(f"Done: {count_text(done, 'document')}.")
-    if unchanged:
-        show_text(f"Already in the collection, and unchanged: {count_text(unchanged, 'document')}.")
+    elif outcomes:
+        show_text(f"Done: {count_text(len(outcomes), 'document')}.")
 
 
 MOST_FIELDS = 200
@@ -261,81 +242,8 @@ def _name(key: str, number: int) -> str:
     return str(st.session_state.get(f"{key}.{number}.name") or "").strip()
 
 
-_FOUND = 50
-_LEFT, _QUERY, _NAMES, _CHOSEN, _VALUES = "add.left", "add.query", "add.names", "add.chosen", "add.value"
-
-
 def offer_adding(collection: DocumentCollection) -> None:
-    """Show a search for documents by name, for adding several at once."""
-    collection_id = collection.document_collection_id
-    _begin_again(collection)
-    picked, named = _choose(collection_id)
-    metadata = ask_for_values(collection, _VALUES)
-    # After a second click, the selection is empty.
-    is_ready = metadata is not None and bool(picked)
-    if st.button("Add", type="primary", key="add.go", disabled=not is_ready) and picked and metadata is not None:
-        _add(collection_id, [(UUID(item), named[item]) for item in picked], metadata)
-        st.rerun()
-    show_outcomes()
-
-
-def _begin_again(collection: DocumentCollection) -> None:
-    if _LEFT not in st.session_state:
-        return
-    st.session_state[_CHOSEN] = left = st.session_state.pop(_LEFT)
-    if not left:
-        st.session_state[_QUERY] = ""
-        for number, field in enumerate(collection.custom_metadata_schema.fields):
-            key = f"{_VALUES}.{collection.document_collection_id}.{number}"
-            st.session_state[key] = "" if not field.choices else [] if field.type is FieldType.LIST else None
-
-
-def _choose(collection_id: UUID) -> tuple[list[str], dict[str, str]]:
-    query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="Part of the name").strip()
-    named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
-    found = show_errors(lambda: _find_matches(query)) if query else {}
-    named.update(found)
-    chosen: list[str] = st.session_state.get(_CHOSEN, [])
-    options = list(dict.fromkeys([*(item for item in chosen if item in named), *found]))
-    inside = show_errors(lambda: _inside(collection_id, options))
-    picked = st.multiselect(
-        "Documents to add",
-        options,
-        key=_CHOSEN,
-        format_func=lambda item: f"{named[item]} · already in the collection" if item in inside else named[item],
-        placeholder="Select documents" if options else "Type part of a name above",
-        disabled=not options,
-        filter_mode=None,
-    )
-    if query and not found:
-        show_text("No document you can read has this text in its name.")
-    if any(item in inside for item in picked):
-        show_text("Documents already in the collection do not change. Edit their values under Documents.")
-    return picked, named
-
-
-def _add(collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str]) -> None:
-    kept: list[Done] = []
-    try:
-        outcomes = add(collection_id, documents, metadata)
-        show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
-    finally:
-        # Even if another control is used first.
-        done = {outcome.document_id for outcome in kept if not outcome.problem}
-        st.session_state[_LEFT] = [str(one) for one, _ in documents if one not in done]
-        api.collections.clear()
-        _inside.clear()
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _find_matches(query: str) -> dict[str, str]:
-    page = next(api.client().catalog.list_documents(document_name=query, page_size=_FOUND).pages())
-    return {
-        str(item.document_id): one_line(f"{item.document_name} · {item.document_external_id} · {item.owner.name}")
-        for item in page.documents
-    }
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _inside(collection_id: UUID, documents: Sequence[str]) -> list[str]:
-    return list(map(str, find_inside(collection_id, list(map(UUID, documents)))))
+    """Lead to the list of documents, where several documents or all that match can be added at once."""
+    show_text("Select documents in the list, then choose Add to a collection.")
+    into = str(collection.document_collection_id)
+    show_link("Select documents", "documents", of="all", rows="choose", into=into)

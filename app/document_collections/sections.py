@@ -241,7 +241,7 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
 
 def _index_again(collection_id: UUID, documents: Sequence[DocumentInCollection]) -> None:
     outcomes = contents.index_again(collection_id, documents)
-    show_errors(lambda: contents.work_through(outcomes, [], of=len(documents), doing="Re-indexing"))
+    show_errors(lambda: contents.work_through(outcomes, of=len(documents), doing="Re-indexing"))
     st.session_state.pop(_STALE, None)
     st.rerun()
 

@@ -21,7 +21,7 @@ from carrel.wire.catalog import Document
 from carrel.wire.collections import DocumentCollection
 from flows.operations.formatting import count_text
 
-ADD, REMOVE, DONE = "chosen.add", "chosen.remove", "chosen.done"
+ADD, REMOVE, DONE, INTO = "chosen.add", "chosen.remove", "chosen.done", "into"
 
 
 def offer_actions(chosen: Sequence[Document]) -> None:
@@ -86,12 +86,12 @@ def _show_removing(chosen: Sequence[Document]) -> None:
 
 
 def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentCollection, Collection[UUID]] | None:
-    """Ask for a collection, at first the collection that the list shows; return the ids of documents in it, too."""
+    """Ask for a collection, at first the collection of the address; return the ids of documents in it, too."""
     with error_boundary():
         if form == REMOVE and not api.editable_collections():
             notices.show_empty("You cannot edit any collection.", "Create a collection, or ask an owner for access.")
             return None
-        listed = st.query_params.get("collection", "") if form == REMOVE else ""
+        listed = st.query_params.get("collection" if form == REMOVE else INTO, "")
         field = f"{form}.collection"
         picked = contents.choose_collection("Collection", field, none="Choose", at=listed, may_create=form == ADD)
         ids = [document.document_id for document in chosen]

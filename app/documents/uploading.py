@@ -63,13 +63,20 @@ def load(
     for file in files:
         outcome = _load_file(file, access=access, read_pictures=read_pictures)
         if outcome.document_id is not None and collection_id is not None:
-            added = [(outcome.document_id, outcome.name)]
             try:
-                [done] = contents.add(collection_id, added, values or {}, change=True)
-                outcome = replace(outcome, problem=done.problem)
+                _add_to(collection_id, outcome.document_id, values or {})
             except carrel.CarrelError as error:
                 outcome = replace(outcome, problem=line_of(error))
         yield file.file_id, outcome
+
+
+def _add_to(collection_id: UUID, document_id: UUID, values: Mapping[str, str]) -> None:
+    """Add a document to a collection; a document in the collection gets the values."""
+    if contents.find_inside(collection_id, [document_id]):
+        contents.set_values(collection_id, [document_id], values)
+    else:
+        put = api.client().document_collections.add_document_to_collection
+        put(document_id=document_id, document_collection_id=collection_id, custom_metadata=values)
 
 
 def _load_file(file: UploadedFile, *, access: Mapping[str, Any], read_pictures: bool | None) -> Outcome:

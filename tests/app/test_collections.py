@@ -1,7 +1,6 @@
 """The page of collections on the real service."""
 
 import html
-from collections.abc import Iterable, Iterator
 from uuid import uuid4
 
 import pytest
@@ -9,8 +8,7 @@ import streamlit as st
 
 from app import navigation
 from app.auth import current
-from app.document_collections import contents, values, values_file
-from app.document_collections.contents import Done
+from app.document_collections import values, values_file
 from app.ui.progress import in_batches
 from service.index.rebuilds.running import rebuild_all
 from tests import made_files
@@ -46,13 +44,6 @@ def fields_in(house: House, collection: str) -> dict[str, dict[str, str]]:
 
 def a_shelf(house: House, *names: str) -> tuple[str, list[str]]:
     return house.add_collection(custom_metadata_schema=TEAM_AND_SECRET), [house.load(name) for name in names]
-
-
-def choose_to_add(house: House, collection: str, query: str, *documents: str) -> Page:
-    page = open_collection(house, collection, "add")
-    page.text_input(key="add.query").set_value(query).run()
-    page.multiselect(key="add.chosen").set_value(list(documents)).run()
-    return page
 
 
 def test_a_member_without_a_collection_to_look_after_is_told_so(house: House) -> None:
@@ -91,75 +82,27 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     assert (row["Name"], row["Documents"], row["Your role"]) == (name, 0, "Owner")
 
 
-def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -> None:
-    tag = uuid4().hex[:8]
-    collection = house.add_collection(custom_metadata_schema={"fields": [{"name": "pages", "type": "INT"}]})
-    first, second, gone = (house.load(f"{tag} {name}") for name in ("one", "two", "gone"))
-    page = open_collection(house, collection, "add")
-    page.text_input(key="add.query").set_value(tag).run()
-    page.multiselect(key="add.chosen").set_value([first, second, gone]).run()
-    house.client.catalog.delete_document(gone)
-    page.text_input(key=f"add.value.{collection}.0").set_value("twelve")
-    page = page.press("Add")
-    assert page.shown.count("The field is a whole number: write it like 1200, within 64 bits.") == 1
-    assert page.multiselect(key="add.chosen").value == [first, second, gone]
-    page.text_input(key=f"add.value.{collection}.0").set_value("12").run()
-    page = page.press("Add")
-    assert "1 of 3 documents failed." in page.shown
-    assert page.multiselect(key="add.chosen").value == [gone]
-    assert inside(house, collection) == {f"{tag} one": 1, f"{tag} two": 1}
-    assert fields_in(house, collection) == {f"{tag} one": {"pages": "12"}, f"{tag} two": {"pages": "12"}}
-    shown = open_collection(house, collection)
-    assert sorted(shown.column("Name")) == [f"{tag} one", f"{tag} two"]
-    assert set(shown.column("State")) == {"Searchable"}
-
-
 def test_values_are_chosen_among_the_choices_of_a_field(house: House) -> None:
     fields = [{"name": "team", "type": "STRING", "choices": ["air", "sea"]}]
     fields += [{"name": "tags", "type": "LIST", "choices": ["red", "blue"]}]
     collection, name = house.add_collection(custom_metadata_schema={"fields": fields}), f"{uuid4()}"
-    document = house.load(name)
-    page = open_collection(house, collection, "add")
-    page.text_input(key="add.query").set_value(name).run()
-    page.multiselect(key="add.chosen").set_value([document])
-    page.selectbox(key=f"add.value.{collection}.0").set_value("sea")
-    page.multiselect(key=f"add.value.{collection}.1").set_value(["red", "blue"]).run()
-    page = page.press("Add")
+    house.load(name)
+    shown = open_collection(house, collection, "add").shown
+    assert f"documents?of=all&amp;rows=choose&amp;into={collection}" in shown
+    page = (
+        house.open("documents", name=name, of="all", rows="choose", into=collection)
+        .choose(0)
+        .press("Add to a collection …")
+    )
+    assert page.selectbox(key="chosen.add.collection").value == collection
+    page.selectbox(key=f"chosen.add.{collection}.0").set_value("sea")
+    page.multiselect(key=f"chosen.add.{collection}.1").set_value(["red", "blue"]).run()
+    page.press_key("chosen.add.submit")
     assert fields_in(house, collection) == {name: {"team": "sea", "tags": "red; blue"}}
-    assert page.selectbox(key=f"add.value.{collection}.0").value is None
-    assert page.multiselect(key=f"add.value.{collection}.1").value == []
     page = open_collection(house, collection, "fields")
     page.selectbox(key="fields.chosen").set_value("tags").run()
     page.text_input(key="fields.tags.choices").set_value("blue").run()
     assert "1 document: no value that fits" in page.press("Preview changes").shown
-
-
-def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
-    collection, (there, new) = a_shelf(house, "Heron there", "Heron new")
-    page = choose_to_add(house, collection, "heron", there, new)
-    assert "already in" not in page.shown
-    house.add_to(collection, there, **OPERATIONS)
-    st.cache_data.clear()
-    page.run()
-    assert page.multiselect(key="add.chosen").value == [there, new]
-    options = page.multiselect(key="add.chosen").options
-    assert [label.endswith(" · already in the collection") for label in options] == [
-        "Heron there" in label for label in options
-    ]
-    assert "Documents already in the collection do not change." in page.shown
-    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake").run()
-    page = page.press("Add")
-    assert "Done: 1 document." in page.shown
-    assert "Already in the collection, and unchanged: 1 document." in page.shown
-    assert fields_in(house, collection) == {"Heron there": OPERATIONS, "Heron new": {"team": "Kittiwake"}}
-
-
-def test_what_somebody_else_adds_meanwhile_keeps_its_fields_too(house: House) -> None:
-    collection, (there,) = a_shelf(house, "Gull")
-    page = choose_to_add(house, collection, "gull", there)
-    house.add_to(collection, there, **OPERATIONS)
-    assert "Already in the collection, and unchanged: 1 document." in page.press("Add").shown
-    assert fields_in(house, collection) == {"Gull": OPERATIONS}
 
 
 def edit(page: Page, edits: dict[str, dict[str, str]]) -> Page:
@@ -302,36 +245,6 @@ def test_an_exported_file_with_many_lines_is_compared(house: House, monkeypatch)
     ]
 
 
-def test_after_adding_the_form_is_empty_and_the_count_is_new(house: House) -> None:
-    collection, documents = a_shelf(house, "Auk one", "Auk two")
-    page = choose_to_add(house, collection, "auk", *documents)
-    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
-    assert "0 documents you can read" in page.shown
-    page = page.press("Add")
-    assert "2 documents you can read" in page.shown
-    assert page.multiselect(key="add.chosen").value == []
-    assert page.text_input(key="add.query").value == ""
-    assert page.text_input(key=f"add.value.{collection}.0").value == ""
-    assert page.find_button("Add").disabled
-    assert fields_in(house, collection) == {"Auk one": {"team": "Kittiwake"}, "Auk two": {"team": "Kittiwake"}}
-
-
-def test_what_is_left_half_way_stays_in_the_form(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    collection, (first, second) = a_shelf(house, "Skua one", "Skua two")
-    page = choose_to_add(house, collection, "skua", first, second)
-
-    def interrupted(outcomes: Iterable[Done], **_: object) -> Iterator[Done]:
-        yield next(iter(outcomes))
-        st.rerun()
-
-    monkeypatch.setattr(contents, "show_progress", interrupted)
-    page = page.press("Add")
-    assert "Done: 1 document." in page.shown
-    assert "1 of 2 documents were not started." in page.shown
-    assert "1 document you can read" in page.shown
-    assert page.multiselect(key="add.chosen").value == [second]
-
-
 def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:
     collection = house.add_collection()
     house.load("Rules", "Sheep travel.", document_external_id="rules", collection_id=collection)
@@ -427,8 +340,10 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     page.press("Save")
     assert fields_in(house, collection) == {"Dunlin": {"size": "12", "pages": "1200"}, "Ruff": {"pages": "1200"}}
     assert page.selectbox(key="fields.chosen").value == ""
-    page = choose_to_add(house, collection, "dunlin", there)
-    assert ("whole number, required" in page.shown, page.find_button("Add").disabled) == (True, True)
+    house.load("Dunlin new")
+    page = house.open("documents", name="Dunlin new", rows="choose", into=collection).choose(0)
+    page = page.press("Add to a collection …")
+    assert ("whole number, required" in page.shown, page.button(key="chosen.add.submit").disabled) == (True, True)
 
 
 def test_a_collection_is_renamed_by_its_owner(house: House) -> None:
