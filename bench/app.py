@@ -12,7 +12,7 @@ import argparse
 import re
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,9 @@ PROCESSES = ("browser", "workbench", "service", "database")
 PASSWORD = "only for this benchmark"  # noqa: S105 - of a service that ends with the benchmark
 PATIENCE_MS = 30_000
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
-TABLE = '[data-testid="stDataFrame"]'
+ROW = ".carrel-row"
+FIRST = ".carrel-rows tbody tr:first-child"
+PALETTE = "dialog.carrel-palette[open]"
 CAPTION = '[data-testid="stCaptionContainer"]'
 
 # From the last press or key to the frame after the one in which what is looked for is there, by the browser's clock.
@@ -167,6 +169,31 @@ def press(name: str) -> Callable[[Page, int], None]:
     return lambda page, _: page.get_by_role("button", name=name, exact=True).first.click()
 
 
+def follow(*names: str) -> Callable[[Page, int], None]:
+    """Return a way to follow links of the menu in turn."""
+    return lambda page, number: page.get_by_role("link", name=names[number % len(names)], exact=True).first.click()
+
+
+def choose(field: str, *options: str) -> Callable[[Page, int], None]:
+    """Return a way to choose options of a field in turn."""
+
+    def act(page: Page, number: int) -> None:
+        page.get_by_role("combobox", name=field).click()
+        page.get_by_role("option", name=options[number % len(options)], exact=True).click()
+
+    return act
+
+
+def enter(field: str, text: Callable[[int], str]) -> Callable[[Page, int], None]:
+    """Return a way to fill a field and press Enter."""
+
+    def act(page: Page, number: int) -> None:
+        page.get_by_label(field, exact=True).first.fill(text(number))
+        page.keyboard.press("Enter")
+
+    return act
+
+
 def pages_from(address: str, *, name: str) -> Interaction:
     """Return the way from each page of a list to the next."""
     return Interaction(
@@ -174,47 +201,94 @@ def pages_from(address: str, *, name: str) -> Interaction:
     )
 
 
-def interactions(address: str, answers: Mapping[str, str]) -> list[Interaction]:
-    """Return what is measured; `answers` are questions with the external ids of what they find first."""
-    questions = list(answers)
+def opened_from(address: str, *, name: str, back: str) -> Interaction:
+    """Return the way from the rows of a list to their pages."""
+
+    def act(page: Page, number: int) -> None:
+        page.locator(ROW).nth(number % 6).click()
+
+    def to_list(page: Page) -> None:
+        page.get_by_role("button", name=back).click()
+        page.locator(ROW).first.wait_for(timeout=PATIENCE_MS)
+        page.locator(IDLE).wait_for(timeout=PATIENCE_MS)
+
+    return Interaction(name, at(address, "Page 1"), act, lambda _: Sight("h2.carrel-name", "."), to_list)
+
+
+def by_part(address: str, field: str, *, name: str, part: Callable[[int], str]) -> Interaction:
+    """Return the way to rows of a list by a part of their names."""
+    begin, act = at(address, "Page 1"), enter(field, part)
+    return Interaction(name, begin, act, lambda number: Sight(FIRST, re.escape(part(number))))
+
+
+def interactions(address: str, questions: Sequence[str]) -> list[Interaction]:
+    """Return what is measured; each question finds documents that contain its words."""
 
     def type_query(page: Page, number: int) -> None:
         page.get_by_placeholder("What are you looking for?").fill(questions[number])
         page.keyboard.press("Enter")
 
-    def choose_row(page: Page, number: int) -> None:
-        page.locator(TABLE).first.click(position={"x": 20, "y": 52 + 35 * (number % 6)})
+    def open_palette(page: Page, _: int) -> None:
+        page.keyboard.press("Control+k")
 
-    def back(page: Page) -> None:
-        page.get_by_role("button", name="All documents").click()
-        page.get_by_text("Choose a row").wait_for(timeout=PATIENCE_MS)
-        page.locator(IDLE).wait_for(timeout=PATIENCE_MS)
+    def type_name(page: Page, number: int) -> None:
+        page.get_by_role("combobox", name="Page, action").press_sequentially(f"person 01{number:02}")
 
-    def open_other(page: Page, number: int) -> None:
-        page.get_by_role("link", name=("Collections", "Documents")[number % 2], exact=True).click()
+    def close_palette(page: Page) -> None:
+        page.keyboard.press("Escape")
+        page.locator(PALETTE).wait_for(state="hidden", timeout=PATIENCE_MS)
 
+    def reopen_palette(page: Page) -> None:
+        close_palette(page)
+        page.keyboard.press("Control+k")
+
+    def palette(page: Page) -> None:
+        at(f"{address}/documents", "Page 1")(page)
+        page.keyboard.press("Control+k")
+
+    documents, people = f"{address}/documents", f"{address}/people"
     wide = f"{address}/what_can_they_read?who=user:{EMAIL}"
+    orders, dates = ("Oldest first", "Order: Newest first"), ("hours? ago|yesterday|days? ago", "now|minutes? ago")
     return [
         Interaction(
             "search, words and meaning",
-            at(f"{address}/search", "Ask in your own words"),
+            at(f"{address}/search", "Enter a question"),
             type_query,
-            lambda number: Sight("article .carrel-facts", rf"^{re.escape(answers[questions[number]])}\b"),
+            lambda number: Sight("article mark", rf"^{questions[number].split()[0]}$"),
         ),
-        pages_from(f"{address}/documents", name="page of documents, the next"),
+        pages_from(documents, name="page of documents, the next"),
         Interaction(
-            "a document of the list",
-            at(f"{address}/documents", "Page 1"),
-            choose_row,
+            "documents in another order",
+            at(documents, "Page 1"),
+            choose("Order", *orders),
+            lambda number: Sight(FIRST, dates[number % 2]),
+        ),
+        by_part(documents, "Name", name="documents by a part of the name", part=lambda number: f"w{500 + number} w"),
+        opened_from(documents, name="a document of the list", back="All documents"),
+        by_part(people, "Find", name="people by a part of the name", part=lambda number: f"Person 01{number:02}"),
+        opened_from(people, name="a person of the list", back="All people"),
+        opened_from(f"{address}/groups", name="a group of the list", back="All groups"),
+        Interaction(
+            "a collection of the list",
+            at(f"{address}/collections", "Collection 00"),
+            lambda page, number: page.locator(ROW).nth(number % 6).click(),
             lambda _: Sight("h2.carrel-name", "."),
-            back,
+            lambda page: page.get_by_role("button", name="All collections").click(),
         ),
         pages_from(f"{address}/audit_log", name="page of the audit log, the next"),
         pages_from(wide, name="page of what somebody can read, the next"),
+        Interaction("the palette", at(documents, "Page 1"), open_palette, lambda _: Sight(PALETTE, "."), close_palette),
+        Interaction(
+            "a name in the palette",
+            palette,
+            type_name,
+            lambda number: Sight(f"{PALETTE} [role=option]", f"Person 01{number:02}"),
+            reopen_palette,
+        ),
         Interaction(
             "another page of the workbench",
-            at(f"{address}/documents", "Page 1"),
-            open_other,
+            at(documents, "Page 1"),
+            follow("Collections", "Documents"),
             lambda number: Sight("h1", ("^Collections", "^Documents")[number % 2]),
         ),
     ]
@@ -280,7 +354,7 @@ def main() -> None:
                 sign_in(page, address, email=EMAIL, password=PASSWORD)
                 processes = {"workbench": workbench, "service": stack.service.pid, "database": stack.database_pid()}
                 try:
-                    measured = [measure(page, one, processes) for one in interactions(address, answers)]
+                    measured = [measure(page, one, processes) for one in interactions(address, list(answers))]
                 finally:
                     page.screenshot(path=Path(tempfile.gettempdir()) / "bench-app.png")
                 chromium.close()

@@ -76,11 +76,12 @@ def fill(client: Carrel, data_dir: Path, *, documents: int, password: str) -> di
 
 
 def select_answered(client: Carrel, questions: list[str]) -> dict[str, str]:
-    """Return some of the questions with the external id of the first result, a different one each."""
+    """Return questions with the external id of the first result, a different one each, which has all words."""
     found: dict[str, str] = {}
     for question in questions:
         result = client.search.search_document_catalog(question, user_email=EMAIL).results[0]
-        if result.document_external_id not in found.values():
+        words = result.matched.words if result.matched else ()
+        if set(words) == set(question.split()) and result.document_external_id not in found.values():
             found[question] = result.document_external_id
         if len(found) == QUESTIONS:
             break
