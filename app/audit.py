@@ -32,7 +32,7 @@ def _word(value: object) -> str:
 
 KnownNames: TypeAlias = Mapping[str, str]
 
-EVERYBODY = "everybody"
+EVERYBODY = "everyone"
 """Stands for a whole organization as the holder of a role."""
 
 HOLDER = "holder"
@@ -110,7 +110,7 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     before, after = roles_in(entry.details, "before"), roles_in(entry.details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
-    # "everybody" comes last: "Crew and everybody".
+    # "everyone" comes last: "Crew and everyone".
     named = {holder: names.get(holder, "someone") for holder in before.keys() | after.keys()}
     for holder in sorted(named, key=lambda item: (named[item] == EVERYBODY, named[item].lower(), item)):
         had, has = before.get(holder), after.get(holder)

@@ -15,6 +15,7 @@ PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
 PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}
 """The kinds of holders of grants, by the service's type."""
 
+YES_NO: Mapping[str, str] = {"true": "yes", "false": "no"}
 DOCUMENT, COLLECTION, AGENT = "document", "collection", "agent"
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}

@@ -12,7 +12,7 @@ from app import api
 from app.auth.current import person_client
 from app.chat.conversations import message_html, reply_html
 from app.formatting import moment, one_line
-from app.labels import COLLECTION, label_of, types_of
+from app.labels import COLLECTION, GROUP, label_of, types_of
 from app.lookup import Principal, Resource, by_id
 from app.people.directory import counts_of
 from app.permissions.panel import show_access
@@ -179,7 +179,9 @@ def show_deployment(agent: AgentDefinition) -> None:
 def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
     if not (ids := agent.collection_ids):
         return
-    looked_at = islice(who, MOST_LOOKED_AT)
+    # Collections that are open to everyone do not count for groups.
+    is_open = show_errors(lambda: counts_of(object_ids=ids, organization_wide=True).total)
+    looked_at = [principal for principal in islice(who, MOST_LOOKED_AT) if not is_open or principal.kind != GROUP]
     if lacking := show_errors(
         lambda: [principal for principal in looked_at if not counts_of(object_ids=ids, readable_by=principal).total]
     ):

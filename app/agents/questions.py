@@ -69,7 +69,7 @@ def _choose_questions() -> Wanted:
     if is_id(said):
         agents.setdefault(said, "A deleted agent")
     with filter_line("of", "group", "over", "reply", "thumbs"):
-        words = text_filter("Question", "words", placeholder="Part of the question")
+        words = text_filter("Question", "words", placeholder="Part of it")
         agent = choice_filter("Agent", "of", agents)
         over = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
         outcomes = {"": "Any", **{key.value.lower(): name for key, name in OUTCOMES.items()}}

@@ -204,7 +204,7 @@ def _update(client: OAuthClient) -> None:
 def show_consents(client: OAuthClient | None = None) -> None:
     """Show people's consents to all applications, or to `client`, with buttons for an admin to withdraw them."""
     st.header("Consents", anchor=False)
-    people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
+    people = [] if client else pick_principals("consents.person", label="Person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
     nobody: list[bool] = []
     clients = api.client().admin.oauth_clients
@@ -249,12 +249,12 @@ def show_consents(client: OAuthClient | None = None) -> None:
 
 
 def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
-    narrowed_to = "not limited" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
+    narrowed_to = "Not limited" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
     return {
         "Person": f"{one_line(consent.person_name)} ({consent.email})",
         **({"Application": one_line(consent.application_name)} if with_client else {}),
         "Scopes": one_line(scopes_named(consent.scopes, agents=names)),
-        "Limited to": one_line(narrowed_to) or "deleted collections",
+        "Limited to": one_line(narrowed_to) or "Deleted collections",
         "Allowed": time_cell(consent.granted_at),
         "Last used": time_cell(consent.last_used_at),
     }

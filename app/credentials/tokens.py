@@ -19,7 +19,7 @@ from app.settings import settings
 from app.ui import notices
 from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, offer_submit, open_dialog, text_in
 from app.ui.errors import require_found, show_errors
-from app.ui.tables import forget, pages_of, show_pages
+from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.organization import Organization
 from carrel.wire.scim_tokens import ScimToken
@@ -81,6 +81,16 @@ def end_noted(credential: Credential) -> str:
     if credential.status is CredentialStatus.REVOKED:
         return day  # a revoked credential has already ended
     return f"{'⚠ ' if _soon_over(credential) else ''}{day}, {ends(at)}"
+
+
+def row_of(credential: Credential) -> dict[str, object]:
+    return {
+        "Name": one_line(credential.name),
+        "Ends in": f"…{credential.hint}",
+        "Status": STATUSES[credential.status],
+        "Last used": time_cell(credential.last_used_at),
+        "Expires": end_noted(credential),
+    }
 
 
 def select_ending_soon(credentials: Iterable[C]) -> list[C]:
@@ -388,14 +398,7 @@ def show_tokens(account: ServiceAccount) -> None:
             lambda at: api.client().admin.service_account_tokens.list(account.service_account_id, **at),
             about=account.service_account_id,
         ),
-        row=lambda token: {
-            "Name": one_line(token.name),
-            "Ends in": f"…{token.hint}",
-            "Scopes": scopes_named(token.scopes),
-            "Status": STATUSES[token.status],
-            "Last used": ago(token.last_used_at),
-            "Expires": end_noted(token),
-        },
+        row=lambda token: row_of(token) | {"Scopes": scopes_named(token.scopes)},
         empty=lambda: notices.show_empty("No tokens yet.", "Create a token, and give it to the program."),
         go=lambda chosen: notices.look_at("token", chosen.token_id),
     )

@@ -14,6 +14,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.formatting import count_of
+from app.labels import YES_NO
 from app.ui.dialogs import NotYetError, text_in
 from app.ui.errors import line_of
 from app.ui.notices import show_link, show_problem, show_table, show_text, show_warning
@@ -235,7 +236,7 @@ def _choose_value(field: SchemaFieldInfo, key: str) -> str:
 
 
 def shown_value(kind: FieldType, value: str) -> str:
-    return {"true": "yes", "false": "no"}.get(value, value) if kind is FieldType.BOOLEAN else value
+    return YES_NO.get(value, value) if kind is FieldType.BOOLEAN else value
 
 
 def _name(key: str, number: int) -> str:

@@ -46,10 +46,11 @@ def offer_changes(collection: DocumentCollection) -> None:
         st.session_state[_PLANNED] = dict(change)
     is_planned = bool(change) and st.session_state.get(_PLANNED) == change
     plan = show_errors(lambda: _plan(collection_id, change)) if is_planned else None
-    is_ready = plan is not None and _show_plan(plan, change)
-    notices.offer_action(
-        "Save", _save, collection_id, change, plan, key="fields.save", kind="primary", disabled=not is_ready
-    )
+    if plan is not None:
+        is_ready = _show_plan(plan, change)
+        notices.offer_action(
+            "Save", _save, collection_id, change, plan, key="fields.save", kind="primary", disabled=not is_ready
+        )
 
 
 def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:

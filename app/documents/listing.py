@@ -125,7 +125,8 @@ def _link(text: str, folder: str) -> str:
 def offer_python(arguments: Mapping[str, Any]) -> None:
     lines = "".join(f"\n    {name}={value!r}," for name, value in arguments.items())
     with st.popover("Copy as Python", icon=":material/code:"):
-        call = f"documents = client.catalog.list_documents({lines}\n)\nprint(documents.to_frame())"
+        call = f"documents = client.catalog.list_documents({lines}\n)\n"
+        call += "for document in documents:\n    print(document.document_id, document.document_name)"
         st.code(f"from carrel import Carrel\n\nclient = Carrel()\n{call}", wrap_lines=True)
 
 

@@ -12,6 +12,7 @@ from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, page
 from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
+from app.labels import YES_NO
 from app.permissions.panel import show_access
 from app.ui import notices
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
@@ -36,7 +37,7 @@ def show_details(document_id: UUID) -> None:
         ("File", f"{document.file_name} ({size(document.file_size)})"),
         ("Version", f"{document.document_version:,}, of {moment(document.updated_at)}"),
         ("Identifier", document.document_external_id),
-        *document.custom_metadata.items(),
+        *((name, YES_NO.get(value, value)) for name, value in document.custom_metadata.items()),
         ("Direct access", readers),
     ]
     notices.show_table(facts, named=True)
@@ -84,7 +85,7 @@ def show_about(document: GetDocumentResponse) -> None:
         ("Changed", f"{ago(document.updated_at)} ({moment(document.updated_at)})"),
         ("URL", document.document_external_url or ""),
         ("Changed at source", moment(document.source_system_updated)),
-        *document.custom_metadata.items(),
+        *((name, YES_NO.get(value, value)) for name, value in document.custom_metadata.items()),
     ]
     notices.show_table([(name, fact) for name, fact in facts if fact], named=True)
 

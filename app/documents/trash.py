@@ -17,7 +17,7 @@ from app.formatting import one_line
 from app.people import directory
 from app.ui import notices
 from app.ui.dialogs import confirm
-from app.ui.filters import part_of, text_filter
+from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.tables import choose_rows, forget, pages_of, show_pages, time_cell
 from carrel import Carrel
 from carrel.wire.people import TrashedGroup
@@ -37,7 +37,8 @@ def show_trash() -> None:
     for text in st.session_state.pop(LEFT_OUT, ()):
         notices.show_warning(text)
     _show_done(st.session_state.pop(DONE, ()))
-    name = text_filter("Name or path", "deleted")
+    with filter_line():
+        name = text_filter("Name or path", "deleted")
     catalog = api.client().catalog
     listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)
     days = " An operator sets the days with CARREL_TRASH_DAYS." if api.me().is_admin else ""

@@ -258,7 +258,7 @@ def _row(item: SourceItem) -> dict[str, object]:
     return {
         "Document": one_line(f"{document}{where}"),
         "Reason": one_line(runs.why_in_words(item.message)),
-        "Ignored": "yes" if item.ignored else "",
+        "Ignored": item.ignored,
         "Since": time_cell(item.since),
     }
 

@@ -16,7 +16,7 @@ from app.ui import notices
 from app.ui.errors import require_found, show_errors
 from app.ui.tables import show_pages, source_of, time_cell
 from carrel.wire.sources import Source
-from flows.operations.formatting import count_text
+from flows.operations.formatting import capitalize, count_text
 from flows.runs import RunStatus
 
 LIST, ADDRESS = "sources", "location"
@@ -91,10 +91,10 @@ def _row(loaded: _Loaded) -> Mapping[str, object]:
     times = sorted(at for schedule, seen in loaded.schedules if not schedule.paused for at in seen.next_at[:1])
     return {
         "Source": runs.source_in_row(loaded.source),
-        "Last complete": time_cell(loaded.complete.ended_at) if loaded.complete else _never(),
+        "Last complete": time_cell(loaded.complete.ended_at) if loaded.complete else capitalize(_never()),
         "Last run": runs.state_in_words(loaded.runs[0]) if loaded.runs else "",
         "Failed": loaded.failed,
-        "Next run": time_cell(times[0]) if times else "",
+        "Next run": time_cell(times[0]) if times else "Not scheduled",
     }
 
 

@@ -278,8 +278,10 @@ def offer_upload() -> None:
         else:
             begin(lambda: start_dropped(files, options, only_plan=plan, key=f"{key}-{batch()}"))
     show_refusal()
+    with st.expander("File formats"):
+        st.caption(f"{in_words()}.")
     st.caption(
-        f"{in_words()}. A plan shows the documents to create, update and delete, and changes nothing. "
+        "A plan shows the documents to create, update and delete, and changes nothing. "
         "Unchanged documents are not sent again. A file with the name of an existing document becomes its "
         "next version. A file that cannot be read is listed with the reason, and the rest continues."
     )

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import api
-from app.credentials.tokens import STATUSES, ask_revoking, end_noted
+from app.credentials.tokens import ask_revoking, row_of
 from app.formatting import ago, moment, one_line
 from app.labels import GROUP, PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, principal_from
@@ -407,12 +407,9 @@ def _show_groups(principal: Principal) -> None:
         with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
             notices.show_link(one_line(group.name), "groups", group=str(group.id))
             through = ", ".join(one_line(item.name) for item in group.through)
-            if group.direct:
-                notices.show_text("a member" + (f", and through {through}" if through else ""))
-                if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
-                    ask_removing(str(group.id), group.name, principal)
-            else:
-                notices.show_text(f"through {through}")
+            notices.show_text(f"{'Also through' if group.direct else 'Through'} {through}" if through else "")
+            if group.direct and st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
+                ask_removing(str(group.id), group.name, principal)
 
 
 def _show_keys(person: ListedUser) -> None:
@@ -420,13 +417,7 @@ def _show_keys(person: ListedUser) -> None:
     chosen = show_pages(
         KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
-        row=lambda key: {
-            "Name": one_line(key.name),
-            "Ends in": f"…{key.hint}",
-            "Status": STATUSES[key.status],
-            "Last used": ago(key.last_used_at),
-            "Expires": end_noted(key),
-        },
+        row=row_of,
         empty=lambda: notices.show_empty("No API keys."),
         hint="Select a key to revoke it.",
     )

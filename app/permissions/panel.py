@@ -117,7 +117,7 @@ def show_access(
 def _show_holders(resource: Resource, grants: Grants) -> None:
     only, empty = "", "You haven't shared it." if grants.own else "Only its owner has direct access."
     if resource.kind == AGENT:
-        only, empty = "use", "No person or group has access."
+        only, empty = "Use", "No person or group has access."
     everybody = [(EVERYBODY, only or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
     rows = everybody + [(text, only or GRANTED[grants.roles[key]]) for key, text in grants.holders]
     show_holders(rows, none=empty)

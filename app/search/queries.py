@@ -14,6 +14,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
+from app.labels import YES_NO
 from app.ui.errors import show_errors
 from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire import search as wire
@@ -70,7 +71,7 @@ class Condition:
         """Return the condition as text for people. The field's type decides the words for an order."""
         kind = kinds.get(self.field)
         words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
-        value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
+        value = YES_NO.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
         value = value.removesuffix(".0") if kind is FieldType.DOUBLE else value
         return f"{self.field} {words[self.operator]} {value}"
 
@@ -225,7 +226,6 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
 Go = Callable[[SearchQuery], None]
 
 _ONLY, _DRAWN, _FIELD, OPEN = "only", "only.drawn", "only.field", "only.open"
-_VALUES = {"true": "yes", "false": "no"}
 _MOST_VALUES = 200
 
 
@@ -326,7 +326,7 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:
-            return st.selectbox("Value", list(_VALUES), key=key, format_func=lambda item: _VALUES[item])
+            return st.selectbox("Value", list(YES_NO), key=key, format_func=lambda item: YES_NO[item])
         case FieldType.INT | FieldType.DOUBLE:  # browsers drop a comma in a number field: 99,5 becomes 995
             if (value := read_value(kind, written := st.text_input("Value", key=key))) is None and written:
                 show_warning(expectation(kind, written))

@@ -9,7 +9,7 @@ import streamlit as st
 from app import api
 from app.documents.facts import kind_of
 from app.formatting import escape, isolate, moment, shorten
-from app.labels import ICONS, TYPES
+from app.labels import ICONS, TYPES, YES_NO
 from app.search.queries import CATALOG, Answer, SearchQuery
 from app.ui.notices import LinkedText
 from app.ui.passages import PassageLocation, highlight, link_html, mark_spans, open_html, place_html, words_like
@@ -66,7 +66,6 @@ def _facts_of(document: Document | None) -> Iterator[str]:
 
 
 _LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
-_YES_NO = {"true": "yes", "false": "no"}
 _RELEVANCE = "How many words of the question the document contains, and how close its meaning is"
 _HIGH, _MEDIUM = 0.6, 0.3
 _PREVIEW = '<button type="button" class="carrel-previews">Preview</button>'
@@ -160,7 +159,7 @@ def _facts(result: Result, document: Document | None) -> str:
         url, metadata = result.document_url, result.document_metadata
     path = escape(shorten(result.document_external_id, _LONGEST_FACT))
     address = [link_html(shorten(url, _LONGEST_FACT), url)] if url else []
-    named = (f"{key}: {_YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
+    named = (f"{key}: {YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
     why = [found] if (found := matched_in(result).describe()) else []
     facts: Iterable[str] = (*_facts_of(document), *named)
     return f'<p class="carrel-facts">{" · ".join([*map(isolate, why), path, *address, *map(isolate, facts)])}</p>'

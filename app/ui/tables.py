@@ -18,6 +18,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import HelpLink, offer_action, show_count, show_table
 from carrel import Pager
 from carrel.wire.common import PagedResponse, ResponseModel
+from flows.operations.formatting import capitalize
 
 # Modules in `assets` for parts of pages that Streamlit lacks. Streamlit serves component files of installed packages;
 # the workbench runs from its folder, so it declares its own. The Content-Security-Policy refuses inline scripts.
@@ -59,7 +60,7 @@ class Cell:
 
 
 def time_cell(at: datetime | None) -> Cell:
-    return Cell(ago(at), moment(at))
+    return Cell(capitalize(ago(at)), moment(at))
 
 
 class PageAsked(TypedDict):
@@ -242,7 +243,7 @@ def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict
     wide = [name for name in names if configs[name].get("width") == "large"] or names[:1]
     return {
         "columns": [
-            _column(name, configs[name], wide=name in wide, numbers=isinstance(rows[0][name], int | float))
+            _column(name, configs[name], wide=name in wide, numbers=type(rows[0][name]) in {int, float})
             for name in names
         ],
         "rows": [[_value(row[name]) for name in names] for row in rows],
@@ -261,7 +262,7 @@ def _value(value: object) -> object:
         case Cell(text, more):
             return {"text": text, "more": more}
         case bool():
-            return "yes" if value else ""
+            return "Yes" if value else ""
         case int() | float() | None:
             return value
         case _:

@@ -7,14 +7,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import api
 from app.credentials import tokens
-from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import Principal
 from app.ui import notices
 from app.ui.dialogs import dialog, offer_submit, open_dialog, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.pickers import get_principals, pick_principals
-from app.ui.tables import pages_of, show_pages, time_cell
+from app.ui.tables import pages_of, show_pages
 from carrel.wire.api_keys import ApiKey
 from carrel.wire.scopes import Scope
 
@@ -27,15 +26,7 @@ def _show_keys(count_at: DeltaGenerator) -> None:
     show_pages(
         tokens.KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(**at)),
-        row=lambda key: {
-            "Name": one_line(key.name),
-            "Acts as": key.owner_email,
-            "Ends in": f"…{key.hint}",
-            "For others": "yes" if key.may_act_for_users else "",
-            "Status": tokens.STATUSES[key.status],
-            "Last used": time_cell(key.last_used_at),
-            "Expires": tokens.end_noted(key),
-        },
+        row=lambda key: {**tokens.row_of(key), "Acts as": key.owner_email, "For others": key.may_act_for_users},
         empty=lambda: notices.show_empty(
             "No API keys yet.", "Create an API key for a program that acts as one person."
         ),
@@ -71,7 +62,7 @@ def _show_new() -> None:
         "account: its tokens can be limited."
     )
     is_on = show_errors(tokens.organization).service_accounts_enabled
-    notices.show_link(f"Service accounts{'' if is_on else ', which are turned off'}", "service_accounts")
+    notices.show_link(f"Service accounts{'' if is_on else ' (turned off)'}", "service_accounts")
     st.text_input("Name", key="key.name", max_chars=200, placeholder="For example: Ada's notebook")
     like: ApiKey | None = st.session_state.get(LIKE)
     owners = [Principal(PERSON, like.owner_email, like.owner_email)] if like else []

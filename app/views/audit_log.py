@@ -43,7 +43,7 @@ def _ask_filters() -> Filters:
     named = str(st.query_params.get("files", ""))
     one = {named: "Files of one archive or email"} if is_id(named) else {}
     with filter_line("action", "who", "target", "files", "from", "to"):
-        name = text_filter("Name", "name", placeholder="Part of a name")
+        name = text_filter("Name", "name", placeholder="Part of it")
         action = choice_filter("Event", "action", {"": "All", **actions()})
         first, last = _ask_day("From", "from"), _ask_day("To", "to")
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)

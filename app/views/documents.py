@@ -92,8 +92,9 @@ def _show_list() -> None:
             chosen = tables.choose_rows(listing.CHOSEN, listed, **parts())
             if not all_matches.offers_all(chosen, wanted):
                 offer_actions(chosen)
-        listing.offer_python(wanted.arguments())
-        listing.offer_list_export(wanted.arguments())
+        with st.container(horizontal=True, vertical_alignment="center"):
+            listing.offer_python(wanted.arguments())
+            listing.offer_list_export(wanted.arguments())
         notices.show_link("Trash", "documents", trash="open")
     with beside, st.container(key="preview"):
         shown = tables.shown_items(listing.LIST if opens else listing.CHOSEN)

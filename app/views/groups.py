@@ -20,7 +20,7 @@ from carrel.wire.admin import Group
 from flows.operations.formatting import count_text, counts_text
 
 TITLE, PURPOSE = "Groups", "Groups, their members, and what they can read."
-NEW, RENAME = "new_group", "rename_group"
+NEW, RENAME, _DELETED = "new_group", "rename_group", "groups.deleted"
 FROM_DIRECTORY, MADE_HERE = "Another directory", "Created here"
 PAGES = {PERSON: ("people", "person"), GROUP: ("groups", "group"), SERVICE_ACCOUNT: ("service_accounts", "account")}
 """The page for each kind of member, and the page's parameter for the member."""
@@ -84,11 +84,16 @@ def _offer_changes(group: Group) -> None:
                 f"{one_line(group.name)}: {tell_trash('it', by='Admins')} {in_words}"
                 + (again if group.external_id else ""),
                 action=lambda: api.client().admin.groups.delete(group.id),
-                then=directory.clear_caches,
+                then=partial(_tell_deleted, group),
                 leaving=("group",),
             )
     directory.show_adding(group)
     _show_rename(group)
+
+
+def _tell_deleted(group: Group) -> None:
+    directory.clear_caches()
+    st.session_state[_DELETED] = f"{one_line(group.name)} is deleted. {tell_trash('it', by='Admins')}"
 
 
 @dialog("Rename", RENAME, of="id")
@@ -137,6 +142,8 @@ def page() -> None:
         return
     count = notices.show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add group", NEW))
     _show_new()
+    if deleted := st.session_state.pop(_DELETED, ""):
+        notices.show_note(deleted)
     with filter_line():
         query = text_filter("Find", "q", placeholder="Part of the name").replace("\0", "")
     show_pages(

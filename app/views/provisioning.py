@@ -6,13 +6,13 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.tokens import STATUSES, ask_expiry, end_noted, get_expiry, show_credential
+from app.credentials.tokens import ask_expiry, get_expiry, row_of, show_credential
 from app.formatting import ago, moment, one_line
 from app.lookup import by_id
 from app.ui import notices
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
-from app.ui.tables import forget, pages_of, show_pages, time_cell
+from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 
 TITLE, PURPOSE = "Provisioning", "Identity providers such as Entra or Okta maintain people and groups here (SCIM)."
@@ -35,7 +35,7 @@ def _show_address(page: AdminScimTokensListResponse) -> None:
     last = max((token.last_used_at for token in page.tokens if token.last_used_at), default=None)
     notices.show_text("No requests yet." if last is None else f"Last request: {ago(last)}.")
     notices.show_warning(
-        "Anyone with this token can change group membership and delete groups. Treat it like an admin password."
+        "Anyone with a token can change group membership and delete groups. Treat it like an admin password."
     )
     notices.show_help("How to set up Entra and Okta", "provisioning")
 
@@ -92,13 +92,7 @@ def page() -> None:
         show_pages(
             TOKENS,
             pages_of(lambda at: api.client().admin.scim_tokens.list(**at)),
-            row=lambda token: {
-                "Name": one_line(token.name),
-                "Ends in": f"…{token.hint}",
-                "Status": STATUSES[token.status],
-                "Last request": time_cell(token.last_used_at),
-                "Expires": end_noted(token),
-            },
+            row=row_of,
             empty=lambda: notices.show_empty(
                 "No tokens yet.", "Create a token, and enter it in the provider with the URL."
             ),

@@ -7,13 +7,13 @@ import streamlit as st
 
 from app import api
 from app.credentials import tokens
-from app.formatting import ago, moment, one_line
+from app.formatting import moment, one_line
 from app.labels import SERVICE_ACCOUNT
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, text_filter
-from app.ui.tables import pages_of, show_pages
+from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.organization import Organization
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -52,16 +52,14 @@ def _switch(settings: Organization, *, on: bool) -> None:
     api.client().admin.organization.update(service_accounts_enabled=on, version=settings.version)
 
 
-def _account_row(every: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:
+def _account_row(every: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, object]:
     own = [token for token in every if token.service_account_id == account.service_account_id]
-    working = [token for token in own if token.status is CredentialStatus.ACTIVE]
-    used = [token.last_used_at for token in own if token.last_used_at is not None]
     return {
         "Name": one_line(account.display_name),
         "Address": account.email,
-        "Active tokens": f"{len(working):,}",
-        "Last used": ago(max(used)) if used else "never",
-        "Created": ago(account.created_at),
+        "Active tokens": sum(token.status is CredentialStatus.ACTIVE for token in own),
+        "Last used": time_cell(max((token.last_used_at for token in own if token.last_used_at), default=None)),
+        "Created": time_cell(account.created_at),
     }
 
 

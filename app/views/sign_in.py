@@ -14,7 +14,7 @@ from carrel.wire.sign_in_providers import SignInProvider
 
 TITLE, PURPOSE = "Sign-in", "How people sign in, and whether they need a second factor."
 _MOST = 100
-_YES_NO = {True: "yes", False: "no"}
+_YES_NO = {True: "Yes", False: "No"}
 
 
 def _show_provider(provider: SignInProvider) -> None:

@@ -139,7 +139,7 @@ def _show_reach(principal: Principal) -> None:
     of_types = (count.count for count in found.counts if count.resource_type in question.types)
     shown = sum(of_types) if question.types else found.total
     order = ResourceOrder.NAME if shown <= browsing.MOST_SORTED else ResourceOrder.ID
-    notices.show_text(f"{count_text(shown, 'thing')}. Select a row to see why." if shown else "")
+    notices.show_text(f"{count_text(shown, 'item')}. Select a row to see why." if shown else "")
     if order is ResourceOrder.ID:
         notices.show_note("There are too many results to sort by name. Filter the list.")
     show_pages(

@@ -147,8 +147,12 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
     house.client.admin.agents.deploy(agent.agent_id, [user(VERA), crew])
     named = open_agent(house, agent, "deploy").shown.partition("Give them access to a collection: ")[2].splitlines()[0]
     assert ("Vera" in named, "Crew" in named) == (True, True)
-    house.grant("DOCUMENT_COLLECTION", collection, user(VERA), crew)
-    assert "Give them access to a collection" not in open_agent(house, agent, "deploy").shown
+    where = {"resourceId": collection, "resourceType": "DOCUMENT_COLLECTION"}
+    for grants, wide in (([user(VERA), crew], False), ([], True)):
+        house.client.admin.grants.set(
+            where, [{"principal": one, "role": "VIEWER"} for one in grants], organization_wide=wide
+        )
+        assert "Give them access to a collection" not in open_agent(house, agent, "deploy").shown
 
 
 def test_a_draft_and_an_agent_of_others_are_tried_at_once(house, agent):

@@ -51,8 +51,8 @@ def test_actions_are_sentences_with_names(house) -> None:
     house.client.admin.grants.set(reference(key), grants, organization_wide=True)
     house.client.admin.grants.set(reference(key), [])
     assert said(house.open("audit_log", target=of(key))) == [
-        "admin removed Viewer access to document “Log minutes” from Log crew and everybody",
-        "admin gave Log crew and everybody Viewer access to document “Log minutes”",
+        "admin removed Viewer access to document “Log minutes” from Log crew and everyone",
+        "admin gave Log crew and everyone Viewer access to document “Log minutes”",
         "admin uploaded document “Log minutes”",
     ]
     house.client.admin.groups.remove_members(crew, [{"type": "user", "email": ADA}])

@@ -103,7 +103,7 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     person.tokens(app)
     [row] = [row for row in house.open("oauth_clients").rows(1) if row["Person"].endswith(f"({email})")]
     assert (row["Person"], row["Application"], row["Scopes"]) == (f"Alma ({email})", "An App", "Read and search")
-    assert row["Limited to"] == "not limited"
+    assert row["Limited to"] == "Not limited"
     other = a_person(house.service, "allows.too@example.test", name="Bo")
     other.tokens(app)
     one = house.open("oauth_clients", client=app.client_id)
@@ -173,7 +173,7 @@ def test_a_key_is_made_for_somebody_and_shown_once(house: House) -> None:
     house.add_people(ADA)
     house.client.admin.organization.update(service_accounts_enabled=False)
     page = house.open("api_keys").press("New API key")
-    assert '<a href="service_accounts" target="_self">Service accounts, which are turned off</a>' in page.shown
+    assert '<a href="service_accounts" target="_self">Service accounts (turned off)</a>' in page.shown
     page.text_input(key="key.name").set_value("Ada's notebook").run()
     page.text_input(key="key.owner.typed").set_value("ada").run().press_key("new_key.submit")
     value = page.secret

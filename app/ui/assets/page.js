@@ -298,7 +298,7 @@ function tell(name, text, within = document.body) {
 const STORE = "carrel.typed";
 const KEPT = "input:is([type=text], [type=number], [type=email], [type=url]), textarea";
 const SECRET = /secret|password|webhook|alert/i;
-const SEARCH = ".st-key-chat-find";
+const SEARCH = ".st-key-chat-find, [class*='st-key-filters-']";
 const SUBMITS = "[data-testid=stBaseButton-primary]:not(.st-key-title-action *), [data-testid$=FormSubmit], "
   + "[data-testid=stChatInputSubmitButton]";
 const TROUBLE = ".carrel-welcome, .carrel-problem:not([data-testid=stChatMessage] *), [data-testid=stException]";

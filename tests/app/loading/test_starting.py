@@ -315,7 +315,7 @@ def test_documents_are_ignored_and_restored_at_once(house: LoadingHouse, reporte
     assert reporter.names(source, ignored=True) == ["051.pdf", "052.pdf"]
     assert "2 documents ignored until they change." in page.shown
     assert "58 documents failed · 2 ignored" in page.shown
-    assert page.column("Ignored")[:4] == ["", "yes", "yes", ""]
+    assert page.column("Ignored")[:4] == ["", "Yes", "Yes", ""]
     assert page.find_button("Restore").disabled
     page = page.choose(1)
     assert "count no more until they change" not in page.shown
