@@ -56,7 +56,7 @@ class S256Required(CodeChallenge):
             raise errors.InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
 
     def validate_code_verifier(self, grant: "CodeGrant", _result: object) -> None:
-        """Compare the verifier's SHA-256 with the challenge (RFC 7636, sections 4.1 and 4.6)."""
+        """Raise OAuth2Error unless the challenge is the SHA-256 of a valid verifier (RFC 7636, sections 4.1, 4.6)."""
         verifier = grant.request.form.get("code_verifier", "")
         if not VERIFIER.fullmatch(verifier):
             raise errors.InvalidRequestError("Send the code_verifier: 43 to 128 letters, digits, or any of -._~")

@@ -294,6 +294,7 @@ def _build_change(before: Principal | None, after: Principal) -> Change:
 async def _replace_members(
     connection: Connection, caller: Caller, *, ids: Sequence[UUID], groups: Sequence[wire.GroupUpsert]
 ) -> None:
+    """Replace the members of groups for which the request names members, and record the changes."""
     given = [
         (group_id, f"groups.{place}.members.{number}", member)
         for place, (group_id, group) in enumerate(zip(ids, groups, strict=True))

@@ -77,6 +77,7 @@ async def count_users(
 async def _put_users(
     connection: Connection, caller: Caller, *, users: Sequence[wire.UserUpsert], hashes: Mapping[str, str]
 ) -> list[wire.User]:
+    """Create or change users in a locked organization, end access of the deactivated, and record the changes."""
     await queries.lock_organization(connection, caller.organization_id)
     emails = [normal_email(user.email) for user in users]
     found = await queries.find_principals(connection, caller.organization_id, emails=emails, deleted=True)

@@ -26,7 +26,7 @@ _ADDRESS = TypeAdapter[str](EmailAddress)
 
 async def create_user(connection: Connection, caller: ScimCaller, given: User) -> UUID:
     """Create a person, or restore a deleted person; return the id. A person already signed in with the same external id
-    is changed instead. The organization is locked. Raises UniquenessException for a taken address or external id."""
+    is changed instead. The organization is locked. Raises InvalidValueException, and UniquenessException if taken."""
     refuse_long(given)
     organization_id, email = caller.organization_id, _address_of(given)
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
@@ -58,7 +58,8 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
 
 
 async def change_user(connection: Connection, caller: ScimCaller, before: StoredUser, given: User) -> None:
-    """Update a person in a locked organization, signing out if inactive; Conflict `last_admin`, UniquenessException."""
+    """Update a person in a locked organization, signing out if inactive. With another address or id, or if reactivated,
+    an admin loses the rights. Raises Conflict `last_admin`, UniquenessException and InvalidValueException."""
     refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
