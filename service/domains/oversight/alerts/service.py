@@ -190,6 +190,7 @@ async def update_alert(
 async def _change_alert(
     connection: Connection, caller: Caller, alert_id: UUID, action: str, values: dict[str, Any]
 ) -> dict[str, Any]:
+    """Change an open alert, with audit, and return its members; an ended alert stays. NotFound if unknown."""
     organization_id = caller.organization_id
     changed = values and await alert_queries.update_alert(connection, organization_id, alert_id=alert_id, values=values)
     found = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)

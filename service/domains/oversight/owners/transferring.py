@@ -59,11 +59,6 @@ class _Batch:
     syncs: Sequence[StoredSync] = ()
     trashed: Mapping[UUID, str] = field(default_factory=dict[UUID, str])
 
-    @property
-    def counts(self) -> Counter[str]:
-        counts = Counter([*(resource.resource_type for resource in self.resources), *self.trashed.values()])
-        return counts + Counter({_SYNC.value: len(self.syncs)})
-
 
 async def transfer(
     runtime: Runtime, caller: Caller, *, request: AdminOwnersTransferRequest
@@ -127,7 +122,7 @@ async def _transfer_named(
     runtime: Runtime, caller: Caller, named: Sequence[ResourceReference], *, new_owner: PrincipalReference
 ) -> Counter[str]:
     """Give named resources a new owner, all or none; errors name those unknown, contained, repeated or ownerless."""
-    _refuse_unusable(named)
+    _refuse_repeated_or_ownerless(named)
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         found = await find_new_owner(connection, caller, new_owner, owner_id=None)
@@ -166,7 +161,8 @@ async def _change_owners(runtime: Runtime, connection: Connection, caller: Calle
     if batch.owner_id is not None:
         roles_before = {batch.owner_id: Role.OWNER}
         changes += [_change("document", item, before=roles_before, owner_id=owner_id) for item in batch.trashed]
-    counts = replace(batch, resources=resources).counts
+    counts = Counter([*(resource.resource_type for resource in resources), *batch.trashed.values()])
+    counts += Counter({_SYNC.value: len(batch.syncs)})
     if changes:
         details = {"newOwnerId": str(owner_id), "counts": dict(sorted(counts.items()))}
         details |= {} if batch.owner_id is None else {"ownerId": str(batch.owner_id)}
@@ -185,7 +181,7 @@ async def give_documents(
     own = [item.object_id for item in resources]
     inside = await lock_contained(connection, organization_id, container_ids=own)
     await queries.set_document_owner(connection, organization_id, document_ids=[*own, *inside], owner_id=owner_id)
-    roles = {access_class: _roles(access, owner_id) for access_class, access in before.items()}
+    roles = {access_class: _roles_before(access, owner_id) for access_class, access in before.items()}
     changes = [
         _change(item.resource_type, item.object_id, before=roles[item.access_class], owner_id=owner_id)
         for item in resources
@@ -193,7 +189,7 @@ async def give_documents(
     return resources, changes + permissions.ended_shares(resources, before)
 
 
-def _roles(access: Access, new_owner_id: UUID) -> dict[UUID, Role]:
+def _roles_before(access: Access, new_owner_id: UUID) -> dict[UUID, Role]:
     held = {principal_id: role for principal_id, role in access.grants() if principal_id == new_owner_id}
     return held if access.owner_id is None else {access.owner_id: Role.OWNER, **held}
 
@@ -206,7 +202,7 @@ def _change(target_type: str, target_id: UUID, *, before: Mapping[UUID, Role], o
     return Change("owner.set", target_type, target_id, details)
 
 
-def _refuse_unusable(named: Sequence[ResourceReference]) -> None:
+def _refuse_repeated_or_ownerless(named: Sequence[ResourceReference]) -> None:
     counts = Counter((reference.resource_type, reference.resource_id) for reference in named)
     again = [
         FieldError(f"resources.{place}", "given more than once")

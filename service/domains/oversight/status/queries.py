@@ -91,7 +91,7 @@ def _of_jobs(organization_id: UUID) -> _Figures:
         "jobs.waiting": _number(jobs, waits),
         "jobs.running": _number(jobs, jobs.c.status == "doing"),
         "jobs.oldest_waiting_at": _oldest(jobs, waits),
-        "jobs.failed": _failed_replies(organization_id),
+        "jobs.failed": _count_failed_lately(organization_id),
         "pages_waiting": _number(scanned_pages, of_pages, scanned_pages.c.state == "WAITING"),
     }
 
@@ -192,7 +192,7 @@ def _id_in(name: str) -> ColumnElement[UUID]:
     return cast(_jobs.c.args[name].astext, Uuid)
 
 
-def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
+def _count_failed_lately(organization_id: UUID) -> ColumnElement[int]:
     # Recently updated conversations, which an index finds.
     recent = and_(matches(conversations, organization_id), conversations.c.updated_at > func.now() - LATELY - REPLYING)
     return _number(
