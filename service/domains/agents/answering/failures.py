@@ -28,7 +28,7 @@ def failure(name: str, *, retry_after: float | None = None, **values: object) ->
 
 def failure_of(error: Exception, *, model: str) -> ModelFailure:
     """Return the failure to report for an error in a model's run, and log the safe parts of the error."""
-    found = failure(_name_of(error), retry_after=getattr(error, "retry_after", None))
+    found = failure(_find_failure_name(error), retry_after=getattr(error, "retry_after", None))
     logger.error(
         "model_failed",
         model=model,
@@ -40,7 +40,7 @@ def failure_of(error: Exception, *, model: str) -> ModelFailure:
     return found
 
 
-def _name_of(error: Exception) -> str:
+def _find_failure_name(error: Exception) -> str:
     if isinstance(error, WebPageError):
         return "page"
     if isinstance(error, exceptions.ModelConnectionError):

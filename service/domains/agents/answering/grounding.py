@@ -189,6 +189,7 @@ class _Clause:
         return cls(terms, bare != clause, _TURNS[language].search(sentence) is not None)
 
     def is_opposed(self, others: Sequence["_Clause"]) -> bool:
+        """Return whether a much alike clause is negated otherwise, and no near clause is negated likewise."""
         near = [other for other in others if len(self.terms & other.terms) >= ENOUGH * len(self.terms)]
         if any(other.turns or other.is_negated is self.is_negated for other in near):
             return False

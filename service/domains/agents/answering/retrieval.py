@@ -104,7 +104,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
         )
         found.append(await search(plan))
     read = [_to_passages(*each, longest=lookup.longest) for each in zip(collections, found, strict=True)]
-    passages = _merge_equal(list(chain.from_iterable(read)))[:most]
+    passages = _merge_best_first(list(chain.from_iterable(read)))[:most]
     near: Chunks = {
         (collection.collection_id, passage.document_id, passage.chunk_no): passage
         for collection, each in zip(collections, found, strict=True)
@@ -147,7 +147,7 @@ def describe_narrowing(words: str, narrowed: frozenset[bool]) -> str:
     return f"Only documents that fit {words} were looked through{where}."
 
 
-def _merge_equal(passages: Sequence[Passage]) -> list[Passage]:
+def _merge_best_first(passages: Sequence[Passage]) -> list[Passage]:
     once: dict[tuple[UUID, str], Passage] = {}
     for passage in sorted(passages, key=lambda passage: -passage.score):
         once.setdefault((passage.document_id, passage.text), passage)

@@ -139,7 +139,7 @@ def is_heading(lines: Sequence[str], place: int) -> bool:
 
 def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool], asks: Sequence[bool]) -> tuple[str, int]:
     """Return the lines between the two headings around a line, or from a line that asks to the next, and how many items
-    and rows are cut off the end. Long sections begin at the introducing line."""
+    and rows are cut off the end; "" if "]]" is in them. Long sections begin at the introducing line."""
     before = next((place for place in range(number, -1, -1) if heads[place] or asks[place]), -1)
     first = before if before >= 0 and asks[before] else before + 1
     end = next((place for place in range(number + 1, len(lines)) if heads[place] or asks[place]), len(lines))
@@ -207,6 +207,7 @@ def _cut_line(line: str) -> list[Span]:
 
 
 def _join_related(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
+    """Yield each sentence, with the sentence before if it points back, and with the text that it introduces."""
     for place, sentence in enumerate(sentences):
         before, text = sentences[place - 1] if place else None, sentence.text
         if before and _points_back(text) and len(before.text) + len(text) < LONGEST_SEGMENT:

@@ -78,7 +78,7 @@ class Draft:
         if not self._held and now >= self._next_look:
             self._next_look = now + SECONDS_BETWEEN
             text = self._before + self._remove_hidden(set())
-            await self._show(check(complete_part(text), passages=self._passages, known=self._known).text)
+            await self._show_if_longer(check(complete_part(text), passages=self._passages, known=self._known).text)
 
     def begin(self) -> None:
         """Begin another turn of the model as a new paragraph."""
@@ -103,7 +103,7 @@ class Draft:
         text = self._before + self._remove_hidden(self._removed)
         checked = check(text, passages=self._passages, known=self._known)
         self._shown = ""
-        await self._show(checked.text)
+        await self._show_if_longer(checked.text)
         return replace(checked, warnings=[*dict.fromkeys([*checked.warnings, *sorted(self._removed)])])
 
     def _remove_hidden(self, warnings: set[str]) -> str:
@@ -123,7 +123,7 @@ class Draft:
         self._written = _cut_at_sentence(text[: start + period])
         raise Ended(REPEATED)
 
-    async def _show(self, text: str) -> None:
+    async def _show_if_longer(self, text: str) -> None:
         # A later passage can make an earlier citation valid. Then the shown text stays unchanged until the end.
         if text.startswith(self._shown) and text != self._shown:
             self._shown = text

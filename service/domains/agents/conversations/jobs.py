@@ -188,7 +188,7 @@ async def expire_turns(runtime: Runtime) -> int:
 
 
 async def _complete(runtime: Runtime, connection: Connection, caller: Caller, draft: Draft, *, reply: Reply) -> None:
-    """Save a reply as its sender, with the conversation locked, unless another worker has the turn."""
+    """Save a reply, record it, and enqueue the next turn, unless another attempt has the turn."""
     work = draft.work
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
@@ -226,7 +226,7 @@ def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
 
 
 async def _fail(runtime: Runtime, connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> None:
-    """Save a turn's error, with the conversation locked, unless another worker has the turn."""
+    """Save a turn's error, record it, and enqueue the next turn, unless another attempt has the turn."""
     retry_after = error.headers.get("Retry-After")
     values = {
         "status": queries.FAILED,

@@ -126,7 +126,7 @@ async def list_versions(
 async def delete_agent(
     connection: Connection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
 ) -> wire.AdminAgentsDeleteResponse:
-    """Delete an agent; people keep their conversations. Raises NotFound if the agent doesn't exist or is deleted."""
+    """Delete an agent with its versions and deployment; conversations stay. NotFound if unknown or deleted."""
     agent_id = request.agent_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):

@@ -141,7 +141,7 @@ async def _find_cases(
 async def remove_judgements(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsRemoveJudgementsRequest
 ) -> evaluation.AdminEvaluationSetsRemoveJudgementsResponse:
-    """Remove judgements of a question, or the question with its results. 404 only for an unknown set."""
+    """Remove judgements of a question, or the question with its results, if there. 404 only for an unknown set."""
     organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
     await _lock_set(connection, caller, set_id)
     external_ids = request.document_external_ids
@@ -160,7 +160,7 @@ async def remove_judgements(
 async def list_cases(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListCasesRequest
 ) -> evaluation.AdminEvaluationSetsListCasesResponse:
-    """List the cases of an evaluation set, in the order of their addition."""
+    """List the cases of an evaluation set, in the order of their addition; 404 for an unknown set."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
     await _require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_cases(
@@ -309,7 +309,7 @@ async def _begin_run(
 async def list_runs(
     connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListRunsRequest
 ) -> evaluation_runs.AdminEvaluationSetsListRunsResponse:
-    """List the runs of an evaluation set with their means, newest first."""
+    """List the runs of an evaluation set with their means, newest first; 404 for an unknown set."""
     cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
     await _require_set(connection, caller, request.evaluation_set_id)
     rows = await queries.list_runs(

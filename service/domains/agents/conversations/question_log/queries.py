@@ -128,6 +128,7 @@ async def count_askers(connection: Connection, organization_id: UUID, *, filters
 
 
 async def rank_agents(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[wire.RankedQuestions]:
+    """Count questions by agent, the MOST_RANKED highest counts first."""
     statement = (
         sa.select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
         .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
@@ -138,6 +139,7 @@ async def rank_agents(connection: Connection, organization_id: UUID, *, filters:
 
 
 async def rank_groups(connection: Connection, organization_id: UUID, *, filters: Filters) -> list[wire.RankedQuestions]:
+    """Count questions by each group of the askers, also nested, the MOST_RANKED highest counts first."""
     counts = _counts(questions)
     askers = (
         sa.select(questions.c.principal_id, *counts)
