@@ -362,7 +362,7 @@ def _select_matching(
         *([document_versions.c.organization_id == organization_id] if of_versions else ()),
         resources.c.organization_id == organization_id,
         *_filter_conditions(request),
-        *_place_conditions(caller, request),
+        *_owner_and_place_conditions(caller, request),
         sql.optional_in(_ID, document_filter.ids),
         *readable,
     )
@@ -457,7 +457,7 @@ def _filter_conditions(request: DocumentFilters) -> Iterator[sa.ColumnElement[bo
         yield documents.c.updated_at < request.updated_to
 
 
-def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
+def _owner_and_place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
     if request.owner_email is not None:
         email = normal_email(request.owner_email)
         has_email = sql.matches(principals, caller.organization_id, email=email)

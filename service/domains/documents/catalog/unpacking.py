@@ -192,7 +192,7 @@ async def _bring_all(run: Run) -> None:
             document_ids = await _bring(run, files, start=done)
             done += len(files)
             if done < count:
-                await _save_progress(run, done, document_ids)
+                await _place_and_save(run, done, document_ids)
         if done < count:
             why = TOO_DEEP if run.is_too_deep else BROKEN if failures >= MOST_FAILURES else TOO_MUCH
             await _leave_out_rest(run, received.path, start=done, why=why)
@@ -302,7 +302,7 @@ async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) ->
             return saved.status
 
 
-async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) -> None:
+async def _place_and_save(run: Run, done: int, document_ids: Collection[UUID]) -> None:
     organization_id = run.caller.organization_id
     async with run.runtime.database.transaction(organization_id) as connection:
         document = await _lock_unchanged(run, connection)
@@ -354,7 +354,7 @@ async def _record(connection: Connection, run: Run) -> None:
 
 
 async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: Run | None) -> None:
-    """Mark the rest of a container's files as unread. `run` None means no run could begin. Earlier contents stay."""
+    """Mark the rest of a container's files as unread, and record a run (None: none could begin). Earlier files stay."""
     left_out = {} if run is None else run.left_out
     code, message = NOBODY if run is None else STOPPED
     known = left_out.keys() | (set[int]() if run is None else run.read)

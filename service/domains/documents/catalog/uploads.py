@@ -111,7 +111,7 @@ async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:
 
 
 async def read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) -> Contents:
-    """Read a file's text in a worker process, and put the file into the store."""
+    """Read a file's text in a worker process, and put the file into the store; UnreadableFile if it can't be read."""
     recognizes = runtime.settings.ocr
     extracted = await runtime.extractor.extract(
         file.path, file_name=file.name, finds_pictures=reads_pictures and recognizes

@@ -90,7 +90,7 @@ class FieldOrder:
     is_descending: bool
 
 
-def _roles(caller: Caller) -> ColumnElement[Any]:
+def _select_roles(caller: Caller) -> ColumnElement[Any]:
     return (
         select(func.array_agg(class_readers.c.role.distinct()))
         .where(
@@ -118,7 +118,7 @@ _COLUMNS = (
 
 def _select_collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
-        select(*_COLUMNS, _roles(caller), *further)
+        select(*_COLUMNS, _select_roles(caller), *further)
         .join(spaces, spaces.c.space_id == collections.c.space_id)
         .join(resources, resources.c.object_id == collections.c.collection_id)
         .where(collections.c.organization_id == caller.organization_id)
@@ -388,7 +388,7 @@ async def count_values(
 async def list_values(
     connection: Connection, caller: Caller, *, space_id: int, after: UUID, limit: int
 ) -> list[MemberValues]:
-    """List the values of all documents in a space, by id, for a rule that shows a caller the readable documents."""
+    """List the values of all documents in a space, by id, each with whether the caller may READ the document."""
     statement = (
         select(
             space_documents.c.document_id,

@@ -71,6 +71,7 @@ class _Step:
         return value
 
     def _convert(self, held: str) -> tuple[ValueEffect | None, str]:
+        """Return the effect on a held value (None: none), and the new value; empty for an unfit or removed value."""
         if self.after is None:
             return (ValueEffect.REMOVED if held else None), ""
         if not held and self.change.value:

@@ -64,6 +64,7 @@ def map_document(document: SourceDocument, target: Target) -> MappedDocument:
 
 
 def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
+    """Map decoded values to an upload with the config's readers; MappingError for a missing or wrong member."""
     fields = target.config.source_fields
     name = _name_at(values, fields.source_name)
     content, suffix = _body_and_suffix(values, fields.body)
@@ -119,6 +120,7 @@ def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
 
 
 def _body_and_suffix(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
+    """Return bytes as they are, else text, or JSON for nested values, with the file's suffix; MappingError if empty."""
     value = value_at(fields, path)
     if isinstance(value, bytes):
         return bytes(value), ""

@@ -4,7 +4,6 @@ indexing. Ids are read type by type, because MongoDB compares only values of the
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -56,12 +55,6 @@ _CODEC: Final = CodecOptions[dict[str, Any]](
 )
 _LENIENT: Final = _CODEC.with_options(unicode_decode_error_handler="replace")
 _RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representation=UuidRepresentation.STANDARD)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    documents: list[SourceDocument]
-    is_all: bool
 
 
 @asynccontextmanager
@@ -143,11 +136,11 @@ class MongoSource:
         position = since
         while True:
             asked = {"$and": [self._condition_after(position), {self._updated: {"$lte": until}}]}
-            found = await self._find(asked, self._projection, order, PAGE_DOCUMENTS)
-            after = _position_after(position, found.documents)
-            if found.documents:
-                yield Page(found.documents, after)
-            if found.is_all:
+            found, is_all = await self._find(asked, self._projection, order, PAGE_DOCUMENTS)
+            after = _position_after(position, found)
+            if found:
+                yield Page(found, after)
+            if is_all:
                 return
             if after is None:
                 raise SourceError(
@@ -162,19 +155,19 @@ class MongoSource:
             yield [document.source_id for document in documents]
 
     async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
-        """Return the existing documents with these ids, in as many queries as their sizes need."""
+        """Return the documents with these ids that exist and fit the filter, in as many queries as their sizes need."""
         found: dict[str, SourceDocument] = {}
         wanted = [source_id.value for source_id in source_ids]
         while wanted:
-            answer = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
-            found |= {document.source_id.key: document for document in answer.documents}
+            documents, _ = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
+            found |= {document.source_id.key: document for document in documents}
             # MongoDB may return an equal id of another type, which is not the wanted document.
             rest = [value for value in wanted if SourceId(value).key not in found]
             wanted = rest if len(rest) < len(wanted) else []
         return list(found.values())
 
     async def read_first(self, limit: int) -> Sequence[SourceDocument]:
-        return (await self._find({}, {}, [("_id", 1)], limit)).documents
+        return (await self._find({}, {}, [("_id", 1)], limit))[0]
 
     async def count(self) -> int:
         limit = self._milliseconds
@@ -185,9 +178,9 @@ class MongoSource:
         if self._updated is None:
             return None
         field = self._updated
-        found = await self._find({field: _DATED}, {field.split(".")[0]: 1}, [(field, -1)], 1)
+        found, _ = await self._find({field: _DATED}, {field.split(".")[0]: 1}, [(field, -1)], 1)
         # MongoDB orders a document with several times by the latest.
-        times = [time for item in found.documents if item.fields for time in times_of(value_at(item.fields, field))]
+        times = [time for item in found if item.fields for time in times_of(value_at(item.fields, field))]
         return max(times, default=None)
 
     async def _by_id(
@@ -199,26 +192,30 @@ class MongoSource:
             reached: SourceId | None = None
             while True:
                 asked = {"$and": [query, narrowed]} if narrowed else query
-                found = await self._find(asked, projection, [("_id", 1)], limit)
+                found, is_all = await self._find(asked, projection, [("_id", 1)], limit)
                 # Some servers compare across types; documents of other types come in their own round.
-                own = [document for document in found.documents if document.source_id.kind in kinds]
+                own = [document for document in found if document.source_id.kind in kinds]
                 if own:
                     yield own
-                if found.is_all or least is None:
+                if is_all or least is None:
                     break
-                if found.documents[-1].source_id == reached:
+                if found[-1].source_id == reached:
                     raise SourceError(
                         "source_unordered", "The document database sends the same documents again, without later ones."
                     )
-                reached = found.documents[-1].source_id
+                reached = found[-1].source_id
                 query = {"_id": {"$gt": reached.value}}
 
-    async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
-        """Return the first documents matching query and filter, fewer than `limit` when they are large."""
+    async def _find(
+        self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int
+    ) -> tuple[list[SourceDocument], bool]:
+        """Return the first documents of a query and the filter, to `limit` or PAGE_BYTES, and whether these are all."""
         asked = {"$and": [self._filter, query]} if self._filter and query else query or self._filter
         return await self._asking.ask(lambda: self._read_page(asked, projection, order, limit))
 
-    async def _read_page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
+    async def _read_page(
+        self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int
+    ) -> tuple[list[SourceDocument], bool]:
         found: list[Raw] = []
         size = 0
         cursor = self._collection.find(
@@ -237,7 +234,7 @@ class MongoSource:
                 if size >= PAGE_BYTES:
                     break
         documents = await asyncio.to_thread(lambda: [_to_document(raw, self._updated) for raw in found])
-        return _Found(documents, is_all=len(found) < limit and size < PAGE_BYTES)
+        return documents, len(found) < limit and size < PAGE_BYTES
 
     def _condition_after(self, position: Position) -> Query:
         assert self._updated is not None  # noqa: S101 - the caller has looked
@@ -256,7 +253,7 @@ class MongoSource:
 
 
 def _types_from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
-    """Return the types of ids still to read, beginning with the type of `after`."""
+    """Return the types of ids still to read, beginning with the type of `after` (None: all; of no known type: none)."""
     if after is None:
         return _LEAST
     return next((_LEAST[place:] for place, (kinds, _) in enumerate(_LEAST) if after.kind in kinds), ())
@@ -267,7 +264,7 @@ def _least(least: Any) -> Any:
 
 
 def _position_after(position: Position, documents: Sequence[SourceDocument]) -> Position | None:
-    """Return the position after a page; None when no document in the page has a time, so the walk can't continue."""
+    """Return the position after a page; None if the page has no time, or lies not after the position before."""
     dated = ((document.updated, document.source_id) for document in reversed(documents) if document.updated is not None)
     updated, source_id = next(dated, (None, None))
     if updated is None or (position.updated is not None and updated < position.updated):

@@ -59,6 +59,7 @@ def _preview_document(document: SourceDocument, target: Target) -> wire.Docstore
 
 
 def _field_paths(fields: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
+    """Yield dotted paths of values, at most _DEEPEST names deep; of a list, the paths in the first item."""
     for name, value in fields.items():
         first = value[0] if isinstance(value, list) and value else value  # pyright: ignore[reportUnknownVariableType]
         if isinstance(first, Mapping) and first and depth < _DEEPEST:

@@ -199,7 +199,7 @@ async def set_syncs_owner(
 
 
 async def request_run(connection: Connection, key: SyncKey) -> bool:
-    """Request a run of a sync; False when a run is already requested, or is running and has reported lately."""
+    """Request a run of a sync; False while a requested or begun run has reported lately."""
     is_over = docstore_syncs.c.status.in_(("COMPLETED", "FAILED")) | _is_lost()
     requested = {"status": "PENDING", "attempt": docstore_syncs.c.attempt + 1, "progress_at": func.now()}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs), is_over).values(**requested)
@@ -325,7 +325,7 @@ async def lock_run(connection: Connection, key: SyncKey, *, attempt: int) -> boo
 async def save_progress(
     connection: Connection, key: SyncKey, *, cursor: Mapping[str, Any] | None = None, **counts: int
 ) -> None:
-    """Add to the counts of a locked run (`created=1`), and save the position if `cursor` is given."""
+    """Note a locked run as alive, add to its counts (`created=1`), and save the position if `cursor` is given."""
     added = {f"{name}_count": docstore_syncs.c[f"{name}_count"] + number for name, number in counts.items()}
     moved = {} if cursor is None else {"cursor": dict(cursor)}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs)).values(**added, **moved, progress_at=func.now())
@@ -341,7 +341,7 @@ async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, no
 async def finish_run(
     connection: Connection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
 ) -> wire.DocstoreSync | None:
-    """End a run, with an error or warning if given; return the sync, None when the run was replaced."""
+    """End a run, with an error or warning if given, and keep it among the last; return the sync, None if replaced."""
     status = "COMPLETED" if error is None else "FAILED"
     ended = update(docstore_syncs).where(_is_run(key, attempt))
     statement = ended.values(status=status, **_outcome_values(error=error, warning=warning), finished_at=func.now())

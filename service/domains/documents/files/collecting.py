@@ -74,7 +74,7 @@ async def _is_own(database: Database, files: FileStore) -> bool:
     """Return whether the store is this deployment's, else log. Claim a store without owner unless no file is known."""
     async with database.transaction(None, read_only=True) as connection:
         store_id = await queries.read_store_id(connection)
-    may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_strange(database, files)
+    may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_unknown(database, files)
     if may_claim and await asyncio.to_thread(files.claim, store_id):
         return True
     logger.error(
@@ -84,7 +84,7 @@ async def _is_own(database: Database, files: FileStore) -> bool:
     return False
 
 
-async def _holds_only_strange(database: Database, files: FileStore) -> bool:
+async def _holds_only_unknown(database: Database, files: FileStore) -> bool:
     batches, is_empty = files.list_stored(), True
     while batch := await asyncio.to_thread(next, batches, None):
         is_empty = False

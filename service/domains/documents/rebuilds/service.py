@@ -96,6 +96,7 @@ async def cancel_rebuild(
 async def _start(
     connection: Connection, caller: Caller, *, model: EmbeddingModel, request: wire.StartIndexRebuildRequest
 ) -> Rebuild:
+    """Begin a rebuild, with audit, or return the running or completed rebuild with this model. 404, 403, 409."""
     collection_id, organization_id = request.document_collection_id, caller.organization_id
     space = await _lock_space(connection, caller, collection_id)
     newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
@@ -135,6 +136,7 @@ async def _retry(
 
 
 async def _check_rights(connection: Connection, caller: Caller, collection_id: UUID | None) -> None:
+    """Refuse (404, 403) all but admins, and EDITORs of the collection (None: the catalog, for admins alone)."""
     if collection_id is None:
         if not caller.is_admin:
             message = "Only an admin may rebuild the catalog's index. Name a collection, or use an admin's key."

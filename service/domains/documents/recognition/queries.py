@@ -105,7 +105,7 @@ def is_being_read(organization_id: UUID) -> Label[bool]:
 async def read_recognition(
     connection: Connection, organization_id: UUID, *, document_id: UUID
 ) -> TextRecognition | None:
-    """Return the reading progress of a document's pages; None without scanned pages."""
+    """Return the reading progress of a document's scanned pages and pictures; None without any."""
     pages = scanned_pages.c
     is_page = pages.page > 0
     counted = select(

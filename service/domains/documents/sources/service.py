@@ -32,7 +32,7 @@ def unknown_source() -> NotFound:
 async def begin_report(
     connection: Connection, caller: Caller, *, request: wire.ReportSourceRequest
 ) -> wire.ReportSourceResponse:
-    """Begin a report, visible at its end, and drop open reports; none for an unchanged source. 409 above the limit."""
+    """Begin a report, visible at its end, and drop open reports; if unchanged, note only the time. 409 at the limit."""
     source = await _lock_or_add(connection, caller, ledger=request.ledger)
     organization_id, source_id, report_no = caller.organization_id, source.source_id, source.latest_no + 1
     await queries.keep_only_report(connection, organization_id, source_id=source_id, report_no=source.shown_no)
@@ -159,6 +159,7 @@ async def remove_source(
 
 
 async def _lock_or_add(connection: Connection, caller: Caller, *, ledger: str) -> queries.Source:
+    """Lock the caller's source with this ledger, adding it if needed; Conflict `too_many_sources` at the limit."""
     source = await queries.lock_source_of(connection, caller, ledger=ledger)
     if source is not None:
         return source

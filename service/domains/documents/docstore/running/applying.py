@@ -82,11 +82,12 @@ async def _walk_changes(run: Run, since: Position, began: datetime | None) -> No
 
 
 async def _find_start(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
+    """Return where to continue a walk, for a new run some seconds before, and when the walk began."""
     stopped, began = Position.from_json(kept["after"]), from_extended(kept["began"])
     if not run.is_new:
         return stopped, began
     seconds = run.runtime.settings.docstore_overlap_seconds
-    return Position(updated=_subtract(_earlier(stopped.updated, began), seconds)), await _read_now(run)
+    return Position(updated=_subtract_or_earliest(_earlier(stopped.updated, began), seconds)), await _read_now(run)
 
 
 def _changes_cursor(position: Position, *, began: datetime | None) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def _earlier(moment: datetime | None, other: datetime | None) -> datetime | None
     return None if moment is None or other is None else min(moment, other)
 
 
-def _subtract(moment: datetime | None, seconds: float) -> datetime | None:
+def _subtract_or_earliest(moment: datetime | None, seconds: float) -> datetime | None:
     if moment is None:
         return None
     try:
@@ -154,6 +155,7 @@ def _try_to_map(run: Run, document: SourceDocument) -> _Attempt:
 async def _find_unchanged(
     connection: Connection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
+    """Return the documents in the collection with an equal fingerprint, unless the caller may not update them."""
     states = await read_upload_states(connection, caller, document_ids=list(mapped))
     there = await queries.find_in_collection(
         connection, run.organization_id, collection_id=run.sync.collection_id, document_ids=list(mapped)
@@ -190,14 +192,14 @@ async def _upload_patiently(run: Run, caller: Caller, document: MappedDocument) 
         # A document may take minutes, and a superseded run must not write documents that it read earlier.
         await run.report_alive()
         try:
-            return await _upload(run.runtime, caller, document)
+            return await _upload_and_wait(run.runtime, caller, document)
         except Unavailable as error:
             if error.code != "indexing_backlog":
                 raise
             await asyncio.sleep(min(error.retry_after, MOST_SILENT_SECONDS))
 
 
-async def _upload(runtime: Runtime, caller: Caller, document: MappedDocument) -> UploadStatus:
+async def _upload_and_wait(runtime: Runtime, caller: Caller, document: MappedDocument) -> UploadStatus:
     limit = runtime.settings.max_upload_bytes
     async with write_bytes(
         document.content, folder=uploads_folder(runtime.settings), name=document.file_name, max_bytes=limit
