@@ -129,7 +129,7 @@ class Reading:
         self.done = False
 
     def read(self) -> bytes:
-        """Return the next piece, and set `done` with the last. Raises CarrelError if the file has become shorter."""
+        """Return the next piece, and set `done` with the last. Raises CarrelError if the file's size has changed."""
         size = READ_SIZE if self._remaining is None else min(READ_SIZE, self._remaining)
         chunk = self._handle.read(size)
         if self._remaining is not None:

@@ -138,6 +138,8 @@ def columns_of(
 
 
 class _Member(sa.TypeDecorator[Any]):
+    """A member of an enum, by its text; see `as_member`."""
+
     impl = sa.Text
     cache_ok = True
 

@@ -70,17 +70,17 @@ def describe_place(place: PassagePlace | None) -> str:
     if place is None:
         return ""
     parts = (
-        _count("page", place.page, place.last_page),
-        _count("slide", place.slide, place.last_slide),
-        _count("message", place.message, None),
+        _name_range("page", place.page, place.last_page),
+        _name_range("slide", place.slide, place.last_slide),
+        _name_range("message", place.message, None),
         f"sheet “{' '.join(place.sheet.split())}”" if place.sheet else "",
-        _count("row", place.rows.first, place.rows.last) if place.rows else "",
+        _name_range("row", place.rows.first, place.rows.last) if place.rows else "",
         "" if place.confidence is None else f"read by machine ({place.confidence:.0%} sure)",
     )
     return ", ".join(part for part in parts if part)
 
 
-def _count(name: str, first: int | None, last: int | None) -> str:
+def _name_range(name: str, first: int | None, last: int | None) -> str:
     if first is None:
         return ""
     return f"{name} {first:,}" if last in {None, first} else f"{name}s {first:,}\N{EN DASH}{last:,}"

@@ -111,6 +111,7 @@ class FolderLock:
         return True
 
     def _holder(self) -> int:
+        """Return the id of the process with the lock, as written in the file; 0 if unknown."""
         self._file.seek(0)
         written = self._file.read().strip()
         return int(written) if written.isdecimal() else 0
