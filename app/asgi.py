@@ -70,6 +70,8 @@ HEADERS_OF_FILES = HEADERS | {
 
 
 class SecurityHeaders:
+    """Middleware that sets HEADERS on each HTTP response, or HEADERS_OF_FILES on downloads, over the app's own."""
+
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 

@@ -39,6 +39,7 @@ async def _ask(url: str, seconds: float) -> tuple[httpx.Response | None, float]:
 
 
 def _describe_part(name: str, asked: tuple[httpx.Response | None, float], seconds: float) -> str:
+    """Return a sentence about a part that is away, silent or slow; empty if it answered within `SLOW` seconds."""
     answer, took = asked
     if took < 0:
         return f"{name} is not reachable."

@@ -119,7 +119,7 @@ def _lead_links(tokens: Sequence[Token], *, folder: str) -> None:
 
 
 def _address_of(link: str, *, folder: str) -> str | None:
-    """Return the address of a link's target; None for a project file that is not a page."""
+    """Return the address here of a link's target, or the web address itself; None for a file that is no page."""
     if link.startswith(("#", "https:", "http:")):
         return link
     path, mark, anchor = link.partition("#")
@@ -150,12 +150,11 @@ def _contents_html() -> str:
 
 _PAGE = Path(__file__).with_suffix(".html").read_text()
 
-
 _PICTURES = ROOT / "docs" / "pages"
 
 
 class Documentation:
-    """Middleware for the documentation's pages and pictures, open to browsers with a session cookie."""
+    """The routes of the documentation's pages and pictures, open to browsers with a live session."""
 
     def __init__(self, sessions: Sessions, *, cookie: str) -> None:
         self._sessions = sessions
@@ -180,6 +179,6 @@ class Documentation:
 
 
 def _picture(name: str) -> Response:
-    """The name is looked up in a listing of the folder, so no name can lead outside."""
+    """Return a picture, or 404. The name is looked up in a listing of the folder, so no name can lead outside."""
     pictures = {f"pages/{path.name}": path for path in _PICTURES.glob("*.png")}
     return FileResponse(pictures[name]) if name in pictures else Response(status_code=404)

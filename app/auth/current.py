@@ -105,7 +105,7 @@ def _require(owner: str | None) -> None:
 
 
 def person_client() -> Carrel:
-    """Return the client of the signed-in person's session; call `require_person` before."""
+    """Return the client of the signed-in person, kept in the session. Raises SignInRequiredError after the session."""
     require_session()  # the client keeps an access token, which may still work
     oauth = application().client()
     made = cast("tuple[OAuthClient, Carrel] | None", st.session_state.get(_CLIENT))

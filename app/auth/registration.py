@@ -51,7 +51,7 @@ class Registration:
         if self.settings.client_id:
             return self._build(self.settings.client_id, self.settings.client_secret.get_secret_value())
         with self._lock():
-            return self._read_stored() or self._register_now()
+            return self._read_stored() or self._register_or_rotate()
 
     def renew(self, refused: Registered) -> Registered:
         """Replace a refused registration. Raises ConfigurationError if an admin must act, or the service's error."""
@@ -65,12 +65,12 @@ class Registration:
         with self._lock():
             kept = self._read_stored()
             # Another process of the workbench may have been refused earlier.
-            return kept if kept is not None and kept != refused else self._register_now(refused.client_id)
+            return kept if kept is not None and kept != refused else self._register_or_rotate(refused.client_id)
 
     def _lock(self) -> FileLock:
         return FileLock(self._path.with_suffix(".lock"), mode=0o600)
 
-    def _register_now(self, former: str | None = None) -> Registered:
+    def _register_or_rotate(self, former: str | None = None) -> Registered:
         with self._admin() as admin:
             clients = admin.admin.oauth_clients
             if former is not None and any(str(known.client_id) == former for known in clients.list()):
@@ -78,7 +78,7 @@ class Registration:
             else:
                 made = clients.create(NAME, redirect_uris=[self.redirect_uri], scopes=list(ApiScope))
         registered = self._build(str(made.client_id), made.client_secret)
-        self._keep(registered)
+        self._store(registered)
         return registered
 
     @property
@@ -103,7 +103,7 @@ class Registration:
             return None
         return kept if kept == self._build(kept.client_id, kept.client_secret) else None
 
-    def _keep(self, registered: Registered) -> None:
+    def _store(self, registered: Registered) -> None:
         aside = self._path.with_suffix(".new")
         aside.write_bytes(self.sealer.seal(registered.model_dump_json(), of=_OF))
         aside.chmod(0o600)

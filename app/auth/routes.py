@@ -35,7 +35,6 @@ a, button {{ display: inline-block; margin-top: .5rem; padding: .5rem 1rem; bord
 </style></head><body><main><h1>{title}</h1><p>{message}</p>{way_on}</main></body></html>
 """
 
-
 _LINK = '<a href="{again}">{doing}</a>'
 _FORM = '<form method="post" action="{again}"><button>{doing}</button></form>'
 
@@ -81,10 +80,10 @@ class AccessMiddleware:
 def is_own(asked: HTTPConnection, *, origin: str) -> bool:
     """Return whether a request comes from a page of the workbench's origin, or from outside any page."""
     sender = asked.headers.get("origin")
-    return sender is None or sender == origin or _place_of(sender) == asked.headers.get("host")
+    return sender is None or sender == origin or _host_of(sender) == asked.headers.get("host")
 
 
-def _place_of(url: str) -> str | None:
+def _host_of(url: str) -> str | None:
     try:
         return urlsplit(url).netloc or None
     except ValueError:
@@ -126,9 +125,10 @@ class SignIn:
         ]
 
     def begin(self, request: Request) -> Response:
+        """Store a request and redirect to the service's sign-in, or answer 502 with the reason."""
         back = path_of(request.query_params.get("next"))
         if self._is_otherwise_spelled(request):
-            return _forbid_caching(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
+            return _forbid_caching(RedirectResponse(f"{self._origin}{_sign_in_address(back)}", 303))
         browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         try:
             # After signing out, a person signs in again: only newer sign-ins at the service count.
@@ -138,7 +138,7 @@ class SignIn:
             asked = self._application.check_client().authorization_request(max_age=max_age)
         except CarrelError as error:
             _log.warning("Nobody can sign in: %s", error)
-            return notice("Sign-in is not available right now", str(error), again=_way_in(back), status=502)
+            return notice("Sign-in is not available right now", str(error), again=_sign_in_address(back), status=502)
         self._sessions.begin(asked, browser=browser, back=back)
         response = _forbid_caching(RedirectResponse(asked.url, 303))
         self._set(response, self._browser_cookie, browser, seconds=_TEN_MINUTES)
@@ -150,7 +150,7 @@ class SignIn:
         pending = self._sessions.take(request.query_params.get("state", ""), browser=browser)
         if pending is None:
             return notice("This sign-in cannot be completed", NOT_KEPT, again="/", status=400)
-        again = _way_in(pending.back)
+        again = _sign_in_address(pending.back)
         try:
             tokens = self._application.client().exchange(str(request.url.query), pending.request)
             cookie = self._begin_session(tokens)
@@ -161,7 +161,7 @@ class SignIn:
         except CarrelError as error:
             _log.warning("A sign-in failed: %s", error)
             return notice("Sign-in failed", str(error), again=again, status=502)
-        self._drop(request)
+        self._end_session(request)
         response = _forbid_caching(RedirectResponse(pending.back, 303))
         self._set(response, self.cookie, cookie, seconds=_LONGEST)
         self._unset(response, self._browser_cookie)
@@ -173,7 +173,7 @@ class SignIn:
         if not self._is_meant(request):
             asked = "Another website may have requested this."
             return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
-        self._drop(request)
+        self._end_session(request)
         response = _forbid_caching(RedirectResponse("/", 303))
         self._unset(response, self.cookie)
         self._set(response, self._left_cookie, str(int(time.time() * 1000)), seconds=_LONGEST)
@@ -200,7 +200,7 @@ class SignIn:
             self._revoke(tokens, whose="a sign-in that failed")
             raise
 
-    def _drop(self, request: Request) -> None:
+    def _end_session(self, request: Request) -> None:
         if (session := self._sessions.find(request.cookies.get(self.cookie))) is None:
             return
         # Wait for a refresh in progress, to revoke its tokens too.
@@ -232,7 +232,7 @@ def path_of(wanted: str | None) -> str:
     return "/" if leads_away else wanted
 
 
-def _way_in(back: str) -> str:
+def _sign_in_address(back: str) -> str:
     return f"{SIGN_IN}?next={quote(back, safe='')}"
 
 

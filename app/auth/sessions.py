@@ -49,8 +49,8 @@ class Sealer:
 
 
 def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
-    """Return the workbench's key: the given key, else the key in the file, created if the file is missing. A given key
-    is 32 bytes as unpadded or padded base64url, else ValueError. All replicas need an equal key."""
+    """Return the workbench's key: the given key, else the key in the file, created if the file is missing. A key is
+    32 bytes as unpadded or padded base64url, else ValueError. All replicas need an equal key."""
     if given is not None:
         return _decode(given.get_secret_value())
     if kept_in.exists():
@@ -140,7 +140,7 @@ class Sessions:
             connection.executescript(_SCHEMA)
 
     def begin(self, request: AuthorizationRequest, *, browser: str, back: str) -> None:
-        """Store a request until the callback from the same browser, within ten minutes."""
+        """Store a request until the callback from the same browser, within ten minutes. Delete expired requests."""
         state, now = digest_of(request.state), time.time()
         sealed = self._sealer.seal(request.model_dump_json(), of=state)
         with self._connection() as connection:
@@ -165,22 +165,22 @@ class Sessions:
         return Pending(request, row[1])
 
     def create(self, tokens: Tokens, person: Person) -> str:
-        """Begin a session and return the value of the browser's cookie."""
+        """Begin a session and return the value of the browser's cookie. Delete expired sessions."""
         cookie, now = secrets.token_urlsafe(32), time.time()
         key = digest_of(cookie)
         values = (key, self._sealer.seal(tokens.model_dump_json(), of=key), person.model_dump_json(), now, now)
         with self._connection() as connection:
-            connection.execute("DELETE FROM sessions WHERE seen_at < ? OR begun_at < ?", _oldest(now))
+            connection.execute("DELETE FROM sessions WHERE seen_at < ? OR begun_at < ?", _time_bounds(now))
             connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
         return cookie
 
     def find(self, cookie: object) -> Session | None:
-        """Return the session of a cookie with any content; None without a live session."""
+        """Return the session of a cookie with any content, and note its use; None without a live session."""
         if not isinstance(cookie, str) or not cookie:
             return None
         key, now = digest_of(cookie), time.time()
         with self._connection() as connection:
-            row = connection.execute(_ONE_THAT_LASTS, (key, *_oldest(now))).fetchone()
+            row = connection.execute(_ONE_THAT_LASTS, (key, *_time_bounds(now))).fetchone()
             if row is None:
                 return None
             _, person, seen_at = row
@@ -191,19 +191,19 @@ class Sessions:
     def lasts(self, key: str) -> bool:
         """Return whether a session is still live. The call isn't a use, so an open page lets the session expire."""
         with self._connection() as connection:
-            return connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone() is not None
+            return connection.execute(_ONE_THAT_LASTS, (key, *_time_bounds(time.time()))).fetchone() is not None
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return a session's tokens. Tokens sealed under an earlier key count as missing."""
+        """Return a live session's tokens; None after its end, or if an earlier key sealed them."""
         with self._connection() as connection:
-            row = connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone()
+            row = connection.execute(_ONE_THAT_LASTS, (key, *_time_bounds(time.time()))).fetchone()
         try:
             return None if row is None else Tokens.model_validate_json(self._sealer.unseal(row[0], of=key))
         except SealError:
             return None
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Store a session's new tokens, unless the session has ended."""
+        """Store a session's new tokens, unless the session was deleted."""
         sealed = self._sealer.seal(tokens.model_dump_json(), of=key)
         with self._connection() as connection:
             connection.execute("UPDATE sessions SET tokens = ? WHERE key = ?", (sealed, key))
@@ -213,7 +213,7 @@ class Sessions:
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Lock a session across all processes of the machine. Sessions share 256 lock files."""
+        """Return a session's lock for all processes of the machine, not acquired. Sessions share 256 lock files."""
         path = self._folder / f"{key[:2]}.lock"
         return FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
 
@@ -229,7 +229,7 @@ class Sessions:
             connection.close()
 
 
-def _oldest(now: float) -> tuple[float, float]:
+def _time_bounds(now: float) -> tuple[float, float]:
     return now - IDLE.total_seconds(), now - LONGEST.total_seconds()
 
 
