@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -14,18 +13,18 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, ROLES, SERVICE_ACCOUNT, scopes_named
 from app.lookup import is_id
 from app.ui.errors import show_errors
 from carrel import Carrel
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.oversight import AuditEntry
-from flows.operations.formatting import count_text, list_text
+from flows.operations.formatting import count_text, kind_of, list_text
 
 _SWITCHED = {"true": "on", "false": "off", "": "none"}
 
 
-def _word(value: object) -> str:
+def _setting_in_words(value: object) -> str:
     words = ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value).lower()
     return _SWITCHED.get(words, words)
 
@@ -62,7 +61,7 @@ _NAMED_IN_DETAILS: Mapping[str, str] = _TEXTS["named_in_details"]
 _VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful", "POSITIVE": "helpful", "NEGATIVE": "not helpful"}
 
 
-def actions() -> dict[str, str]:
+def action_labels() -> dict[str, str]:
     return {code: f"{text.group}: {text.name}" for code, text in ACTION_TEXTS.items()}
 
 
@@ -73,7 +72,7 @@ def sentence(entry: AuditEntry, names: KnownNames) -> str:
         who += f", for {one_line(entry.acting_for.name)},"
     told = _TOLD.get(entry.action)
     special = told(entry, names) if told is not None else None
-    return one_line(f"{who} {special or _plainly(entry, names)}")
+    return one_line(f"{who} {special or _default_sentence(entry, names)}")
 
 
 def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
@@ -91,7 +90,7 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
     return found
 
 
-def _plainly(entry: AuditEntry, names: KnownNames) -> str:
+def _default_sentence(entry: AuditEntry, names: KnownNames) -> str:
     if (text := ACTION_TEXTS.get(entry.action)) is None:
         return f"did an action that this page does not know ({entry.action})"
     details = entry.details
@@ -119,15 +118,15 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
             table.setdefault(ROLES[Role(role)] if role in set(Role) else "some", []).append(named[holder])
     said: list[str] = []
     for role, who in gained.items():
-        said.append(f"gave {_list(who)} {role} access to {'it' if said else _target(entry, names)}")
+        said.append(f"gave {_list_names(who)} {role} access to {'it' if said else _target(entry, names)}")
     for role, who in lost.items():
-        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list(who)}")
+        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list_names(who)}")
     return " and ".join(said) or None
 
 
-def _members(entry: AuditEntry, names: KnownNames) -> str | None:
+def _describe_members(entry: AuditEntry, names: KnownNames) -> str | None:
     parts = [
-        f"{verb} {_list([names.get(item, 'someone') for item in ids])} {preposition}"
+        f"{verb} {_list_names([names.get(item, 'someone') for item in ids])} {preposition}"
         for verb, preposition, key in (("added", "to", "added"), ("removed", "from", "removed"))
         if (ids := cast("list[str]", entry.details.get(key) or []))
     ]
@@ -136,7 +135,7 @@ def _members(entry: AuditEntry, names: KnownNames) -> str | None:
 
 def _describe_feedback(entry: AuditEntry, names: KnownNames) -> str | None:
     verdict = _VERDICTS.get(str(entry.details.get("feedback")))
-    return f"{_plainly(entry, names)} {verdict}" if verdict else None
+    return f"{_default_sentence(entry, names)} {verdict}" if verdict else None
 
 
 def _describe_unpacking(entry: AuditEntry, names: KnownNames) -> str | None:
@@ -150,10 +149,10 @@ def _describe_unpacking(entry: AuditEntry, names: KnownNames) -> str | None:
 
 def _describe_new_credential(entry: AuditEntry, names: KnownNames) -> str | None:
     scopes = cast("list[str]", entry.details.get("scopes") or [])
-    return f"{_plainly(entry, names)} ({scopes_named(scopes).lower()})" if scopes else None
+    return f"{_default_sentence(entry, names)} ({scopes_named(scopes).lower()})" if scopes else None
 
 
-def _person(entry: AuditEntry, names: KnownNames) -> str | None:
+def _describe_account(entry: AuditEntry, names: KnownNames) -> str | None:
     facts = [
         words
         for member, value, words in (
@@ -163,7 +162,7 @@ def _person(entry: AuditEntry, names: KnownNames) -> str | None:
         )
         if entry.details.get(member) is value
     ]
-    return f"{_plainly(entry, names)} ({', '.join(facts)})" if facts else None
+    return f"{_default_sentence(entry, names)} ({', '.join(facts)})" if facts else None
 
 
 def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None:
@@ -177,9 +176,9 @@ def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None
 
 def _describe_settings(entry: AuditEntry, names: KnownNames) -> str | None:
     said = ", ".join(
-        said.format(_word(entry.details[name])) for name, said in _SETTINGS.items() if name in entry.details
+        said.format(_setting_in_words(entry.details[name])) for name, said in _SETTINGS.items() if name in entry.details
     )
-    return f"{_plainly(entry, names)}: {said}" if said else None
+    return f"{_default_sentence(entry, names)}: {said}" if said else None
 
 
 def _describe_transfer(entry: AuditEntry, names: KnownNames) -> str | None:
@@ -197,7 +196,7 @@ def _describe_deleted_account(entry: AuditEntry, names: KnownNames) -> str | Non
     count = entry.details.get("revokedTokenCount")
     if not isinstance(count, int) or not count:
         return None
-    return f"{_plainly(entry, names)} and {count_text(count, 'token')}"
+    return f"{_default_sentence(entry, names)} and {count_text(count, 'token')}"
 
 
 _TOLD: Mapping[str, Callable[[AuditEntry, KnownNames], str | None]] = {
@@ -206,13 +205,13 @@ _TOLD: Mapping[str, Callable[[AuditEntry, KnownNames], str | None]] = {
     "owner.set": _describe_grant_change,
     "owners.transfer": _describe_transfer,
     "agent.deploy": _describe_grant_change,
-    "group.members": _members,
+    "group.members": _describe_members,
     "document.unpack": _describe_unpacking,
     "search.feedback": _describe_feedback,
     "agent.feedback": _describe_feedback,
     "serviceAccountToken.mint": _describe_new_credential,
-    "user.create": _person,
-    "user.update": _person,
+    "user.create": _describe_account,
+    "user.update": _describe_account,
     "serviceAccount.delete": _describe_deleted_account,
     "organization.update": _describe_settings,
     FAILED_SIGN_IN: _describe_failed_sign_in,
@@ -253,11 +252,12 @@ def _kind(target_type: str | None) -> str:
 
 
 def roles_in(details: Mapping[str, Any], member: str) -> dict[str, str]:
+    """Return the roles by holder in a member of an entry's details; empty if absent."""
     value: object = details.get(member)
     return cast("dict[str, str]", value) if isinstance(value, dict) else {}
 
 
-def _list(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     return list_text([*map(one_line, names[:_MOST_NAMED]), *([count_text(more, "other")] if more > 0 else [])])
 
@@ -296,7 +296,7 @@ class Names:
             self._known, self._asked, self._since = {}, set(), time.monotonic()
         missing = frozenset(wanted) - self._asked
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = list(pool.map(partial(_answer, client), _questions(missing)))
+            answers = list(pool.map(lambda batch: list(batch[0](client, batch[1])), _batch_by_list(missing)))
         self._known |= {str(call.id): call for found in answers for call in found}
         self._asked |= missing
         return _disambiguate(self._known)
@@ -307,8 +307,8 @@ def names_for(entries: Iterable[AuditEntry]) -> dict[str, str]:
     return show_errors(lambda: names.of(api.client(), ids_in(entries)))
 
 
-def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
-    """Return the ids to look up for each kind, in batches as large as a call allows."""
+def _batch_by_list(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
+    """Return the valid ids to look up in each list of the service, in batches as large as a call allows."""
     ids: dict[Ask, set[str]] = {}
     for kind, identity in missing:
         for ask in _ASKED.get(kind, ()) if is_id(identity) else ():
@@ -321,11 +321,6 @@ def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]
     ]
 
 
-def _answer(client: Carrel, question: tuple[Ask, list[str]]) -> list[_Called]:
-    ask, ids = question
-    return list(ask(client, ids))
-
-
 def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
     shared = Counter((call.kind, call.name) for call in known.values())
     return {
@@ -334,31 +329,31 @@ def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
     }
 
 
-def _everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+def _find_everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
     organization_id = client.admin.organization.get().organization_id
     if str(organization_id) in ids:
         yield _Called(HOLDER, organization_id, EVERYBODY)
 
 
-def _asking(
+def _list_by(
     lists: Callable[[Carrel], Callable[..., Iterable[Any]]], called: Callable[[Any], _Called], *, by: str = "ids"
 ) -> Ask:
     return lambda client, ids: map(called, lists(client)(**{by: ids}, page_size=_A_CALL))
 
 
-_people = _asking(lambda client: client.admin.users.list, lambda item: _Called(PERSON, item.id, item.name, item.email))
-_groups = _asking(
+_people = _list_by(lambda client: client.admin.users.list, lambda item: _Called(PERSON, item.id, item.name, item.email))
+_groups = _list_by(
     lambda client: client.admin.groups.list, lambda item: _Called(GROUP, item.id, item.name, f"…{str(item.id)[-6:]}")
 )
-_accounts = _asking(
+_accounts = _list_by(
     lambda client: client.admin.service_accounts.list,
     lambda item: _Called(SERVICE_ACCOUNT, item.service_account_id, item.display_name, item.email),
 )
-_applications = _asking(
+_applications = _list_by(
     lambda client: client.admin.oauth_clients.list,
     lambda item: _Called(APPLICATION, item.client_id, item.name, f"…{str(item.client_id)[-6:]}"),
 )
-_resources = _asking(
+_resources = _list_by(
     lambda client: client.admin.access.list_resources,
     lambda item: _Called(DOCUMENT, item.object_id, item.name or ""),
     by="object_ids",
@@ -368,8 +363,8 @@ _ASKED: Mapping[str, tuple[Ask, ...]] = {
     GROUP: (_groups,),
     SERVICE_ACCOUNT: (_accounts,),
     APPLICATION: (_applications,),
-    "organization": (_everybody,),
-    HOLDER: (_everybody, _people, _groups, _accounts),
+    "organization": (_find_everybody,),
+    HOLDER: (_find_everybody, _people, _groups, _accounts),
     DOCUMENT: (_resources,),
     COLLECTION: (_resources,),
     AGENT: (_resources,),

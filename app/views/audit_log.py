@@ -9,7 +9,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.audit import actions, names_for, sentence
+from app.audit import action_labels, names_for, sentence
 from app.formatting import browser_zone, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import by_id, is_id
@@ -31,7 +31,6 @@ HEADS = (
     "Last attempt", "Comment", "Request id", "Changes", "Details",
 )  # fmt: skip
 
-
 Filters: TypeAlias = dict[str, Any]
 
 
@@ -44,7 +43,7 @@ def _ask_filters() -> Filters:
     one = {named: "Files of one archive or email"} if is_id(named) else {}
     with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of it")
-        action = choice_filter("Event", "action", {"": "All", **actions()})
+        action = choice_filter("Event", "action", {"": "All", **action_labels()})
         first, last = _ask_day("From", "from"), _ask_day("To", "to")
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
