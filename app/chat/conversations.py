@@ -21,9 +21,8 @@ from markdown_it.token import Token
 from streamlit.delta_generator import DeltaGenerator
 
 import carrel
-from app import formatting
 from app.auth.current import person_client
-from app.formatting import escape, isolate, one_line
+from app.formatting import ago, escape, isolate, moment, one_line
 from app.ui.dialogs import dialog, offer_submit, text_in
 from app.ui.errors import Problem, problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
@@ -49,7 +48,7 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
     said = f'<div class="carrel-reply">{body}</div>'
     if not sources:
         return f'<div class="carrel-said">{said}</div>'
-    listed = "".join(_source(number, source, message_id, chat) for number, source in enumerate(sources, 1))
+    listed = "".join(_source_html(number, source, message_id, chat) for number, source in enumerate(sources, 1))
     # Folded on a phone; with room next to the reply, the style keeps the list open.
     shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
     return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
@@ -84,7 +83,7 @@ def message_html(text: str, *, note: str = "") -> str:
     return f'<div class="carrel-message">{paragraph(html.escape(text))}{under}</div>'
 
 
-def _source(number: int, source: ReferencedSource, message_id: UUID, chat: str) -> str:
+def _source_html(number: int, source: ReferencedSource, message_id: UUID, chat: str) -> str:
     where, anchor = html.escape(location_of(source, chat).address), anchor_of(message_id, number)
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (
@@ -104,6 +103,7 @@ def anchor_of(message_id: object, number: int) -> str:
 
 
 def _text(_renderer: RendererHTML, tokens: Sequence[Token], index: int, _options: object, env: dict[str, Any]) -> str:
+    """Return a text token of Markdown as HTML. `[1]` becomes a link to the first of the `sources` in `env`."""
     sources = cast("Sequence[ReferencedSource]", env.get("sources", ()))
 
     def chip(match: re.Match[str]) -> str:
@@ -119,15 +119,14 @@ def _text(_renderer: RendererHTML, tokens: Sequence[Token], index: int, _options
     return _NUMBER.sub(chip, html.escape(tokens[index].content))
 
 
-def _markdown() -> MarkdownIt:
+def _build_markdown() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
     made.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])
     made.add_render_rule("text", _text)
     return made
 
 
-_MARKDOWN = _markdown()
-
+_MARKDOWN = _build_markdown()
 
 LONGEST_MESSAGE = 20_000
 """In characters; the service's limit."""
@@ -169,7 +168,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message accepted by the service; `begun_at` is the page location of the sender."""
+    """A message accepted by the service, with its conversation, perhaps new, and the job's id."""
 
     outgoing: Outgoing
     conversation_id: UUID
@@ -187,7 +186,7 @@ def my_agents() -> list[Agent]:
 
 
 def read(conversation: str) -> GetConversationResponse | None:
-    """Return a conversation with all its messages, oldest first."""
+    """Return a conversation with all its messages, oldest first; None for an id of no readable conversation."""
     try:
         pages = list(person_client().conversations.get(conversation, page_size=_AT_ONCE).pages())
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
@@ -245,7 +244,7 @@ LOOK_SECONDS = 0.25
 
 def show_message(text: str, *, at: datetime | None = None) -> None:
     with st.chat_message("user", avatar=":material/person:"):
-        st.html(message_html(text, note="" if at is None else f"{formatting.ago(at)} · {formatting.moment(at)}"))
+        st.html(message_html(text, note="" if at is None else f"{ago(at)} · {moment(at)}"))
 
 
 def show_exchange(message: ConversationMessage, show: Callable[[], None]) -> None:
@@ -257,7 +256,7 @@ def show_exchange(message: ConversationMessage, show: Callable[[], None]) -> Non
 def show_reply(
     place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None, is_own: bool = True
 ) -> None:
-    """Show the reply or error. `ask_again` sends the text once more; None if impossible."""
+    """Show the reply, or the reason for none. `ask_again` sends the text again; None: no button."""
     match message.status:
         case MessageStatus.COMPLETED:
             text, chat = message.agent_response_text or "", urlencode(place.address())
@@ -293,11 +292,11 @@ def show_growing_reply(following: ReplyReader, *, ended: Callable[[], None]) -> 
         show_warning("The agent continues, and its reply will appear in this conversation.")
         offer_action("Refresh", ended, key="chat.again")
     else:
-        _watch(following, ended)
+        _watch_reply(following, ended)
 
 
 @st.fragment(run_every=LOOK_SECONDS)
-def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
+def _watch_reply(following: ReplyReader, ended: Callable[[], None]) -> None:
     if following.ended:
         if following.problem is None:
             ended()
@@ -340,7 +339,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
     show_each(
         _KEY,
         pages_of(lambda at: listed(**at), about=(words, which), size=_LISTED),
-        each=lambda item: _show(item, is_current=str(item.conversation_id) == current, choose=choose),
+        each=lambda item: _show_listed(item, is_current=str(item.conversation_id) == current, choose=choose),
         empty=lambda: show_text("No conversations contain all of these words." if words else empty),
     )
 
@@ -381,7 +380,7 @@ def forget_conversations() -> None:
     forget(_KEY)
 
 
-def _show(conversation: Conversation, *, is_current: bool, choose: Callable[[Conversation], None]) -> None:
+def _show_listed(conversation: Conversation, *, is_current: bool, choose: Callable[[Conversation], None]) -> None:
     name = f"chat.conversation-{conversation.conversation_id}"
     with st.container(key=f"{name}-current" if is_current else name, gap=None):
         st.button(
@@ -393,7 +392,7 @@ def _show(conversation: Conversation, *, is_current: bool, choose: Callable[[Con
             args=(conversation,),
         )
         updated = conversation.updated_at
-        when = f'<span title="{formatting.moment(updated)}">{formatting.ago(updated)}</span>'
+        when = f'<span title="{moment(updated)}">{ago(updated)}</span>'
         names = " · ".join(isolate(name) for name in (conversation.shared_by, conversation.agent_name) if name)
         st.html(f'<p class="carrel-facts">{names} · {when}</p>')
 
@@ -427,7 +426,7 @@ class Asked:
         return self.message is not None or not self.reader.ended
 
     def send(self) -> None:
-        """Send the question and start reading the reply. Sending again doesn't ask twice."""
+        """Send the question and start reading the reply, or keep the `problem`. Sending again doesn't ask twice."""
         self.outgoing = self.outgoing or Outgoing(self.place, self.text)
         try:
             sent = self.outgoing.send()
@@ -441,7 +440,7 @@ class Asked:
         self.reader = ReplyReader(message_id, person_client().agents.stream_response).begin()
 
     def read(self) -> None:
-        """Read the ended reply, or the reason for a missing reply, with the person's current access."""
+        """Read the reply into `message`, or the reason for none into `problem`, with the person's current access."""
         self.problem = None
         try:
             transcript = read(self.place.conversation)
@@ -459,7 +458,7 @@ def is_question(text: str) -> bool:
 
 
 def read_again() -> None:
-    """Read the last answer again before showing it: access may have changed."""
+    """Make the page read the last answer again before showing the answer: access may have changed."""
     if (asked := _last_question()) is not None:
         asked.message = None
 
@@ -475,19 +474,19 @@ def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
         return lambda: None
     if known is not None and is_question(text):
         slot.html(_OUTLINE)
-    return partial(_fill, slot, text, is_busy)
+    return partial(_fill_slot, slot, text, is_busy)
 
 
-def find_agent() -> Agent | None:
-    """Return the agent for answers next to searches: the first by name that the person may message."""
+def choose_search_agent() -> Agent | None:
+    """Return, and keep in the session, the person's first agent by name that answers searches; None if unknown."""
     st.session_state[_AGENT] = None
     with suppress(carrel.CarrelError):  # the page is useful without it
         st.session_state[_AGENT] = next((agent for agent in my_agents() if agent.answers_searches), None)
     return st.session_state[_AGENT]
 
 
-def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
-    if (agent := find_agent()) is None:
+def _fill_slot(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
+    if (agent := choose_search_agent()) is None:
         slot.empty()
         return
     if is_question(text) and ((last := _last_question()) is None or last.text != text):
@@ -532,10 +531,10 @@ def _show_state(asked: Asked, is_busy: Callable[[], bool]) -> None:
         show_reply(asked.place, asked.message, ask_again=partial(_ask, asked.agent))
         show_link("Continue in Chat", "chat", **asked.place.address())
     elif reader is not None:
-        show_growing_reply(reader, ended=partial(_end, asked, is_busy))
+        show_growing_reply(reader, ended=partial(_finish, asked, is_busy))
 
 
-def _end(asked: Asked, is_busy: Callable[[], bool]) -> None:
+def _finish(asked: Asked, is_busy: Callable[[], bool]) -> None:
     """Read the reply. If redrawing the page would close an open dialog, show the reply in place of the growing text."""
     if (reader := asked.reader) is not None and (reader.left or reader.problem is not None):
         asked.follow(reader.message_id)

@@ -39,16 +39,16 @@ def show_source(place: conversations.ChatLocation) -> None:
     body, shows = "", ""  # source.js asks again for a source that isn't shown
     with error_boundary():
         try:
-            body, shows = _read(place, str(chosen)), str(chosen)
+            body, shows = _read_source_html(place, str(chosen)), str(chosen)
         finally:
             show(body, shows)
 
 
-def _read(place: conversations.ChatLocation, chosen: str) -> str:
+def _read_source_html(place: conversations.ChatLocation, chosen: str) -> str:
     """Read the reply again, then the passage: access may have changed since the page was drawn."""
     if (transcript := conversations.read(place.conversation)) is None:
         return f'<p class="carrel-text" role="status">{_NO_REPLY}</p>'
-    source = _find(transcript, chosen)
+    source = _find_source(transcript, chosen)
     where = source and conversations.location_of(source, urlencode(place.address()))
     texts: Mapping[int, str] = {}
     if where is not None and where.chunk_index is not None:
@@ -66,7 +66,7 @@ def _read(place: conversations.ChatLocation, chosen: str) -> str:
     return f"<h2>{isolate(source.name)}</h2>{passage}{link}"
 
 
-def _find(transcript: GetConversationResponse, chosen: str) -> ReferencedSource | None:
+def _find_source(transcript: GetConversationResponse, chosen: str) -> ReferencedSource | None:
     for message in transcript.messages:
         for number, source in enumerate(message.referenced_sources, 1):
             if conversations.anchor_of(message.message_id, number) == chosen:

@@ -37,7 +37,7 @@ def _go_to(conversation: Conversation) -> None:
 
 
 def refresh_conversation() -> None:
-    """Drop cached conversations and readers of replies, to fetch all again."""
+    """Stop the reader of a reply and drop the cached conversations, to fetch all again."""
     if (following := cast("conversations.ReplyReader | None", st.session_state.pop(FOLLOWING, None))) is not None:
         following.leave()
     conversations.forget_conversations()
@@ -53,7 +53,7 @@ def _submit(place: conversations.ChatLocation) -> None:
 
 
 def send_once(place: conversations.ChatLocation, text: str) -> None:
-    """Send a text, unless an equal text is being sent: Enter, or a button, may be pressed twice."""
+    """Send a text, unless it is empty or being sent: Enter may be pressed twice. Keep too long a text unsent."""
     sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
         return
@@ -131,7 +131,7 @@ def get_reply_reader(message: ConversationMessage) -> conversations.ReplyReader:
 
 
 def forget_sent(transcript: GetConversationResponse) -> None:
-    """Forget the last message after the answer, to allow an equal message."""
+    """Forget the last sent message unless its reply is running, to allow an equal message."""
     sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     running = {message.message_id for message in transcript.messages if message.status is MessageStatus.RUNNING}
     if sent is not None and sent.message_id not in running:

@@ -158,6 +158,7 @@ def go(question: queries.SearchQuery) -> None:
 
 
 def open_search(question: queries.SearchQuery) -> None:
+    """Put a query into the page's address, as `go` does, and make the form show it."""
     go(question)
     del st.session_state["address"]
 
@@ -173,7 +174,7 @@ class Found:
 
 
 def find(question: queries.SearchQuery) -> Found:
-    """Return the results of a query, cached in the session until the next query."""
+    """Return the results of a query, cached in the session until the next query; after Show more, a larger number."""
     kept: Found | None = st.session_state.get("answer")
     if kept is None or kept.question != question:
         kept = ask_service(question, queries.SIZES[0])
@@ -184,7 +185,7 @@ def find(question: queries.SearchQuery) -> Found:
 
 
 def ask_service(question: queries.SearchQuery, size: int) -> Found:
-    """Search, with outlines until the results arrive. An error ends the page's run."""
+    """Search, with outlines until the results and their documents arrive. An error ends the page's run."""
     with show_skeletons("Searching …", count=3):
         kinds = queries.kinds_of(_collections_by_id().get(question.where))
         answer = show_errors(lambda: queries.search(question, kinds, size=size))
@@ -247,7 +248,7 @@ def page() -> None:
         show_own_searches(queries.places(), open_search)
         if (me := api.me()).is_admin and me.reranks_by_default is None:
             show_help(queries.HOW_TO_RERANK, "running#reranking")
-        conversations.find_agent()
+        conversations.choose_search_agent()
         return
     found = find(question)
     answer, results = found.answer, found.answer.results
