@@ -106,7 +106,7 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
 
 
 def save_rule(rule: AlertRule | None) -> None:
-    """Create or change a rule from the dialog's fields. A new webhook's secret is shown later. Raises NotYetError."""
+    """Create or change a rule from the dialog's fields. A new webhook's secret is held. Raises NotYetError."""
     kinds, names = cast("list[AlertKind]", st.session_state[_KINDS]), cast("list[str]", st.session_state[_NAMES])
     if not kinds:
         raise dialogs.NotYetError("Choose at least one alert.")
@@ -123,13 +123,13 @@ def save_rule(rule: AlertRule | None) -> None:
         people += [UserPrincipal(email=item, id="", name=item) for item in new]
         kinds = [kind for kind in AlertKind if kind in kinds]
         written = {"kinds": kinds, "names": sorted(names), "webhook_url": url, "recipients": people}
-        send_changes(NEW, rule, written, partial(_update, rule.alert_rule_id))
+        send_changes(NEW, rule, written, partial(_update_rule, rule.alert_rule_id))
     elif secret := rules.create(kinds, names=names, webhook_url=url, emails=emails).webhook_secret:
         hint = "The receiver uses it to verify that messages come from Carrel (Standard Webhooks)."
         dialogs.hold_secret(dialogs.Secret("Webhook secret", secret, hint=hint))
 
 
-def _update(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None, **changed: Any) -> None:
+def _update_rule(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None, **changed: Any) -> None:
     emails = None if recipients is None else [recipient.email for recipient in recipients]
     api.client().admin.alert_rules.update(rule_id, emails=emails, **changed)
 
@@ -144,7 +144,7 @@ def show_alerts() -> None:
         show_heading("Alerts", "Carrel sends messages when loading fails, and when it works again.")
         offer_action("New alert rule", _open_rule, None, key="alerts.new", icon="add")
     found = show_errors(lambda: next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
-    _show_open(found)
+    _show_open_alerts(found)
     if not listed.alert_rules:
         show_empty("No alert rules yet.", "Create an alert rule to send messages to a webhook or by email.")
     for rule in listed.alert_rules:
@@ -154,7 +154,7 @@ def show_alerts() -> None:
     _show_rule_fields(listed.alert_rules, sorted({alert.name for alert in found}), mail_enabled=listed.mail_enabled)
 
 
-def _show_open(found: list[Alert]) -> None:
+def _show_open_alerts(found: list[Alert]) -> None:
     if not found:
         show_text("No open alerts.")
         return
@@ -171,11 +171,11 @@ def _show_open(found: list[Alert]) -> None:
         days = {f"Snooze for {count_text(number, 'day')}": number for number in (1, 7)}
         until = {label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()}
         for label, change in {"Acknowledge": {"acknowledged": True}, **until, "End": None}.items():
-            offer_action(label, _change, chosen, change, key=f"alert.{label}", disabled=chosen is None)
+            offer_action(label, _change_alert, chosen, change, key=f"alert.{label}", disabled=chosen is None)
     show_note("End an alert if its source is no longer used. Carrel sends an acknowledged alert again if it changes.")
 
 
-def _change(alert_id: str | None, change: dict[str, Any] | None) -> None:
+def _change_alert(alert_id: str | None, change: dict[str, Any] | None) -> None:
     if alert_id is not None:
         alerts = api.client().admin.alerts
         show_errors(partial(alerts.end, alert_id) if change is None else partial(alerts.update, alert_id, **change))

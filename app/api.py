@@ -13,7 +13,7 @@ from carrel.wire.scopes import ApiScope
 
 
 def client() -> Carrel:
-    """Return the client for all except Chat: the person's own, or for an admin a client with the workbench's key."""
+    """Return the client for all but Chat, of an admin with the workbench's key if any. Raises SignInRequiredError."""
     require_session()  # the key stays valid after the session
     shared = key_client()
     return shared if shared is not None and _is_admin_still() else person_client()

@@ -64,7 +64,7 @@ def moment(at: datetime | None) -> str:
 
 
 def ago(at: datetime | None, *, now: datetime | None = None) -> str:
-    """Return the time since a moment, or until it: 3 hours ago, in 2 days, just now."""
+    """Return the time since a moment, or until it: 3 hours ago, in 2 days, just now; for None: never."""
     if at is None:
         return "never"
     apart = at - (now or datetime.now(UTC))

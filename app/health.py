@@ -120,6 +120,7 @@ _NAMED_SOURCES = 3
 
 
 def ask_service() -> oversight.AdminStatusGetResponse | Finding:
+    """Return the service's status, or a finding with its error."""
     try:
         return api.client().admin.status.get()
     except carrel.APIConnectionError:
@@ -282,13 +283,13 @@ def check_flows() -> Finding:
 
 @st.cache_resource(show_spinner=False, on_release=Runs.close)
 def _runs(api_url: str) -> Runs:
-    """The timeout is short, to keep the page from waiting."""
+    """Return a client of Prefect with a short timeout, to keep the page from waiting."""
     return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE, **http_options(api_url)))
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def check_credentials() -> Finding | None:
-    """Return the finding about tokens and keys expiring soon without a successor; None if the list fails."""
+    """Return the finding about tokens and keys expiring soon without a successor; None on an error."""
     try:
         tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
     except carrel.CarrelError:  # its own finding says what is wrong with the service
@@ -309,17 +310,17 @@ def check_credentials() -> Finding | None:
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def check_work() -> list[Finding]:
-    """Return findings about documents and agents in need of attention; empty if the service can't tell."""
+def check_questions() -> Finding | None:
+    """Return a finding with the week's questions to agents, also if all have an answer; None on an error."""
     now, log = datetime.now(UTC), api.client().admin.question_log
     try:
         buckets = log.summarize(from_=now - timedelta(days=7), to=now, bucket=oversight.Bucket.WEEK).buckets
     except carrel.CarrelError:  # as above
-        return []
+        return None
     asked, unanswered = (sum(getattr(bucket, name) for bucket in buckets) for name in ("questions", "unanswered"))
     said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} not answered."
     see = LinkedText("Open unanswered questions", "agents?show=questions&list=unanswered")
-    return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
+    return Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)
 
 
 def _check_loading(quarantine: oversight.QuarantineState, status: oversight.AdminStatusGetResponse) -> Finding:

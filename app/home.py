@@ -54,13 +54,13 @@ def _days_ago(days: int) -> datetime:
     return datetime.now(UTC) - timedelta(days=days)
 
 
-def _alerts() -> Answer:
+def _find_alerts() -> Answer:
     page = next(api.client().admin.alerts.list(only_open=True, page_size=_MOST).pages())
     names = [LinkedText(f"{KINDS[alert.kind]}: {about(alert)}", place_of(alert)) for alert in page.alerts]
     return Answer(len(names), names, LinkedText("Open alerts", "health"), page.next_page_token is not None)
 
 
-def _failures() -> Answer:
+def _find_failures() -> Answer:
     status = api.client().admin.status.get()
     names, count = list[LinkedText](), 0
     if status.quarantine is not None:
@@ -87,7 +87,7 @@ def _runs_of_late(*flows: str, days: int, states: Sequence[str] = ()) -> RunsPag
     return runs.server().page(size=2 * _MOST, flows=flows, states=states, after=_days_ago(days))
 
 
-def _blocked_deletions() -> Answer:
+def _find_blocked_deletions() -> Answer:
     """Return deletions that wait for a person: syncs, and the newest whole upload of each source in the last week."""
     page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
     syncs = [sync for sync in page.docstore_syncs if sync.warning is not None and sync.warning.code in _BLOCKED]
@@ -137,7 +137,7 @@ def _find_loaded() -> Answer:
     return Answer(len(names), names, LinkedText("Open runs", _RUNS), page.total > len(page.runs))
 
 
-def _access() -> Answer:
+def _find_new_access() -> Answer:
     """Return the last week's changes with more access for a person, group or service account."""
     log = api.client().admin.audit_log
     since = _days_ago(7)
@@ -164,16 +164,16 @@ def _widens(entry: AuditEntry) -> bool:
 
 
 CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
-    "Open alerts": ("No open alerts.", _alerts),
-    "Failed documents": ("Every document was loaded and indexed.", _failures),
-    "Blocked deletions": ("No deletions wait for your approval.", _blocked_deletions),
+    "Open alerts": ("No open alerts.", _find_alerts),
+    "Failed documents": ("Every document was loaded and indexed.", _find_failures),
+    "Blocked deletions": ("No deletions wait for your approval.", _find_blocked_deletions),
     "Questions without an answer": ("No question of the last seven days is without an answer.", _find_unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
     "Loading runs in the last 24 hours": ("Nothing was loaded.", _find_loaded),
-    "New access in the last seven days": ("No new access.", _access),
+    "New access in the last seven days": ("No new access.", _find_new_access),
 }
 """The title of each card, the text when empty, and the function."""
-_NEWS = {_find_loaded, _access}
+_NEWS = {_find_loaded, _find_new_access}
 
 
 def _show_cards() -> None:
@@ -206,7 +206,7 @@ def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
         show(f'<p role="status">This can\'t be read now. {text}</p>')
         return
     none = f"None in the newest entries. {answer.action.body}" if answer.at_least else escape(nothing)
-    body = _body(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{none}</p>"
+    body = _card_html(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{none}</p>"
     cards[title] = (time.monotonic(), body)
     show(body)
 
@@ -214,9 +214,9 @@ def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
 _OUTLINE = '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span></div>'
 
 
-def _body(answer: Answer, *, is_trouble: bool) -> str:
+def _card_html(answer: Answer, *, is_trouble: bool) -> str:
     number = f"{answer.count:,}{'+' if answer.at_least else ''}"
-    names = "".join(f"<li>{_shorten(name)}</li>" for name in answer.names[:_SHOWN])
+    names = "".join(f"<li>{_link_html(name)}</li>" for name in answer.names[:_SHOWN])
     mark = " carrel-is-trouble" if is_trouble else ""
     return f'<p class="carrel-number-of{mark}">{number}</p><ul>{names}</ul><p>{answer.action.body}</p>'
 
@@ -239,11 +239,11 @@ def _show_reader_home() -> None:
 
 
 def _show_links(rows: Iterable[tuple[LinkedText, str]]) -> None:
-    listed = "".join(f"<li>{_shorten(link)} <small>{isolate(one_line(fact))}</small></li>" for link, fact in rows)
+    listed = "".join(f"<li>{_link_html(link)} <small>{isolate(one_line(fact))}</small></li>" for link, fact in rows)
     st.html(f'<ul class="carrel-links">{listed}</ul>')
 
 
-def _shorten(link: LinkedText) -> str:
+def _link_html(link: LinkedText) -> str:
     return LinkedText(shorten(one_line(link.text), _LONGEST), link.address).body
 
 
@@ -287,7 +287,7 @@ def _greet() -> None:
 
 
 def _show_steps() -> bool:
-    if _mark().exists():
+    if _dismissed_mark().exists():
         return False
     steps = first_steps()
     if all(step.done for step in steps):
@@ -328,15 +328,15 @@ def first_steps() -> list[Step]:
     ]
 
 
-def _mark() -> Path:
+def _dismissed_mark() -> Path:
     return settings().app_dir / "dismissed" / digest_of(api.me().email)
 
 
 def _dismiss() -> None:
     st.session_state[_OVER] = True
     with contextlib.suppress(OSError):  # the hint is hidden for this session in any case
-        _mark().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _mark().touch()
+        _dismissed_mark().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _dismissed_mark().touch()
 
 
 def _show_to_reader() -> bool:

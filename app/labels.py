@@ -9,9 +9,9 @@ from typing import cast
 from carrel.wire.alerts import ALERT_TITLES, DeliveryStatus
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
-from flows.operations.formatting import kind_of
 
 PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
+EVERYONE, SELECTED = "Everyone in the organization", "Selected people and groups"
 PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}
 """The kinds of holders of grants, by the service's type."""
 
@@ -42,11 +42,6 @@ ROLE_MEANINGS: Mapping[Role, str] = {Role(code): text for code, text in _TEXTS["
 
 def label_of(field: str) -> str:
     return FIELDS.get(field, field.replace("_", " ").capitalize())
-
-
-def types_of(kinds: Iterable[str]) -> tuple[ResourceType, ...]:
-    wanted = frozenset(kinds)
-    return tuple(kind for kind in ResourceType if kind_of(kind) in wanted)
 
 
 @dataclass(frozen=True)
@@ -84,12 +79,13 @@ def calls_in_words(endpoints: Iterable[str]) -> str:
 ONE_AGENT = "api:agent:message:"
 """Prefix of the scope for a single agent, before the agent's id."""
 
+_MEANINGS: Mapping[str, Meaning] = {**APPLICATION_SCOPES, **TOKEN_SCOPES}
+
 
 def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:
-    for known in (TOKEN_SCOPES, APPLICATION_SCOPES):
-        for one, meaning in known.items():
-            if one == scope:
-                return meaning.name
+    """Return the label of a scope; of an agent's scope with the agent's name, of an unknown scope the scope itself."""
+    if (meaning := _MEANINGS.get(scope)) is not None:
+        return meaning.name
     agent = scope.removeprefix(ONE_AGENT)
     return scope if agent == scope else f"Message the agent {(agents or {}).get(agent, agent)}"
 

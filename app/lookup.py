@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from app.formatting import one_line
-from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, types_of
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT
 from carrel import Carrel, NotFoundError
 from carrel.wire import common
 from carrel.wire.access import ClassedResource
@@ -102,8 +102,8 @@ T = TypeVar("T")
 
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
-    """Return at most `MOST` principals by part of a name, best first, and a hidden extra if more principals exist."""
-    asked, text, lists = frozenset(kinds), _fetch(query), _lists(client)
+    """Return principals by part of a name, `MOST` and an extra at most. Names that begin with it are first."""
+    asked, text, lists = frozenset(kinds), clean_query(query), _lists(client)
     if not text:
         return []
 
@@ -116,11 +116,11 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
     return sorted(items, key=lambda item: (not item.name.lower().startswith(beginning), item.name.lower()))[: MOST + 1]
 
 
-def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
-    """Return resources of these kinds with a name or id containing a text, at most `MOST` and an extra."""
-    if not (text := _fetch(query)):
+def find_resources(client: Carrel, query: str) -> list[Resource]:
+    """Return resources with a name or id containing a text, at most `MOST` and an extra; none for an empty text."""
+    if not (text := clean_query(query)):
         return []
-    pages = client.admin.access.list_resources(query=text, resource_types=types_of(kinds), page_size=MOST + 1)
+    pages = client.admin.access.list_resources(query=text, page_size=MOST + 1)
     return [Resource.of(resource) for resource in next(pages.pages()).resources]
 
 
@@ -175,21 +175,24 @@ def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
 
 
 def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
-    """Return a unique label for each item by key. Labels that read alike get the end of the id."""
+    """Return each item by key with a label. Labels that read alike get the id."""
     once = {item.key: item for item in found}
-    counts = Counter(item.label for item in once.values())
-    return {
-        key: (one.label if counts[one.label] == 1 else f"{one.label} · {one_line(one.id)}", one)
-        for key, one in once.items()
-    }
+    labels = tell_apart({key: one.label for key, one in once.items()}, {key: one.id for key, one in once.items()})
+    return {key: (labels[key], one) for key, one in once.items()}
 
 
-def _fetch(query: str) -> str:
+def tell_apart(labels: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels by key; labels that several keys share get the key's fact."""
+    counts = Counter(labels.values())
+    return {key: text if counts[text] == 1 else f"{text} · {one_line(facts[key])}" for key, text in labels.items()}
+
+
+def clean_query(query: str) -> str:
     return query.replace("\0", "").strip()[:_LONGEST]
 
 
 def _find_by_address(client: Carrel, address: str) -> Principal | None:
-    if not (text := _fetch(address)):
+    if not (text := clean_query(address)):
         return None
     for kind in (PERSON, SERVICE_ACCOUNT):
         for principal in map(principal_from, _lists(client)[kind](query=text, page_size=MOST + 1)):

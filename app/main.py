@@ -10,10 +10,10 @@ from app.auth.current import AWAY, current_session, key_client, require_person, 
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.formatting import escape
-from app.navigation import UNDER_SETTINGS, pages, tell_place
+from app.navigation import UNDER_SETTINGS, pages, trail_html
 from app.palette import show_palette
 from app.settings import settings
-from app.ui.dialogs import close_unshown, leave_others
+from app.ui.dialogs import close_on_page_change, close_unshown
 from app.ui.errors import error_boundary
 from app.ui.notices import show_warning
 from app.ui.style import MARK, STYLE
@@ -66,9 +66,9 @@ def main() -> None:
     watch_session()  # before the navigation, because a due run of this fragment would empty the page
     if me.is_admin and key_client() is not None:
         show_warning("Except for Chat, these pages use an API key of the workbench, not your account.")
-    leave_others(page.url_path)
+    close_on_page_change(page.url_path)
     if page.url_path in UNDER_SETTINGS and me.is_admin:
-        st.html(tell_place(page.url_path))
+        st.html(trail_html(page.url_path))
     page.run()
     close_unshown()
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from app.ui.errors import require_editor, show_closed
+from app.ui.errors import require_editor, show_admins_only
 
 
 class Entry(NamedTuple):
@@ -47,7 +47,7 @@ def pages(*, is_admin: bool, is_editor: bool = False) -> list[StreamlitPage]:
     # Streamlit serves the first page only at /, but links contain its name.
     first = st.Page("views/search.py", title="Search", url_path="search", visibility="hidden")
     listed = entries_for(is_admin=is_admin, is_editor=is_editor)
-    return [*(_page(entry) if theirs else _close_page(entry) for entry, theirs in listed), first]
+    return [*(_page(entry) if theirs else _closed_page(entry) for entry, theirs in listed), first]
 
 
 def addresses() -> frozenset[str]:
@@ -55,7 +55,7 @@ def addresses() -> frozenset[str]:
     return frozenset(entry.name for entry, _ in entries_for(is_admin=True))
 
 
-def tell_place(name: str) -> str:
+def trail_html(name: str) -> str:
     """Return HTML with the way back to Settings, and the pages of the group with the page `name`."""
     group, entries = next(item for item in GROUPS.items() if name in {one.name for one in item[1]})
     here = {True: ' aria-current="page"', False: ""}
@@ -76,6 +76,6 @@ def _page(entry: Entry) -> StreamlitPage:
     )
 
 
-def _close_page(entry: Entry) -> StreamlitPage:
-    told = require_editor if any(entry in entries for entries in FOR_EDITORS.values()) else show_closed
+def _closed_page(entry: Entry) -> StreamlitPage:
+    told = require_editor if any(entry in entries for entries in FOR_EDITORS.values()) else show_admins_only
     return st.Page(told, title=entry.title, url_path=entry.name, visibility="hidden")

@@ -12,7 +12,7 @@ from app import api
 from app.auth.current import person_client
 from app.chat.conversations import message_html, reply_html
 from app.formatting import moment, one_line
-from app.labels import COLLECTION, GROUP, label_of, types_of
+from app.labels import GROUP, label_of
 from app.lookup import Principal, Resource, by_id
 from app.people.directory import counts_of
 from app.permissions.panel import show_access
@@ -48,11 +48,10 @@ def models() -> list[str]:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_collections() -> dict[str, str]:
     """Return the names of the organization's collections by id, at most 1,000. An agent may use any collection."""
-    listing = api.client().admin.access.list_resources(resource_types=types_of([COLLECTION]), page_size=_MANY)
-    found = next(listing.pages()).resources
-    return dict(
-        sorted(((str(item.object_id), one_line(item.name or "")) for item in found), key=lambda pair: pair[1].lower())
-    )
+    listed = api.client().admin.access.list_resources
+    found = next(listed(resource_types=[ResourceType.DOCUMENT_COLLECTION], page_size=_MANY).pages()).resources
+    names = {str(item.object_id): one_line(item.name or "") for item in found}
+    return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
 
 
 _PROBLEM = "agent.problem"
@@ -116,7 +115,7 @@ def show_definition(agent: AgentDefinition) -> None:
         st.checkbox("Answer on the Search page", agent.answers_searches, key=_key(agent, "searches"), help=_SEARCHES)
         _show_retrieval(agent)
         show_conflict(form, names)
-        st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
+        st.form_submit_button("Save", type="primary", on_click=_save_settings, args=(seen,))
     show_kept_problem(_PROBLEM)
     if not known:
         show_warning("This agent has no collections, so it finds nothing.", "Choose a collection above.")
@@ -141,7 +140,7 @@ def _key(agent: AgentDefinition, part: str) -> str:
     return key_of(f"agent.{agent.agent_id}", part)
 
 
-def _save(seen: AgentDefinition) -> None:
+def _save_settings(seen: AgentDefinition) -> None:
     state = st.session_state
     written = {
         **{part: state[_key(seen, part)] for part in ("description", "instructions")},
@@ -177,6 +176,7 @@ def show_deployment(agent: AgentDefinition) -> None:
 
 
 def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
+    """Name the people and groups, of the first ten, that can search none of the agent's collections."""
     if not (ids := agent.collection_ids):
         return
     # Collections that are open to everyone do not count for groups.
@@ -192,6 +192,7 @@ def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> N
 
 
 def show_trial(agent: AgentDefinition) -> None:
+    """Show a field for a question to an agent, and the last question in the session with its reply."""
     with st.form("try", border=False):
         question = st.text_area("Question", key="try.question", max_chars=20_000, height=90)
         asked = st.form_submit_button("Ask", type="primary")
@@ -199,7 +200,7 @@ def show_trial(agent: AgentDefinition) -> None:
     if not show_errors(lambda: may_ask(person_client(), agent.agent_id)):
         show_text("You have no access to this agent. You get access while it answers; no other access changes.")
     if asked and question.strip():
-        _ask(agent, question.strip())
+        _ask_agent(agent, question.strip())
     said: tuple[str, str, Reply] | None = st.session_state.get("try.said")
     if said is not None and said[0] == str(agent.agent_id):
         _, words, reply = said
@@ -209,7 +210,8 @@ def show_trial(agent: AgentDefinition) -> None:
             show_warning(*reply.warnings)
 
 
-def _ask(agent: AgentDefinition, question: str) -> None:
+def _ask_agent(agent: AgentDefinition, question: str) -> None:
+    """Ask an agent, with access lent if needed, and keep the reply in the session, or show the error."""
     st.session_state.pop("try.said", None)
     with st.spinner("Thinking …"):
         try:
@@ -229,7 +231,7 @@ def show_versions(agent: AgentDefinition) -> None:
         return
     chosen = st.selectbox("Settings of", earlier, format_func=_when, key=f"agent.{agent.agent_id}.earlier")
     names = show_errors(all_collections)
-    changes = _lines(chosen, agent, names)
+    changes = _diff_lines(chosen, agent, names)
     show_text("Restoring these settings removes (-) and adds (+):")
     st.code("\n".join(changes), language="diff", wrap_lines=True)
     gone = [str(collection_id) for collection_id in chosen.collection_ids if str(collection_id) not in names]
@@ -237,10 +239,10 @@ def show_versions(agent: AgentDefinition) -> None:
         show_warning(f"Deleted collections are not restored: {len(gone)}.")
     if st.button("Restore …", key="restore", icon=":material/restore:"):
         said = f"{agent.name} uses the settings of {_when(chosen)} from the next message. The current settings stay."
-        confirm("Restore these settings?", said, action=partial(_restore, agent, chosen, gone))
+        confirm("Restore these settings?", said, action=partial(_restore_settings, agent, chosen, gone))
 
 
-def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> None:
+def _restore_settings(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> None:
     settings = {name: getattr(chosen, name) for name in chosen.edited}
     settings["collection_ids"] = [item for item in chosen.collection_ids if str(item) not in gone]
     settings["retrieval"] = RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True))
@@ -254,7 +256,7 @@ def _when(version: AgentVersion) -> str:
     return f"{moment(version.saved_at)}{by} (number {version.number})"
 
 
-def _lines(earlier: AgentSettings, now: AgentSettings, names: Mapping[str, str]) -> list[str]:
+def _diff_lines(earlier: AgentSettings, now: AgentSettings, names: Mapping[str, str]) -> list[str]:
     said: list[str] = []
     for name in now.edited:
         new, old = (

@@ -24,7 +24,7 @@ from app.ui.errors import require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
-from app.ui.tables import ALL_ROWS, PAGE_ROWS, PageAsked, Source, rows_of, show_pages, source_of, time_cell
+from app.ui.tables import ALL_ROWS, PAGE_ROWS, PageAsked, Source, page_from, show_pages, source_of, time_cell
 from carrel import Pager
 from carrel.wire import question_log
 from carrel.wire.agents import AgentDefinition
@@ -97,7 +97,7 @@ def agent_names() -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda pair: pair[1].lower()))
 
 
-def ask(
+def query_log(
     wanted: Wanted, at: PageAsked
 ) -> Pager[question_log.LoggedQuestion, question_log.AdminQuestionLogQueryResponse]:
     return api.client().admin.question_log.query(
@@ -113,12 +113,12 @@ def ask(
 
 
 def _source_of_log(wanted: Wanted) -> Source[question_log.LoggedQuestion]:
-    return Source(lambda token: rows_of(_find(wanted, {"page_size": PAGE_ROWS, "page_token": token})), wanted)
+    return Source(lambda token: page_from(_find(wanted, {"page_size": PAGE_ROWS, "page_token": token})), wanted)
 
 
 def _find(wanted: Wanted, at: PageAsked) -> question_log.AdminQuestionLogQueryResponse:
     """Return a page, or the next page with rows: a search for words can leave a page empty."""
-    pages = ask(wanted, at).pages()
+    pages = query_log(wanted, at).pages()
     return find_rows(pages, rows=lambda page: page.questions, most=question_log.MOST_LOOKED_THROUGH, of="questions")
 
 
@@ -153,7 +153,7 @@ class Unanswered:
 
 
 def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Unanswered]:
-    """Group questions by agent and words, ignoring case and spaces. The most frequent come first."""
+    """Group questions, except erased questions, by agent and words, ignoring case and end marks; most asked first."""
     groups: dict[Hashable, list[question_log.LoggedQuestion]] = {}
     for question in questions:
         if question.message is not None:
@@ -168,7 +168,7 @@ def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Un
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def read_unanswered(wanted: Wanted) -> tuple[list[Unanswered], bool]:
-    """Return the most frequent unanswered questions, and whether the log has more than were read."""
+    """Return the newest 1,000 unanswered questions in groups, most asked first, and whether the log has more."""
     page = _find(wanted._replace(outcome=question_log.Outcome.UNANSWERED.value), ALL_ROWS)
     return rank_unanswered(page.questions), page.next_page_token is not None
 
@@ -196,7 +196,7 @@ def _row_of(question: question_log.LoggedQuestion) -> dict[str, object]:
     }
 
 
-def _line_of(question: question_log.LoggedQuestion) -> tuple[str, ...]:
+def _export_row(question: question_log.LoggedQuestion) -> tuple[str, ...]:
     return (
         question.message if question.message is not None else ERASED,
         in_words(question),
@@ -269,11 +269,11 @@ def _ask_for_set(agent: AgentDefinition, question: str) -> None:
     chosen = st.selectbox("Set", [*sets, _NEW], key=_CHOSEN, format_func=lambda key: sets.get(key, "New set"))
     if chosen == _NEW:
         st.text_input("Name", f"Questions to {agent.name}"[:200], key=_NAME, max_chars=200)
-    offer_submit(_ADD, "Add", action=partial(_add, agent.agent_id, question))
+    offer_submit(_ADD, "Add", action=partial(_add_to_set, agent.agent_id, question))
 
 
-def _add(agent_id: UUID, question: str) -> None:
-    """Add the question to the chosen set or a new set. Questions already in the set stay unchanged."""
+def _add_to_set(agent_id: UUID, question: str) -> None:
+    """Add the question to the chosen set or a new set. A question in the set stays unchanged. Raises NotYetError."""
     if len(question.strip()) > LONGEST_QUESTION:
         too_long = (
             f"A question in a set can have at most {LONGEST_QUESTION:,} characters. Shorten it, and add it again."
@@ -300,7 +300,7 @@ _READABLE = "You can see every question. You can see a reply if you can read all
 
 def show_questions() -> None:
     if (address := st.query_params.get("question")) is not None:
-        _show_one(address)
+        _show_question(address)
     elif (conversation := st.query_params.get("conversation")) is not None:
         notices.offer_way_back("All questions", "conversation")
         show_pages(
@@ -365,7 +365,7 @@ def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
     )
     if any_asked:
         about = tuple(wanted)
-        lines = (map(_line_of, page.questions) for page in ask(wanted, ALL_ROWS).pages())
+        lines = (map(_export_row, page.questions) for page in query_log(wanted, ALL_ROWS).pages())
         offer_export("questions.csv", HEADS, lines, about=about, most=_MOST_EXPORTED)
 
 
@@ -437,7 +437,7 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
     )
 
 
-def _show_one(address: str) -> None:
+def _show_question(address: str) -> None:
     notices.offer_way_back("All questions", "question")
     find = partial(by_id, api.client().admin.question_log.query, address)
     question = require_found(find, "This question is not in the log.", "The URL is wrong.")

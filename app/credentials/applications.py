@@ -58,7 +58,7 @@ def problems_with(addresses: Sequence[str]) -> list[str]:
         return ["Enter at least one redirect URL. People return to it after they sign in."]
     if len(addresses) > MOST_ADDRESSES:
         return [f"Enter at most {MOST_ADDRESSES} redirect URLs. There are {len(addresses)}."]
-    return [f"{address} {wrong}." for address in addresses if (wrong := _wrong(address))]
+    return [f"{address} {wrong}." for address in addresses if (wrong := _problem_with(address))]
 
 
 def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
@@ -73,7 +73,7 @@ def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
     )
 
 
-def _wrong(address: str) -> str:
+def _problem_with(address: str) -> str:
     try:
         _ADDRESS.validate_python(address)
     except ValidationError as error:
@@ -89,19 +89,19 @@ AUDIENCES = {OAuthAudience.API: "The API", OAuthAudience.MCP: "The MCP endpoint,
 
 
 def open_edit(client: OAuthClient) -> None:
-    _fill(client.name, client.redirect_uris, client.scopes)
+    _fill_fields(client.name, client.redirect_uris, client.scopes)
     open_dialog(EDIT, str(client.client_id))
 
 
 def open_new() -> None:
-    _fill("", [], [])
+    _fill_fields("", [], [])
     open_dialog(NEW)
 
 
 @dialog("New application", NEW, width="large")
 def show_new() -> None:
     show_text("Carrel approves it immediately. It can act only for people who allow it.")
-    _ask()
+    _ask_fields()
     audience = st.radio(
         "API",
         list(AUDIENCES),
@@ -125,7 +125,7 @@ def show_new() -> None:
 def show_edit(client: OAuthClient) -> None:
     client = keep_opened(EDIT, client)
     show_text("If you remove a scope, people who allowed it lose it immediately.")
-    _ask()
+    _ask_fields()
     offer_submit(EDIT, "Save", action=partial(_update, client))
 
 
@@ -138,14 +138,14 @@ def secret_of(client_id: UUID, value: str) -> Secret:
     )
 
 
-def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
+def _fill_fields(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
     of_agents = [scope for scope in scopes if scope.startswith(ONE_AGENT) and scope != ApiScope.AGENT_MESSAGE]
     agents = [agent.removeprefix(ONE_AGENT) for agent in of_agents]
     st.session_state.update({"client.name": name, "client.addresses": "\n".join(addresses), "client.agents": agents})
     fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
 
 
-def _ask() -> None:
+def _ask_fields() -> None:
     st.text_input("Name", key="client.name", max_chars=200, placeholder="People see it when they allow it")
     st.text_area(
         "Redirect URLs, one per line",
@@ -166,6 +166,7 @@ def _ask() -> None:
 
 
 def _read_fields() -> tuple[str, list[str], list[str]]:
+    """Return the name, addresses and scopes in the dialog's fields. Raises NotYetError."""
     state = st.session_state
     unnamed = "Enter a name. People see it when they allow the application."
     name, addresses = text_in("client.name", missing=unnamed), addresses_in(str(state["client.addresses"] or ""))
@@ -222,7 +223,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
             lambda at: clients.list_consents(client_id=client and client.client_id, email=email, **at),
             about=(client and client.client_id, email),
         ),
-        row=partial(_row, names=show_errors(api.agent_names), with_client=client is None),
+        row=partial(_row_of_consent, names=show_errors(api.agent_names), with_client=client is None),
         empty=show_none,
         columns=dict.fromkeys(("Application", "Scopes", "Limited to"), st.column_config.TextColumn(width="small")),
         hint="Select a row to withdraw the consent.",
@@ -248,7 +249,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
         )
 
 
-def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
+def _row_of_consent(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
     narrowed_to = "Not limited" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
     return {
         "Person": f"{one_line(consent.person_name)} ({consent.email})",
@@ -274,11 +275,11 @@ def show_hosts() -> None:
             "Change the allowed hosts?",
             "People can connect assistants of these hosts. Assistants of removed hosts stop immediately, and "
             "their consents are deleted.",
-            action=partial(_change, set(hosts) - set(allowed), set(allowed) - set(hosts)),
+            action=partial(_change_hosts, set(hosts) - set(allowed), set(allowed) - set(hosts)),
         )
 
 
-def _change(added: Collection[str], removed: Collection[str]) -> None:
+def _change_hosts(added: Collection[str], removed: Collection[str]) -> None:
     """Apply the person's changes and keep later changes by other admins."""
     api.client().admin.organization.update(added_client_document_hosts=added, removed_client_document_hosts=removed)
     organization.clear()

@@ -30,12 +30,12 @@ _FLAGS = {
 
 
 def open_new() -> None:
-    _fill(None)
+    _fill_fields(None)
     open_dialog(NEW)
 
 
 def open_edit(provider: SignInProvider) -> None:
-    _fill(provider)
+    _fill_fields(provider)
     open_dialog(EDIT, str(provider.provider_id))
 
 
@@ -43,7 +43,7 @@ def open_edit(provider: SignInProvider) -> None:
 def show_new() -> None:
     show_text("People of these domains can then sign in with this provider. Existing passwords keep working.")
     st.text_input("Issuer", key="provider.issuer", max_chars=2048, placeholder="https://login.example.com")
-    _ask()
+    _ask_fields()
     offer_submit(NEW, "Add", action=_create)
 
 
@@ -51,11 +51,11 @@ def show_new() -> None:
 def show_edit(provider: SignInProvider) -> None:
     provider = keep_opened(EDIT, provider)
     show_text(f"The issuer stays {provider.issuer}. Leave the client secret empty to keep the current secret.")
-    _ask()
+    _ask_fields()
     offer_submit(EDIT, "Save", action=partial(_update, provider))
 
 
-def _fill(provider: SignInProvider | None) -> None:
+def _fill_fields(provider: SignInProvider | None) -> None:
     state = st.session_state
     for text in ("issuer", "secret", "name", "client_id", "domains", "audiences"):
         state[f"provider.{text}"] = ""
@@ -68,7 +68,7 @@ def _fill(provider: SignInProvider | None) -> None:
         state["provider.audiences"] = "\n".join(provider.accepted_audiences)
 
 
-def _ask() -> None:
+def _ask_fields() -> None:
     st.text_input("Button label", key="provider.name", max_chars=200, placeholder="Microsoft")
     st.text_input("Client id", key="provider.client_id", max_chars=255)
     # A password field sends no event when Tab moves from the field to its own button.
@@ -85,6 +85,7 @@ def _ask() -> None:
 
 
 def _read_fields() -> dict[str, Any]:
+    """Return the values in the dialog's fields, except the issuer. Raises NotYetError."""
     state = st.session_state
     return {
         "name": text_in("provider.name", missing="Enter the button label."),

@@ -73,7 +73,7 @@ def _soon_over(credential: Credential) -> bool:
 
 
 def end_noted(credential: Credential) -> str:
-    """Return the day of expiry and the time left, with a warning sign if it is very soon."""
+    """Return the day of expiry, and until then the time left, with a warning sign in the last 14 days; or "Never"."""
     at = credential.expires_at
     if at is None or at.year >= NEVER.year:
         return ends(at)
@@ -177,6 +177,7 @@ def organization() -> Organization:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_tokens() -> list[ServiceAccountToken]:
+    """Return the tokens of all service accounts, at most `MOST_TOKENS`."""
     return list(islice(api.client().admin.service_account_tokens.list(page_size=1000), MOST_TOKENS))
 
 
@@ -193,13 +194,14 @@ def account_of(account_id: str) -> ServiceAccount | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def token_of(token_id: str, account_id: UUID) -> ServiceAccountToken | None:
+    """Return an account's token by id; None for another account's or unknown token."""
     listed = next((token for token in tokens_of(account_id) if str(token.token_id) == token_id), None)
     found = listed or by_id(api.client().admin.service_account_tokens.list, token_id)
     return found if found is not None and found.service_account_id == account_id else None
 
 
 def clear_caches() -> None:
-    for kept in (organization, all_tokens, tokens_of, account_of, token_of, _reach_of):
+    for kept in (organization, all_tokens, tokens_of, account_of, token_of, _read_reach):
         kept.clear()
     forget(ACCOUNTS)
     forget(TOKENS)
@@ -212,6 +214,7 @@ def key_of(key_id: str) -> ApiKey | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_keys() -> list[ApiKey]:
+    """Return the API keys of the organization, at most `MOST_TOKENS`."""
     return list(islice(api.client().admin.api_keys.list(page_size=1000), MOST_TOKENS))
 
 
@@ -230,7 +233,7 @@ def show_credential(
     revoke: Callable[[], object],
     then: Callable[[], object],
 ) -> None:
-    """Show a credential. `kind` is the noun of "Revoke this token?"; `every` is searched for a used successor."""
+    """Show a credential, with its successor in `every` and a button to revoke it. `kind` is the noun: token or key."""
     notices.show_heading(item.name, f"…{item.hint}", STATUSES[item.status])
     times = [
         ("Created", moment(item.created_at)),
@@ -262,7 +265,7 @@ _MOST_NAMED = 8
 
 @dialog("Create token", MINT, of="service_account_id", width="medium")
 def show_mint(account: ServiceAccount) -> None:
-    """Show the dialog for a new token with a preview of its reach."""
+    """Show the fields of a new token with a preview of its reach, while the dialog is open."""
     notices.show_text(f"A program with this token acts as {account.display_name} ({account.email}).")
     st.text_input("Name", key="mint.name", max_chars=200, placeholder="For example: Intranet, production")
     st.text_input("Description (optional)", key="mint.description", max_chars=10_000)
@@ -270,14 +273,14 @@ def show_mint(account: ServiceAccount) -> None:
     ask_expiry("mint")
     if scopes:
         with st.container(border=True):
-            _show_reach(show_errors(lambda: preview(account.service_account_id, tuple(scopes))))
+            _show_reach(show_errors(lambda: _read_reach(account.service_account_id, tuple(scopes))))
     else:
         notices.show_text("Choose scopes to see what the token can access.")
     offer_submit(MINT, "Create", action=partial(mint, account))
 
 
 def mint(account: ServiceAccount) -> None:
-    """Create the token described in the dialog's fields and show its value. A double click creates a single token."""
+    """Create the token described in the dialog's fields and hold its value to show. Raises NotYetError."""
     unnamed = "Enter a name for the token."
     name, scopes = text_in("mint.name", missing=unnamed), get_scopes("mint", TOKEN_SCOPES)
     if not scopes:
@@ -349,8 +352,11 @@ def get_expiry(name: str) -> datetime | None:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountTokensPreviewReachResponse:
-    return api.client().admin.service_account_tokens.preview_reach(account_id, scopes)
+def _read_reach(
+    account_id: UUID | None = None, scopes: tuple[Scope, ...] | None = None, *, token_id: UUID | None = None
+) -> AdminServiceAccountTokensPreviewReachResponse:
+    """Return the reach of a token, or of a new token of an account with these scopes."""
+    return api.client().admin.service_account_tokens.preview_reach(account_id, scopes, token_id=token_id)
 
 
 def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
@@ -417,12 +423,7 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
     every = show_errors(partial(tokens_of, account.service_account_id))
     revoke = partial(api.client().admin.service_account_tokens.revoke, token.token_id)
     show_credential(token, every=every, kind="token", facts=facts, revoke=revoke, then=clear_caches)
-    reach = show_errors(partial(_reach_of, token.token_id))
+    reach = show_errors(partial(_read_reach, token_id=token.token_id))
     _show_reach(reach)
     if not reach.document_count and token.status is CredentialStatus.ACTIVE:
         notices.show_link("Give access", "who_can_read", who=f"{SERVICE_ACCOUNT}:{account.service_account_id}")
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
-    return api.client().admin.service_account_tokens.preview_reach(token_id=token_id)

@@ -78,7 +78,7 @@ def embedding_models() -> list[str]:
 
 
 def find_stale(collection_id: UUID) -> tuple[Sequence[DocumentInCollection], bool]:
-    """Return the documents with contents too new for the index, and whether all documents were checked."""
+    """Return the stale among a collection's first 10,000 documents, and whether these are all its documents."""
     listing = api.client().document_collections.list_documents_in_collection(collection_id, page_size=_PAGE)
     pages = list(islice(listing.pages(), MOST_LOOKED_THROUGH // _PAGE))
     return [document for page in pages for document in page.documents if document.stale], not pages[-1].next_page_token
@@ -88,23 +88,24 @@ def index_again(collection_id: UUID, documents: Iterable[NamedDocument]) -> Iter
     reindex = api.client().document_collections.reindex_document_in_collection
     for document in documents:
         index = partial(reindex, document_id=document.document_id, document_collection_id=collection_id)
-        yield _try(document.document_id, document.document_name, index)
+        yield _attempt(document.document_id, document.document_name, index)
 
 
 def find_inside(collection_id: UUID, documents: Sequence[UUID]) -> list[UUID]:
+    """Return the ids in `documents` of documents that the collection has and the person can read."""
     listing = api.client().document_collections.list_documents_in_collection
     batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
     return [item.document_id for batch in batches for item in listing(collection_id, ids=batch, page_size=_PAGE)]
 
 
 def set_values(collection_id: UUID, documents: Iterable[UUID], values: Mapping[str, str]) -> dict[UUID, str]:
-    """Change these values alone of up to 1,000 documents, and return each status."""
+    """Change these values alone of up to 1,000 documents, and return each status; without values, change nothing."""
     changes = [{"document_id": document, "custom_metadata": values} for document in documents if values]
     change = api.client().document_collections.change_values
     return {result.document_id: result.status for result in change(collection_id, changes).results} if changes else {}
 
 
-def _try(document_id: UUID, name: str, change: Callable[[], object]) -> Done:
+def _attempt(document_id: UUID, name: str, change: Callable[[], object]) -> Done:
     try:
         change()
     except carrel.CarrelError as error:
@@ -117,7 +118,7 @@ _OUTCOMES = "collection.outcomes"
 
 
 def work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> None:
-    """Store each result at once, so that a person leaving the page halfway still sees the finished part."""
+    """Do the work under a progress bar. Each result is stored at once, for `show_outcomes` if the person leaves."""
     kept = list[Done]()
     st.session_state[_OUTCOMES] = (kept, of)
     forget(INSIDE)
@@ -125,6 +126,7 @@ def work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> None:
 
 
 def show_outcomes() -> None:
+    """Show and forget the stored results of the last work."""
     outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
     failed = [outcome for outcome in outcomes if outcome.problem]
     if len(outcomes) < of:
@@ -145,7 +147,7 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 def ask_for_fields(key: str) -> None:
     """Show inputs for fields and an extra empty line. An editable table would lose letters typed during a redraw."""
     show_text("Searches can filter by these fields. You can change them later.")
-    written = [number for number in range(MOST_FIELDS) if _name(key, number)]
+    written = [number for number in range(MOST_FIELDS) if _name_in_field(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
         visibility = "visible" if number == 0 else "collapsed"
         name, kind, choices = st.columns([3, 2, 3])
@@ -156,8 +158,8 @@ def ask_for_fields(key: str) -> None:
 
 
 def read_fields(key: str) -> list[SchemaField]:
-    """Return the typed fields. Raises ValueError with a sentence about the problem."""
-    written = {number: name for number in range(MOST_FIELDS) if (name := _name(key, number))}
+    """Return the fields entered in `ask_for_fields`. Raises ValueError with a sentence about the problem."""
+    written = {number: name for number in range(MOST_FIELDS) if (name := _name_in_field(key, number))}
     if twice := sorted(name for name, count in Counter(written.values()).items() if count > 1):
         raise ValueError(f"Two fields have the same name: {', '.join(twice)}.")
     kinds = {number: TYPES[str(st.session_state[f"{key}.{number}.type"])] for number in written}
@@ -239,7 +241,7 @@ def shown_value(kind: FieldType, value: str) -> str:
     return YES_NO.get(value, value) if kind is FieldType.BOOLEAN else value
 
 
-def _name(key: str, number: int) -> str:
+def _name_in_field(key: str, number: int) -> str:
     return str(st.session_state.get(f"{key}.{number}.name") or "").strip()
 
 

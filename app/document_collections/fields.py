@@ -45,15 +45,16 @@ def offer_changes(collection: DocumentCollection) -> None:
     if st.button("Preview changes", key="fields.preview", disabled=not change):
         st.session_state[_PLANNED] = dict(change)
     is_planned = bool(change) and st.session_state.get(_PLANNED) == change
-    plan = show_errors(lambda: _plan(collection_id, change)) if is_planned else None
+    plan = show_errors(lambda: _read_plan(collection_id, change)) if is_planned else None
     if plan is not None:
         is_ready = _show_plan(plan, change)
         notices.offer_action(
-            "Save", _save, collection_id, change, plan, key="fields.save", kind="primary", disabled=not is_ready
+            "Save", _save_change, collection_id, change, plan, key="fields.save", kind="primary", disabled=not is_ready
         )
 
 
 def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
+    """Show the form, and return the change in the API's form; empty without a name or a difference."""
     key, kinds = f"fields.{chosen}", list(TYPES)
     name_at, kind_at = st.columns([3, 2])
     name = name_at.text_input("Name", chosen, key=f"{key}.name", max_chars=200).strip()
@@ -80,12 +81,12 @@ def _read_form(chosen: str) -> list[str]:
 
 
 @st.cache_data(ttl=600, show_spinner="Reading the documents …", scope="session")
-def _plan(collection_id: UUID, change: dict[str, Any]) -> CollectionFields:
+def _read_plan(collection_id: UUID, change: dict[str, Any]) -> CollectionFields:
     return api.client().document_collections.plan_field_changes(collection_id, [change])
 
 
 def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
-    """Show a plan, and return whether the change can be saved; ask whether fields without a fitting value are empty."""
+    """Show a plan, and return whether the change can be saved; sets the change's `empty_unfit` if values don't fit."""
     if change.get("required"):
         notices.show_warning("New documents then need a value. Syncs, and uploads without a value, are refused.")
     was = next((field.type for field in plan.fields if field.name == change["field"]), FieldType.STRING)
@@ -110,7 +111,7 @@ def _show_plan(plan: CollectionFields, change: dict[str, Any]) -> bool:
     return change["empty_unfit"]
 
 
-def _save(collection_id: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
+def _save_change(collection_id: UUID, change: dict[str, Any], plan: CollectionFields) -> None:
     if "remove" not in change and _read_form(change["field"] or "") != st.session_state.get(_DRAWN):
         st.session_state[_PROBLEM] = Problem("The form has changed. Preview the changes again, and save.")
         return
@@ -125,5 +126,5 @@ def _save(collection_id: UUID, change: dict[str, Any], plan: CollectionFields) -
         else:
             st.session_state.update(_EMPTY)  # the browser would keep what is only deleted
             forget(INSIDE)
-        _plan.clear()
+        _read_plan.clear()
         api.collections.clear()

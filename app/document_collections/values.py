@@ -43,7 +43,7 @@ def values_shown(collection: wire.DocumentCollection, held: wire.MetadataInColle
 
 
 def parameters() -> list[str]:
-    """Return the address parameters of filters and order, which name fields."""
+    """Return the names of the address parameters of filters and order, for any collection."""
     return [SORT, *(param for param in st.query_params if param.startswith(FIELD))]
 
 
@@ -52,7 +52,7 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
     fields = collection.custom_metadata_schema.fields[:MOST_COLUMNS]
     if not fields:
         return {}
-    counted = show_errors(lambda: _count(collection.document_collection_id))
+    counted = show_errors(lambda: _count_values(collection.document_collection_id))
     filters: list[dict[str, str]] = []
     with filter_line(*parameters()):
         for item in fields:
@@ -77,18 +77,18 @@ def ask_narrowing(collection: wire.DocumentCollection) -> dict[str, Any]:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _count(collection_id: UUID) -> list[wire.ValueCount]:
+def _count_values(collection_id: UUID) -> list[wire.ValueCount]:
     return api.client().document_collections.count_values(collection_id).values
 
 
 def offer_values_export(collection: wire.DocumentCollection, narrowing: Mapping[str, Any]) -> None:
     where, names = collection.document_collection_id, [item.name for item in collection.custom_metadata_schema.fields]
     listed = api.client().document_collections.list_documents_in_collection(where, page_size=1000, **narrowing)
-    rows = (map(partial(_cells, names), page.documents) for page in listed.pages())
+    rows = (map(partial(_export_row, names), page.documents) for page in listed.pages())
     offer_export("collection.csv", (*HEADS, *names), rows, about=(where, repr(narrowing)))
 
 
-def _cells(names: Sequence[str], document: wire.DocumentInCollection) -> list[str]:
+def _export_row(names: Sequence[str], document: wire.DocumentInCollection) -> list[str]:
     values = [document.custom_metadata.get(name, "") for name in names]
     return [str(document.document_id), document.document_external_id, document.document_name, *values]
 
@@ -146,17 +146,17 @@ def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing
         saves = st.button(save, type="primary", key=f"{key}.save", disabled=not is_ready)
         leaves = st.button("Keep theirs" if late else "Cancel", key=f"{key}.leave")
     if saves:
-        show_errors(lambda: _save(editing, edits))
+        show_errors(lambda: _save_edits(editing, edits))
     if saves or leaves:
         forget(INSIDE, unchoose=True)
-        _count.clear()
+        _count_values.clear()
         if saves and editing.now:
             st.rerun()
     return saves or leaves
 
 
-def _save(editing: Editing, edits: Edits) -> None:
-    """Save edits, but not over values that another person saved: these are kept in `now`."""
+def _save_edits(editing: Editing, edits: Edits) -> None:
+    """Save edits, but not over values that another person saved: `now` gets these. A toast counts deleted documents."""
     changes = [
         {"document_id": one.document_id, "custom_metadata": values, "version": version}
         for one, values in ((editing.documents[row], values) for row, values in edits.items())

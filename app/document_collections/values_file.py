@@ -52,13 +52,13 @@ def offer_values_import(collection: DocumentCollection) -> None:
                 kept = about, show_errors(lambda: read_preview(collection, sent.getvalue()))
             st.session_state[_READ] = kept
         if not kept[1].editing.now:  # the other changes are saved
-            _show(collection, kept[1])
+            _show_preview(collection, kept[1])
         if offer_saving(FORM, collection, kept[1].editing, kept[1].edits):
             reset_fields(FORM)
             st.rerun()
 
 
-def _show(collection: DocumentCollection, preview: Preview) -> None:
+def _show_preview(collection: DocumentCollection, preview: Preview) -> None:
     if preview.ignored:
         notices.show_text(f"These columns are ignored: {', '.join(preview.ignored)}.")
     if preview.problems:
@@ -79,11 +79,11 @@ def _show(collection: DocumentCollection, preview: Preview) -> None:
 
 
 def read_preview(collection: DocumentCollection, data: bytes) -> Preview:
-    """Compare a file in UTF-8, UTF-16 or Windows-1252 with the values of the documents now."""
+    """Compare a CSV file in UTF-8, UTF-16 or Windows-1252 with the documents' values now. Bad lines are problems."""
     where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
     preview = Preview(Editing(where, []))
-    rows = list(_read(_decode(data), {item.name for item in fields}, preview))
-    preview.editing.documents = _find(where, [row.get(f"\0{HEADS[0]}", "") for _, row in rows])
+    rows = list(_read_lines(_decode_text(data), {item.name for item in fields}, preview))
+    preview.editing.documents = _fetch_documents(where, [row.get(f"\0{HEADS[0]}", "") for _, row in rows])
     known = defaultdict[tuple[str, str], list[int]](list)
     for place, one in enumerate(preview.editing.documents):
         for head, value in zip(HEADS, (str(one.document_id), one.document_external_id, one.document_name), strict=True):
@@ -104,8 +104,8 @@ def read_preview(collection: DocumentCollection, data: bytes) -> Preview:
     return preview
 
 
-def _read(text: str, names: Collection[str], preview: Preview) -> Iterator[Line]:
-    """Yield each line's number and cells, by field, or by NUL and a head of the export."""
+def _read_lines(text: str, names: Collection[str], preview: Preview) -> Iterator[Line]:
+    """Yield each line's number and cells, by field, or by NUL and a head; keep errors and other heads in `preview`."""
     known, first = {*HEADS, *names}, text.partition("\n")[0]
     try:
         headers = {sign: next(csv.reader([first], delimiter=sign), list[str]()) for sign in DELIMITERS}
@@ -148,7 +148,7 @@ def _compare(preview: Preview, fields: Sequence[SchemaFieldInfo], place: int, li
     preview.unchanged += not changed and not problems
 
 
-def _decode(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     if data.startswith(UTF_16_MARKS):
         return data.decode("utf-16", "replace")
     with suppress(UnicodeDecodeError):
@@ -156,7 +156,7 @@ def _decode(data: bytes) -> str:
     return data.decode("cp1252", "replace")
 
 
-def _find(where: UUID, ids: Sequence[str]) -> list[DocumentInCollection]:
+def _fetch_documents(where: UUID, ids: Sequence[str]) -> list[DocumentInCollection]:
     """Return the documents with these ids, or without ids for some lines, all documents of the collection."""
     listed = partial(api.client().document_collections.list_documents_in_collection, where, page_size=MOST_AT_ONCE)
     if not all(is_id(item.strip()) for item in ids):

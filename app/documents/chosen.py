@@ -14,7 +14,7 @@ from app.documents.listing import CHOSEN, EXPORTED, change_each, export_row, lis
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary
-from app.ui.progress import in_batches
+from app.ui.progress import csv_of_pages
 from app.ui.saving import keep_opened
 from app.ui.tables import shown_items
 from carrel.wire.catalog import Document
@@ -54,7 +54,7 @@ def offer_actions(chosen: Sequence[Document]) -> None:
         if api.me().is_admin:
             open_access = partial(open_dialog, chosen_access.ACCESS, choice=chosen_access.WHO)
             notices.offer_action("Access …", open_access, key="chosen.access", icon="group")
-        table = in_batches(EXPORTED, [map(export_row, chosen)], count=lambda _: None, most=len(chosen))
+        table = csv_of_pages(EXPORTED, [map(export_row, chosen)], count=lambda _: None, most=len(chosen))
         notices.offer_download("Export as CSV", table, "documents.csv")
 
 
@@ -71,7 +71,7 @@ def _show_adding(chosen: Sequence[Document]) -> None:
     if inside and collection.custom_metadata_schema.fields:
         notices.show_text("If you leave a field empty, documents already in the collection keep their value.")
     notices.show_text("Files in an archive or email are added with it.")
-    offer_submit(ADD, "Add", action=partial(_add, chosen, collection), disabled=not is_right)
+    offer_submit(ADD, "Add", action=partial(_add_to_collection, chosen, collection), disabled=not is_right)
 
 
 @dialog("Remove from a collection", REMOVE, width="large")
@@ -82,11 +82,11 @@ def _show_removing(chosen: Sequence[Document]) -> None:
     there = [document for document in chosen if document.document_id in inside]
     list_documents(chosen, "Collection", lambda item: "Will be removed" if item.document_id in inside else "Not in it")
     notices.show_text("Searches of this collection no longer find them or the files in them. They stay in the catalog.")
-    offer_submit(REMOVE, "Remove", action=partial(_remove, there, collection), disabled=not there)
+    offer_submit(REMOVE, "Remove", action=partial(_remove_from_collection, there, collection), disabled=not there)
 
 
 def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentCollection, Collection[UUID]] | None:
-    """Ask for a collection, at first the collection of the address; return the ids of documents in it, too."""
+    """Ask for a collection, at first the address's. Return it with the ids of documents in it; None until chosen."""
     with error_boundary():
         if form == REMOVE and not api.editable_collections():
             notices.show_empty("You cannot edit any collection.", "Create a collection, or ask an owner for access.")
@@ -98,7 +98,8 @@ def _choose_collection(form: str, chosen: Sequence[Document]) -> tuple[DocumentC
         return picked and (picked, contents.find_inside(picked.document_collection_id, ids))
 
 
-def _add(chosen: Sequence[Document], collection: DocumentCollection) -> None:
+def _add_to_collection(chosen: Sequence[Document], collection: DocumentCollection) -> None:
+    """Add documents with the values in the fields, and change the values of documents already in the collection."""
     where, values = collection.document_collection_id, contents.read_values(collection, ADD)
     present = contents.find_inside(where, [document.document_id for document in chosen])
     changed = contents.set_values(where, present, values)
@@ -121,10 +122,10 @@ def _create_and_add(chosen: Sequence[Document]) -> None:
     made = api.client().document_collections.create_document_collection(name).document_collection_id
     api.collections.clear()
     st.session_state[f"{ADD}.collection"] = str(made)  # if a later step fails, the next attempt finds the collection
-    _add(chosen, next(item for item in api.editable_collections() if item.document_collection_id == made))
+    _add_to_collection(chosen, next(item for item in api.editable_collections() if item.document_collection_id == made))
 
 
-def _remove(chosen: Sequence[Document], collection: DocumentCollection) -> None:
+def _remove_from_collection(chosen: Sequence[Document], collection: DocumentCollection) -> None:
     def remove(client: carrel.Carrel, document: Document) -> None:
         client.document_collections.remove_document_from_collection(
             document_id=document.document_id, document_collection_id=collection.document_collection_id

@@ -15,10 +15,10 @@ from app import api
 from app.documents.facts import resource_of
 from app.documents.listing import CHOSEN, change_each, list_documents
 from app.formatting import count_of
-from app.labels import GRANTED
+from app.labels import EVERYONE, GRANTED
 from app.lookup import Principal
 from app.permissions import panel
-from app.permissions.panel import EVERYBODY, Grants
+from app.permissions.panel import Grants
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit
 from app.ui.errors import show_errors
@@ -44,7 +44,7 @@ class Opened:
     grants: dict[UUID, Grants] = field(default_factory=dict[UUID, Grants])
     saved: dict[UUID, tuple[Grants, Grants]] = field(default_factory=dict[UUID, tuple[Grants, Grants]])
 
-    def read(self) -> None:
+    def read_grants(self) -> None:
         self.grants.clear()
         for document in self.documents:
             if document.parent_document_id is None:
@@ -55,7 +55,7 @@ class Opened:
 def show(chosen: Sequence[Document]) -> None:
     """Show the dialog while it is open, and offer to undo the last change."""
     if is_open(ACCESS):
-        _change(keep_opened(ACCESS, Opened(chosen)))
+        _show_dialog(keep_opened(ACCESS, Opened(chosen)))
     last: Opened | None = st.session_state.get(LAST)
     if last is None:
         return
@@ -72,9 +72,9 @@ def show(chosen: Sequence[Document]) -> None:
 
 
 @dialog("Access to the selected documents", ACCESS, width="large")
-def _change(opened: Opened) -> None:
+def _show_dialog(opened: Opened) -> None:
     if not opened.grants:
-        show_errors(opened.read)
+        show_errors(opened.read_grants)
     _show_holders(opened.grants.values())
     picked = pick_principals(WHO, label="People or groups")
     role = panel.choose_role("Role", "chosen.access.role", {"": "No direct access"})
@@ -84,7 +84,7 @@ def _change(opened: Opened) -> None:
         if (after := before.with_changes(added=picked, role=role, changed={}, everybody=before.everybody)) != before
     }
     changing = [document for document in opened.documents if document.document_id in planned]
-    list_documents(opened.documents, "Access", partial(_tell, opened, planned))
+    list_documents(opened.documents, "Access", partial(_describe_effect, opened, planned))
     said = _changes_in_words(planned.values(), picked, of=len(opened.documents))
     panel.show_changes(said, map(resource_of, changing))
     if said and role is None:
@@ -99,14 +99,14 @@ def _show_holders(every: Collection[Grants]) -> None:
     held["", GrantRole.VIEWER] = sum(grants.everybody for grants in every)
     rows = [
         (name, f"{GRANTED[role]} on {count_of(held[key, role], len(every), 'document')}")
-        for key, name in [("", EVERYBODY), *Grants({}, everybody=False, who=who).holders]
+        for key, name in [("", EVERYONE), *Grants({}, everybody=False, who=who).holders]
         for role in GRANTED
         if held[key, role]
     ]
     panel.show_holders(rows, none="Only the owners have direct access to these documents.")
 
 
-def _tell(opened: Opened, planned: Mapping[UUID, object], document: Document) -> str:
+def _describe_effect(opened: Opened, planned: Mapping[UUID, object], document: Document) -> str:
     if document.document_id not in opened.grants:
         return "Deleted" if document.parent_document_id is None else "Inherits access from its archive or email"
     return "Changes" if document.document_id in planned else "No change"
@@ -136,7 +136,7 @@ def _save(opened: Opened, changing: Sequence[Document], planned: Mapping[UUID, t
     try:
         change_each(CHOSEN, changing, save, skips_gone=False)
     except NotYetError:
-        opened.read()  # the dialog shows other people's changes, and the remaining changes
+        opened.read_grants()  # the dialog shows other people's changes, and the remaining changes
         raise
 
 

@@ -22,7 +22,7 @@ STATES = {
 
 
 def state_of(document: catalog.Document) -> str:
-    """Return a document's state in words. Indexed documents without text say so, or that reading continues."""
+    """Return a document's state in words, also if it has no text, or none yet; empty if the service tells no state."""
     if document.indexing is None:
         return ""
     if document.has_no_text_yet:
@@ -34,6 +34,7 @@ _FAMILIES = {"Word": "wordprocessing|ms-word", "Excel": "spreadsheet|excel", "Po
 
 
 def kind_of(media_type: str) -> str:
+    """Return the name of a media type's format, else of its family of programs, else the media type."""
     plain = media_type.partition(";")[0].strip()
     known = (capitalize(each.name) for each in FORMATS if each.media_type == plain)
     return next(known, None) or next((name for name, of in _FAMILIES.items() if re.search(of, plain)), media_type)

@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """Whether any filter except the owner is set."""
+        """Whether any filter except the owner and the files in archives is set."""
         return any(self._replace(owner="", files="", order=""))
 
     def filters(self) -> dict[str, Any]:
@@ -77,7 +77,8 @@ class Wanted(NamedTuple):
         return self.filters() | ORDERS[self.order][1]
 
 
-def read_wanted() -> Wanted:
+def ask_wanted() -> Wanted:
+    """Show the filters, and return their values; `folder` comes from the address."""
     me = api.me()
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
     whose = {MINE: "Mine", SHARED: "Shared with me", ALL: "All" if me.is_admin else "All I can read"}
@@ -146,7 +147,7 @@ def offer_list_export(arguments: Mapping[str, Any]) -> None:
 
 
 def tell_undoing(documents: Sequence[Document]) -> str:
-    """Say in a dialog which of the documents to be deleted can be restored, and for how long."""
+    """Return sentences about which of the documents can be restored after deletion, and for how long."""
     inner = [one_line(document.document_name) for document in documents if document.parent_document_id is not None]
     if not inner:
         return tell_trash("it" if len(documents) == 1 else "them")
@@ -163,7 +164,8 @@ def tell_trash(what: str, *, by: str = "The owner and admins") -> str:
 def change_each(
     key: str, chosen: Sequence[Named], change: Callable[[carrel.Carrel, Named], object], *, skips_gone: bool = True
 ) -> None:
-    """Change each document; raise NotYetError with the names of documents that could not be changed."""
+    """Change each document, and make the tables fetch their rows again. Raises NotYetError with the names of documents
+    that could not be changed; but a lost connection, an ended sign-in and a request to confirm end the work."""
     client, failed = api.client(), list[str]()
     for listed in (key, LIST, INSIDE, FOLDERS):
         forget(listed, unchoose=True)

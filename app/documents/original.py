@@ -47,9 +47,9 @@ def show_original(document: GetDocumentResponse) -> None:
         place = passage.place if passage else wanted.place if version else None
         place = place or PassagePlace()
         weights = _weigh(place, passage, wanted)
-        opened = _page_of(place, weights)
+        opened = _main_page_of(place, weights)
         number = number_in(st.query_params.get("page", ""), least=1) or opened or 1
-        page = _fetch(document.document_id, number, version=version)
+        page = _fetch_or_explain(document.document_id, number, version=version)
     _show_version(document, shown=version, passage_of=wanted.version)
     if page is None:
         return
@@ -82,7 +82,7 @@ def _weigh(place: PassagePlace, passage: DocumentChunk | None, wanted: PassageLo
     ]
 
 
-def _page_of(place: PassagePlace, weights: Sequence[tuple[PageBox, int]]) -> int | None:
+def _main_page_of(place: PassagePlace, weights: Sequence[tuple[PageBox, int]]) -> int | None:
     pages = Counter[int]()
     for box, weight in weights:
         pages[box.page] += weight
@@ -108,6 +108,7 @@ def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_o
 
 
 def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | None]:
+    """Return the chunk and its version; None and the wanted version if the person can't read it or it has changed."""
     if wanted.chunk_index is None:
         return None, wanted.version
     with error_boundary():
@@ -127,7 +128,7 @@ def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | 
     return chunk, page.document_version if chunk else wanted.version
 
 
-def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | None:
+def _fetch_or_explain(document_id: UUID, number: int, *, version: int | None) -> _Page | None:
     with error_boundary():
         try:
             return fetch_page(document_id, number, version=version)
@@ -163,10 +164,10 @@ def page_html(page: _Page, name: str, *, boxes: Sequence[Box] = ()) -> str:
     marked = "; the passage is marked" if boxes else ""
     says = html.escape(f"Page {page.number:,} of {name}{marked}")
     picture = f"data:image/jpeg;base64,{base64.b64encode(page.jpeg).decode()}"
-    marks = (f'<span class="carrel-page-mark" style="{_style(box)}" aria-hidden="true"></span>' for box in boxes)
+    marks = (f'<span class="carrel-page-mark" style="{_position_css(box)}" aria-hidden="true"></span>' for box in boxes)
     return f'<div class="carrel-page"><img src="{picture}" alt="{says}">{"".join(marks)}</div>'
 
 
-def _style(box: Box) -> str:
+def _position_css(box: Box) -> str:
     edges = {"left": box.left, "top": box.top, "width": box.right - box.left, "height": box.bottom - box.top}
     return "; ".join(f"{name}: {100 * part:.2f}%" for name, part in edges.items())

@@ -19,6 +19,7 @@ UNREAD = "You can see that this document exists, but you cannot read it."
 
 
 def preview_document(chosen: str) -> str:
+    """Return the preview of a document by id as HTML, or that it is gone."""
     try:
         document = api.client().catalog.get_document(UUID(chosen))
     except carrel.NotFoundError:

@@ -12,7 +12,7 @@ from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, page
 from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
-from app.labels import YES_NO
+from app.labels import EVERYONE, YES_NO
 from app.permissions.panel import show_access
 from app.ui import notices
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
@@ -56,9 +56,9 @@ def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> 
 
 
 def names_of_readers(document: GetDocumentResponse) -> list[str]:
-    """Return the names of the holders of grants on a document; members of groups are not listed."""
+    """Return the owner and the holders of the first page of grants by name, and "more" if there are others."""
     page = next(api.client().admin.grants.list(document.resource).pages())
-    names = ["Everyone in the organization"] if page.organization_wide else []
+    names = [EVERYONE] if page.organization_wide else []
     holders = [grant.principal for grant in page.grants]
     names += [f"{holder.name} (group)" if holder.type == "group" else holder.name for holder in holders]
     return [f"{document.owner.name} (owner)", *names, *(["more"] if page.next_page_token else [])]
@@ -127,8 +127,7 @@ def _show_left_out(document: GetDocumentResponse) -> None:
         return
 
     def row(file: LeftOutFile) -> tuple[str, str, notices.HelpLink]:
-        help_cell = notices.help_cell(file.code, about=document.document_name)
-        return file.path or f"file {file.number:,}", file.message, help_cell
+        return file.path or f"file {file.number:,}", file.message, notices.HelpLink(file.code, document.document_name)
 
     show_text_pages("document.left_out", left_out, heads=("File", "Reason", "Help"), row=row)
 
@@ -152,6 +151,7 @@ def show_not_read(document: GetDocumentResponse) -> None:
 
 
 def may_update(document: GetDocumentResponse) -> bool:
+    """Return whether the person is an admin or the document's owner."""
     me = api.me()
     return me.is_admin or (isinstance(document.owner, UserPrincipal) and document.owner.email == me.email)
 

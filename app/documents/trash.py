@@ -49,8 +49,8 @@ def show_trash() -> None:
     back = "Documents return to their collections with the access that admins gave, unless these were deleted. "
     back += "Owners must share their documents again."
     many, names = count_text(len(chosen), "document"), [document.document_name for document in chosen]
-    restore = partial(change_each, TRASH, chosen, _restore)
-    _offer(many, back, restore, partial(_delete, chosen), names=names)
+    restore = partial(change_each, TRASH, chosen, _restore_document)
+    _offer(many, back, restore, partial(_delete_for_good, chosen), names=names)
 
 
 def _offer(what: str, back: str, restore: Callable[[], object], delete: Callable[[], object], **more: Any) -> None:
@@ -122,7 +122,7 @@ def _show_nothing(name: str, kind: str = "documents") -> None:
 _REASONS = "They were deleted or changed, you cannot change them, or a program sent the document's chunks to them."
 
 
-def _restore(client: Carrel, document: TrashedDocument) -> None:
+def _restore_document(client: Carrel, document: TrashedDocument) -> None:
     back = client.catalog.restore_document(document.trashed_document_id)
     st.session_state.setdefault(DONE, []).append((document.document_name, back.document_id))
     lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ()), *(back.values_left_out or ())]
@@ -131,7 +131,7 @@ def _restore(client: Carrel, document: TrashedDocument) -> None:
         told.append(f"{document.document_name} was restored without {list_text(lost)}. {_REASONS}")
 
 
-def _delete(chosen: Sequence[TrashedDocument]) -> None:
+def _delete_for_good(chosen: Sequence[TrashedDocument]) -> None:
     forget(TRASH, unchoose=True)
     with suppress(carrel.NotFoundError):  # an earlier attempt, or another person, has deleted or restored all
         erased = api.client().catalog.delete_trashed_documents([document.trashed_document_id for document in chosen])

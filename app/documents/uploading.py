@@ -15,6 +15,7 @@ from app import api
 from app.document_collections import contents
 from app.documents.facts import pages_being_read
 from app.formatting import count_of, one_line
+from app.labels import EVERYONE
 from app.loading import staging
 from app.ui.errors import line_of, show_errors
 from app.ui.notices import offer_action, show_note, show_problem, show_table, show_text
@@ -102,7 +103,7 @@ def _load_file(file: UploadedFile, *, access: Mapping[str, Any], read_pictures: 
     return Outcome(name, loaded.document_id, waits=waits, rest=capitalize(rest))
 
 
-ONLY_ME, GROUPS, EVERYBODY = "Only me", "My groups", "Everyone in the organization"
+ONLY_ME, GROUPS = "Only me", "My groups"
 _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
 
@@ -110,13 +111,13 @@ def offer_upload(list_key: str) -> None:
     """Show the upload button; `list_key` names the list for showing the files."""
     with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
         show_text(f"{in_words()}. A file with the name of an earlier upload becomes its next version.")
-        files = _choose()
+        files = _choose_files()
         access = _choose_readers()
         # None keeps a document's earlier setting.
         pictures = st.toggle("Read text in images inside files", key="load.pictures") or None
         collection = _choose_collection()
         values = None if collection is None else contents.ask_for_values(collection, "load.value")
-        outcomes = _outcomes()
+        outcomes = _kept_outcomes()
         # Files that are not loaded yet, or not in the wanted collection.
         left = [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
         with st.container(horizontal=True):
@@ -134,7 +135,7 @@ def offer_upload(list_key: str) -> None:
         _show_outcomes()
 
 
-def _choose() -> list[UploadedFile]:
+def _choose_files() -> list[UploadedFile]:
     key = f"load.files.{st.session_state.get(_BATCH, 0)}"
     files = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=key)
     if leftovers := [file.name for file in files if is_leftover(file.name)]:
@@ -157,9 +158,9 @@ def _choose() -> list[UploadedFile]:
 
 def _choose_readers() -> dict[str, Any]:
     groups = {group.id: group.name for group in show_errors(api.me).groups}
-    readers = [ONLY_ME, *([GROUPS] if groups else []), EVERYBODY]
+    readers = [ONLY_ME, *([GROUPS] if groups else []), EVERYONE]
     chosen = st.radio("Who can read the documents", readers, key="load.readers", horizontal=True)
-    access: dict[str, Any] = {"internal_public": chosen == EVERYBODY}
+    access: dict[str, Any] = {"internal_public": chosen == EVERYONE}
     if chosen == GROUPS:
         access["allowed_group_ids"] = st.multiselect(
             "Groups", list(groups), list(groups)[:1], key="load.groups", format_func=lambda item: one_line(groups[item])
@@ -175,7 +176,7 @@ def _choose_collection() -> DocumentCollection | None:
 
 
 def _show_outcomes() -> None:
-    if not (outcomes := _outcomes()):
+    if not (outcomes := _kept_outcomes()):
         return
     failed = [outcome for outcome in outcomes.values() if outcome.problem]
     if failed:
@@ -187,7 +188,7 @@ def _show_outcomes() -> None:
     show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "Result"))
 
 
-def _outcomes() -> dict[str, Outcome]:
+def _kept_outcomes() -> dict[str, Outcome]:
     return st.session_state.setdefault(_OUTCOMES, {})
 
 

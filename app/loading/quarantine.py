@@ -1,7 +1,6 @@
 """Failed documents by source: retry, ignore, and restore."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -12,6 +11,7 @@ import streamlit as st
 from app import api
 from app.formatting import ago, moment, one_line
 from app.loading import runs
+from app.lookup import tell_apart
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
@@ -37,12 +37,12 @@ def read_sources() -> list[Source]:
 
 
 def choose_source(found: Sequence[Source]) -> Source | None:
-    """Show a choice of sources and return the source named in the address; None if no source fits."""
+    """Show a choice of sources, and return the source named in the address, else the first; None if none is found."""
     known = {str(source.source_id): source for source in found}
     asked = _find_asked(known)
     if asked and asked not in known:
         notices.show_warning("The source in the URL does not exist.", "Choose a source below.")
-    if not (labels := _narrow(label_sources(found))):
+    if not (labels := _filter_labels(label_sources(found))):
         notices.show_empty("No source has this text in its name.", "Try fewer letters.")
         return None
     options = dict(islice(labels.items(), MOST))
@@ -58,11 +58,11 @@ def choose_source(found: Sequence[Source]) -> Source | None:
 
 
 def label_sources(found: Sequence[Source]) -> dict[str, str]:
-    """Return a unique label for each source by id. Sources with equal names also show their reporter."""
+    """Return a label for each source by id. Sources with equal labels also show the reporter, then the ledger."""
     names = show_errors(api.collection_names) if any(source.document_collection_id for source in found) else {}
     labels = {str(source.source_id): _label(source, names) for source in found}
-    labels = _disambiguate(labels, found, lambda source: f"reported by {source.reported_by.email}")
-    return _disambiguate(labels, found, lambda source: source.ledger)
+    labels = tell_apart(labels, {str(source.source_id): f"reported by {source.reported_by.email}" for source in found})
+    return tell_apart(labels, {str(source.source_id): source.ledger for source in found})
 
 
 def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
@@ -72,6 +72,7 @@ def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
 
 
 def _find_asked(known: Mapping[str, Source]) -> str:
+    """Return the source's id in the address, which replaces a ledger there."""
     asked = st.query_params.get(ADDRESS, "")
     found = next((key for key, one in known.items() if one.ledger == asked), None)
     if found is not None:
@@ -79,7 +80,7 @@ def _find_asked(known: Mapping[str, Source]) -> str:
     return found or asked
 
 
-def _narrow(labels: dict[str, str]) -> dict[str, str]:
+def _filter_labels(labels: dict[str, str]) -> dict[str, str]:
     if len(labels) <= MANY:
         return labels
     part = text_filter("Find a source", "find", placeholder="Part of its path or URL").lower()
@@ -89,12 +90,6 @@ def _narrow(labels: dict[str, str]) -> dict[str, str]:
 def _label(source: Source, names: Mapping[str, str]) -> str:
     at = f", {moment(source.reported_at)}" if runs.is_of_dropped_files(source.source) else ""
     return f"{runs.source_in_row(source.source)}{at} · {purpose_in_words(source, names)}"
-
-
-def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Callable[[Source], str]) -> dict[str, str]:
-    counts = Counter(labels.values())
-    details = {str(source.source_id): one_line(detail(source)) for source in found}
-    return {key: label if counts[label] == 1 else f"{label} · {details[key]}" for key, label in labels.items()}
 
 
 LIST = "quarantine.items"
@@ -181,6 +176,7 @@ def _show_source(source: Source) -> None:
 
 
 def _show_gone(source: Source) -> None:
+    """Tell how many documents the last complete upload found gone and did not delete, if any."""
     if source.document_collection_id is not None:
         return
     try:
@@ -208,7 +204,7 @@ def _ask_for_retry(source: Source) -> None:
 
 
 def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None) -> None:
-    """Send the failed items of a source, or only these items, again, and open the run's page; once per key."""
+    """Start a run that sends a source's failed items, or only these, again, and open its page; once per key."""
     run = runs.runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email, key=key)
     st.query_params.from_dict({"run": str(run)})
 
@@ -235,7 +231,7 @@ def _show_items(source: Source, shown: str) -> None:
     if chosen:
         notices.show_table(
             [
-                (_document(item), runs.why_in_words(item.message), notices.help_cell(item.code, about=_document(item)))
+                (_document(item), runs.why_in_words(item.message), notices.HelpLink(item.code, about=_document(item)))
                 for item in chosen
             ],
             heads=("Document", "Reason", "Help"),
@@ -273,7 +269,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
             retry, key = partial(_retry_chosen, source, names, uuid4().hex), "quarantine.retry_chosen"
             notices.offer_action("Retry", retry, key=key, icon="replay", kind="primary", disabled=not names)
         for label, items, undo in (("Ignore", counted, False), ("Restore", ignored, True)):
-            change = partial(_change, source, items, undo=undo)
+            change = partial(_ignore_or_restore, source, items, undo=undo)
             notices.offer_action(label, change, key=f"quarantine.{label.lower()}", disabled=not items)
         if not chosen:
             st.caption(
@@ -282,7 +278,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
             )
 
 
-def _change(source: Source, items: Sequence[SourceItem], *, undo: bool) -> None:
+def _ignore_or_restore(source: Source, items: Sequence[SourceItem], *, undo: bool) -> None:
     """Ignore or restore items. For callbacks; a second click repeats the change without harm."""
     names = list(dict.fromkeys(item.name for item in items))  # a document may be at two places
     with keep_problem(_OUTCOME):

@@ -220,7 +220,7 @@ def _end_in_words(run: RunStatus) -> str:
 def _failure(row: Mapping[str, str]) -> Sequence[str | notices.HelpLink]:
     document, place = row.get("document") or "", row.get("place") or ""
     named = f"{document} ({place})" if document and place not in {"", document} else document or place
-    return named, runs.why_in_words(row.get("reason") or ""), notices.help_cell(row.get("code") or "", about=named)
+    return named, runs.why_in_words(row.get("reason") or ""), notices.HelpLink(row.get("code") or "", about=named)
 
 
 def _table_row(line: str) -> Sequence[str]:
@@ -250,7 +250,7 @@ def show_runs() -> None:
         by = text_filter("Schedule", "by", placeholder="Part of its name")
         days = choice_filter("Time", "days", _DAYS)
     wanted = (place.lower(), state, by.lower(), days)
-    _show_list(LIST, Source(partial(_fetch, wanted), about=wanted), narrowed=any(wanted))
+    _show_list(LIST, Source(partial(_fetch_runs, wanted), about=wanted), narrowed=any(wanted))
 
 
 def show_runs_of(source: str, found: Sequence[RunStatus]) -> None:
@@ -283,7 +283,8 @@ def _show_no_runs(*, narrowed: bool) -> None:
         notices.show_link("Load documents", "ingestion")
 
 
-def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[RunStatus]:
+def _fetch_runs(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[RunStatus]:
+    """Return the next page with runs that fit; names are looked for in the newest 10,000 runs."""
     place, state, by, days = wanted
     after = datetime.now(UTC) - timedelta(days=int(days)) if days else None
     number, fitting, rows = int(token or 0), list[RunStatus](), ROWS if not place + by else 200
@@ -369,6 +370,7 @@ def watch(run: UUID) -> None:
 
 
 def _show_ended(run: RunStatus) -> None:
+    """Show an ended run and the next steps. Files that were dropped for a completed run are removed."""
     staging.sweep(settings().uploads_dir, lambda item: item == run.flow_run_id and runs.is_done(item))
     _show_head(run)
     show_kept_problem(_PROBLEM, "The run did not start.")
@@ -379,16 +381,16 @@ def _show_ended(run: RunStatus) -> None:
             if run.planned.get("delete") and run.names:  # otherwise an earlier version planned this, without names
                 _offer_deletion(run, "Start upload …")
             else:
-                _offer("Start upload", run, runs.start_planned, is_first=True)
+                _offer_start("Start upload", run, runs.start_planned, is_first=True)
                 _offer_deletion(run, "Start and delete …")
-            _offer("Plan again", run, again)
+            _offer_start("Plan again", run, again)
             _offer_schedule(run)
     elif runs.is_gone(run):
         notices.show_link("Load files again", "ingestion")
     elif run.flow in FLOWS:  # not a flow of an earlier version
         with st.container(horizontal=True):
             plans = run.only_plans or run.options.get("delete_missing")
-            _offer("Plan again" if plans else "Run again", run, again)
+            _offer_start("Plan again" if plans else "Run again", run, again)
             if run.flow == UPLOAD and run.state == "COMPLETED":
                 _offer_deletion(run, "Delete …")
             _offer_schedule(run)
@@ -404,7 +406,7 @@ def _show_ended(run: RunStatus) -> None:
             notices.show_link("Open collection", "collections", collection=collection)
 
 
-def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
+def _offer_start(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
     def begin() -> None:
         with keep_problem(_PROBLEM, runs.StartError):
             st.query_params["run"] = str(start(run))

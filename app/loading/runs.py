@@ -45,6 +45,7 @@ _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
 
 def is_lasting(source: str) -> bool:
+    """Return whether a source can be loaded again, unlike files dropped in the workbench; False for none."""
     return bool(source) and not is_of_dropped_files(source)
 
 
@@ -107,7 +108,7 @@ def starter_in_words(run: RunStatus) -> str:
 
 
 def schedule_in_words(run: RunStatus) -> str:
-    """Return the name of the schedule behind a run, also by *Run now*; empty for manual runs."""
+    """Return the name of the schedule behind a run, also by *Run now*; "that is gone", or empty for manual runs."""
     return _schedule_names().get(run.schedule_id, "that is gone") if run.schedule_id else run.schedule_name
 
 
@@ -213,7 +214,7 @@ def server() -> Runs:
 
 
 def runs_to_change() -> Runs:
-    """Return a client of the flows for a change, after a fresh check that the person is an admin."""
+    """Return a client of the flows for a change, after a new check that the person is an admin. Raises RunsError."""
     return _for_admins(api.me_now)
 
 
@@ -292,6 +293,7 @@ def _options_of(run: RunStatus) -> UploadOptions:
 
 
 def _dropped_folder(run: RunStatus) -> Path | None:
+    """Return the folder of a run's dropped files; None for another source. Raises StartError if the folder is gone."""
     if is_gone(run):
         msg = "The uploaded files are no longer on the server. Upload them again."
         raise StartError(msg)
@@ -304,7 +306,7 @@ def is_gone(run: RunStatus) -> bool:
 
 
 def is_done(run: UUID) -> bool:
-    """Return whether a run has completed or is unknown, so that the files are no longer needed."""
+    """Return whether a run has completed or is unknown, so that its files can go; False if Prefect doesn't answer."""
     try:
         status = server().run_status(run)
     except UnknownError:

@@ -17,13 +17,13 @@ from app.formatting import ago, browser_zone, moment, one_line, shorten
 from app.labels import EVERY, RUN_KINDS, SCHEDULED
 from app.loading import runs, starting
 from app.loading.quarantine import MOST, label_sources, read_sources
-from app.loading.starting import Job, Missing
+from app.loading.starting import Job
 from app.lookup import find_by_id
 from app.quality.sets import all_sets
 from app.syncs.labels import sync_names
 from app.ui import notices
 from app.ui.dialogs import confirm
-from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
+from app.ui.errors import Problem, keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.tables import forget, show_pages, source_of
 from carrel.evaluation import SCORES_OF_REPLIES
 from flows import schedules
@@ -124,14 +124,14 @@ def offer_new(*, saved: Callable[[], None]) -> None:
         st.session_state[key] = show_errors(lambda: _job_of_run(st.query_params.get("from", "")))
     job: Job | None = st.session_state[key]
     if job is not None:
-        _fill(job)
+        _fill_form(job)
     if (chosen := st.session_state.pop(_WHEN, None)) is not None:  # chosen before looking at the plan
         name, times = chosen
         starting.field("name", name)
         if times is not None:
             _fill_times(times)
     flow = st.selectbox("Action", list(_FIELDS), key=starting.field("flow"), format_func=SCHEDULED.__getitem__)
-    _offer(flow, job if job and job.flow == flow else None, read=None, saved=saved)
+    _offer_form(flow, job if job and job.flow == flow else None, read=None, saved=saved)
 
 
 def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
@@ -140,15 +140,15 @@ def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
     job = Job(read.flow, read.parameters)
     starting.field("name", read.name)
     _fill_times(read.times[0])
-    _fill(job)
-    _offer(read.flow, job, read=read, saved=saved)
+    _fill_form(job)
+    _offer_form(read.flow, job, read=read, saved=saved)
 
 
-def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callable[[], None]) -> None:
+def _offer_form(flow: str, base: Job | None, *, read: Schedule | None, saved: Callable[[], None]) -> None:
     if (job := _FIELDS[flow](base)) is None:
         return
     times = choose_times()
-    suggested = "" if isinstance(job, Missing) else _name_of(job)
+    suggested = "" if isinstance(job, Problem) else _suggest_name(job)
     typed = st.text_input("Name", key=starting.field("name"), max_chars=LONGEST_NAME, placeholder=suggested)
     name = typed.strip() or suggested
     with st.container(horizontal=True):
@@ -160,7 +160,7 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callabl
         st.session_state[_WHEN] = name, times
         starting.begin_job(job.as_plan() if isinstance(job, Job) else job, key="schedule-plan")
     starting.show_refusal()
-    if save and (kept := _save(read, job, name, times)):
+    if save and (kept := _save_schedule(read, job, name, times)):
         saved()
         st.session_state[_SAVED] = True
         starting.reset_fields()
@@ -169,12 +169,13 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callabl
         st.rerun()
 
 
-def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | None) -> str:
+def _save_schedule(read: Schedule | None, job: Job | Problem, name: str, times: Times | None) -> str:
+    """Add or change a schedule, and return its key. Show the problem and return "" if nothing was saved."""
     if read is None or (isinstance(job, Job) and job.parameters.get("source") != read.parameters.get("source")):
         job = starting.check_place(job)
-    if isinstance(job, Missing) or times is None:
-        missing = job if isinstance(job, Missing) else Missing("The times are not valid.", "Correct the times.")
-        notices.show_problem("Nothing was saved.", missing.message, missing.hint)
+    if isinstance(job, Problem) or times is None:
+        problem = job if isinstance(job, Problem) else Problem("The times are not valid.", ("Correct the times.",))
+        notices.show_problem("Nothing was saved.", problem.message, *problem.notes)
         return ""
     draft = Draft(name, job.flow, job.parameters, times)
     try:
@@ -194,13 +195,13 @@ def _leave(read: Schedule | None) -> None:
     notices.drop_parameters("from", *([] if read else ["schedule"]))
 
 
-def _name_of(job: Job) -> str:
+def _suggest_name(job: Job) -> str:
     source, kind = runs.source_in_words(source_in(job.parameters)), RUN_KINDS[job.flow]
     return shorten(one_line(f"{kind}: {source}" if source else kind), LONGEST_NAME - 2)
 
 
 def _job_of_run(name: str) -> Job | None:
-    """Return a run's job without options for a single run; None if unavailable."""
+    """Return a run's job without options for a single run; None, with a warning, for a run that cannot be repeated."""
     if not name:
         return None
     if (run := find_by_id(runs.server().run_status, name)) is None:
@@ -216,7 +217,7 @@ def _job_of_run(name: str) -> Job | None:
     return Job(run.flow, {name: value for name, value in run.parameters.items() if name not in apart})
 
 
-def _fill(job: Job) -> None:
+def _fill_form(job: Job) -> None:
     starting.field("flow", job.flow)
     source = str(job.parameters.get("source") or "")
     try:
@@ -232,7 +233,7 @@ def _fill(job: Job) -> None:
         notices.show_warning("This version of Carrel does not know some of its options.", "Choose the options again.")
 
 
-def _sync_fields(base: Job | None) -> Job | Missing | None:
+def _sync_fields(base: Job | None) -> Job | None:
     if not (names := show_errors(sync_names)):
         notices.show_empty("There are no syncs yet.", "Create a sync on the Syncs page.")
         return None
@@ -240,8 +241,7 @@ def _sync_fields(base: Job | None) -> Job | Missing | None:
     return Job("docstore-sync", {**(base.parameters if base else {}), "source": chosen})
 
 
-def _retry_fields(base: Job | None) -> Job | Missing | None:
-    del base
+def _retry_fields() -> Job | None:
     sources = {item.ledger: item for item in show_errors(read_sources) if not runs.is_of_dropped_files(item.source)}
     if not sources:
         notices.show_empty(
@@ -256,13 +256,12 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
     return Job("quarantine-retry", {"source": chosen.ledger, "loaded_from": chosen.source})
 
 
-def _snapshot_fields(base: Job | None) -> Job | Missing:
-    del base
+def _snapshot_fields() -> Job:
     notices.show_text("Records who can read each document, and compares this with the last snapshot.")
     return Job("permission-snapshot", {})
 
 
-def _evaluation_fields(base: Job | None) -> Job | Missing | None:
+def _evaluation_fields(base: Job | None) -> Job | None:
     # By name, because alerts contain names; names are unique.
     names = {all_set.name: one_line(all_set.name) for all_set in show_errors(all_sets) if all_set.agent_id}
     if not names:
@@ -272,7 +271,7 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
         return None
     chosen = starting.choose_one("Evaluation set", names, starting.field("source"))
     notices.show_text("If a score is lower than its minimum, the run fails and alerts are sent. 0 means no minimum.")
-    kept = _known(EvaluationOptions, base) or EvaluationOptions()
+    kept = _read_options(EvaluationOptions, base) or EvaluationOptions()
     floors: dict[str, float] = {}
     for column, name in zip(cycle(st.columns(3)), SCORES_OF_REPLIES, strict=False):
         key = starting.field(f"floor.{name}", kept.at_least.get(name, 0.0))
@@ -282,27 +281,26 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
     return Job("agent-evaluation", {"source": chosen, "options": options})
 
 
-def _known(model: type[Options], base: Job | None) -> Options | None:
+def _read_options(model: type[Options], base: Job | None) -> Options | None:
     try:
         return model.model_validate(base.options) if base else None
     except ValidationError:
         return None
 
 
-_FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
+_FIELDS: Mapping[str, Callable[[Job | None], Job | Problem | None]] = {
     starting.UPLOAD: lambda base: starting.upload_job(
         starting.choose_place(),
-        starting.choose_options(dropped=False, base=_known(UploadOptions, base)),
+        starting.choose_options(dropped=False, base=_read_options(UploadOptions, base)),
         ask="Enter a folder, glob pattern, manifest or object store, and save again.",
     ),
-    "collection-add": lambda base: starting.addition_job(_known(CollectionOptions, base)),
+    "collection-add": lambda base: starting.addition_job(_read_options(CollectionOptions, base)),
     "docstore-sync": _sync_fields,
-    "reindex": lambda base: starting.indexing_job(_known(ReindexOptions, base)),
-    "quarantine-retry": _retry_fields,
-    "permission-snapshot": _snapshot_fields,
+    "reindex": lambda base: starting.indexing_job(_read_options(ReindexOptions, base)),
+    "quarantine-retry": lambda _: _retry_fields(),
+    "permission-snapshot": lambda _: _snapshot_fields(),
     "agent-evaluation": _evaluation_fields,
 }
-
 
 LIST, ADDRESS, NEW = "schedules", "schedule", "new"
 _PROBLEM = "schedules.problem"
@@ -321,7 +319,7 @@ def show_schedules() -> None:
         return
     known = {schedule[0].key: schedule for schedule in show_errors(read_schedules)}
     hint = "It was deleted, or the URL is wrong. Go to all schedules."
-    _show_one(*require_found(lambda: known.get(asked), "This schedule does not exist.", hint))
+    _show_schedule(*require_found(lambda: known.get(asked), "This schedule does not exist.", hint))
 
 
 def new_schedule(of_run: str = "") -> None:
@@ -346,12 +344,12 @@ def list_found(key: str, found: Sequence[WithSeen], *, empty: Callable[[], None]
         row=_row,
         empty=empty,
         columns=columns,
-        go=_open,
+        go=_open_schedule,
         hint="Select a row to run, pause or change the schedule.",
     )
 
 
-def _open(chosen: WithSeen) -> None:
+def _open_schedule(chosen: WithSeen) -> None:
     st.query_params.from_dict({"part": "schedules", ADDRESS: chosen[0].key})
     starting.reset_fields()  # otherwise the form would show earlier values
     st.rerun()
@@ -373,7 +371,7 @@ def _row(found: WithSeen) -> Mapping[str, object]:
     schedule, seen = found
     return {
         "Name": one_line(schedule.name),
-        "When": _when(schedule),
+        "When": _times_of(schedule),
         "Next": _next(schedule, seen.next_at[:1]),
         "Last": ago(_last_at(seen.last)),
         "Last result": runs.state_in_words(seen.last) if seen.last else "",
@@ -382,7 +380,7 @@ def _row(found: WithSeen) -> Mapping[str, object]:
     }
 
 
-def _when(schedule: Schedule) -> str:
+def _times_of(schedule: Schedule) -> str:
     return "; ".join(map(runs.times_in_words, schedule.times)) or "when someone starts it"
 
 
@@ -394,7 +392,7 @@ def _last_at(run: RunStatus | None) -> datetime | None:
     return None if run is None else run.started_at or run.due_at
 
 
-def _show_one(schedule: Schedule, seen: Seen) -> None:
+def _show_schedule(schedule: Schedule, seen: Seen) -> None:
     label = schedule.label
     notices.show_heading(
         one_line(schedule.name),
@@ -408,7 +406,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     notices.show_table(
         [
             ("Source", runs.source_in_words(schedule.source) or "No source"),
-            ("When", _when(schedule)),
+            ("When", _times_of(schedule)),
             *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
             ("Last run", last),
         ],

@@ -45,7 +45,7 @@ class _Loaded:
         return max([sum(report.item_count for report in self.reports), *so_far])
 
 
-def _read() -> dict[str, _Loaded]:
+def _read_loaded() -> dict[str, _Loaded]:
     """Return the sources of runs, schedules and failures, the last started first."""
     found: dict[str, _Loaded] = {}
 
@@ -64,11 +64,11 @@ def _read() -> dict[str, _Loaded]:
 
 
 def show_sources() -> None:
-    found = show_errors(_read)
+    found = show_errors(_read_loaded)
     if asked := st.query_params.get(ADDRESS):
         notices.offer_way_back("All sources", ADDRESS)
         hint = f"None of the last {runs.LOOKED_THROUGH:,} runs loaded this source. Go to all sources."
-        _show_one(require_found(lambda: found.get(asked), "This source does not exist.", hint))
+        _show_source(require_found(lambda: found.get(asked), "This source does not exist.", hint))
         return
     listed = list(found.values())
     show_pages(
@@ -104,7 +104,7 @@ def _never() -> str:
     return "never" if is_known else f"not in the last {runs.LOOKED_THROUGH:,} runs"
 
 
-def _show_one(item: _Loaded) -> None:
+def _show_source(item: _Loaded) -> None:
     last = item.complete
     notices.show_heading(
         one_line(runs.source_in_words(item.source)),

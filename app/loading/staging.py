@@ -96,6 +96,7 @@ def hand_over(folder: Path, run: UUID) -> None:
 
 
 def remove(folder: Path) -> None:
+    """Remove a folder of files and its record. Errors are ignored."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         _note(folder).unlink()

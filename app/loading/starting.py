@@ -14,7 +14,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 import carrel
 from app import api
 from app.document_collections.contents import embedding_models
-from app.labels import GROUP, PERSON
+from app.labels import EVERYONE, GROUP, PERSON, SELECTED
 from app.loading import staging
 from app.loading.runs import UPLOAD, runs_to_change, server, start_dropped
 from app.lookup import Principal
@@ -52,15 +52,9 @@ class Job:
         return Job(self.flow, {**self.parameters, "dry_run": True})
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    message: str
-    hint: str
-
-
-CREDENTIAL = Missing(
+CREDENTIAL = Problem(
     "Remove the password or query from the URL. Everyone who can see the run can see its URL.",
-    "The flow server reads credentials from its environment.",
+    ("The flow server reads credentials from its environment.",),
 )
 
 
@@ -75,7 +69,7 @@ def reset_fields() -> None:
 
 
 def field(name: str, value: object = None) -> str:
-    """Return the key of a field in the present form. `value` fills the field if empty."""
+    """Return the key of a field in the present form. `value` fills a field that has no value yet."""
     key = f"{name}-{batch()}"
     if value is not None and key not in st.session_state:
         st.session_state[key] = value
@@ -87,18 +81,15 @@ def _batch_key() -> str:
 
 
 DROPPED, FOLDER, NAMED = "Files from this computer", "Folder from this computer", "Server folder or URL"
-EVERYBODY = "Everyone in the organization"
-CHOSEN = "Selected people and groups"
 NOBODY = "Only the owner"
 MINE, THEIRS = "Me", "Service account"
 
+NOBODY_CHOSEN = Problem("No readers are selected.", ("Select at least one person or group, and start again.",))
 
-NOBODY_CHOSEN = Missing("No readers are selected.", "Select at least one person or group, and start again.")
 
-
-def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Missing:
+def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Problem:
     if not place:
-        return Missing("Nothing is selected to load.", ask or "Choose files or enter a location, and start again.")
+        return Problem("Nothing is selected to load.", (ask or "Choose files or enter a location, and start again.",))
     if options is None:
         return NOBODY_CHOSEN
     return CREDENTIAL if holds_credential(place) else Job(UPLOAD, {"source": place, "options": options.model_dump()})
@@ -129,17 +120,17 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     with left:
         owner = choose_owner(also=known.upload_as_user_email)
     with right:
-        readers = st.radio("Who can read the documents", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
+        readers = st.radio("Who can read the documents", [EVERYONE, SELECTED, NOBODY], key=field("readers", NOBODY))
         picked = list[Principal]()
-        if readers == CHOSEN:
+        if readers == SELECTED:
             chosen = get_named(known.allowed_users, known.allowed_groups)
             picked = pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
         if readers == NOBODY:
             unless = "" if dropped else ", unless a manifest names readers"
             show_note(f"Only the owner can find new documents{unless}. Existing documents keep their readers.")
     pictures = st.toggle("Read text in images inside files", key=field("pictures"))
-    more = known if dropped else choose_more(known)
-    if readers == CHOSEN and not picked:
+    more = known if dropped else choose_advanced(known)
+    if readers == SELECTED and not picked:
         return None
     # Without a choice, existing documents keep their readers.
     is_chosen = readers != NOBODY or None
@@ -148,7 +139,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
             "collection": collection or None,
             "allowed_users": is_chosen and [principal.id for principal in picked if principal.kind == PERSON],
             "allowed_groups": is_chosen and [principal.id for principal in picked if principal.kind == GROUP],
-            "internal_public": is_chosen and readers == EVERYBODY,
+            "internal_public": is_chosen and readers == EVERYONE,
             "upload_as_user_email": owner,
             # None keeps a document's earlier setting.
             "read_pictures": pictures or None,
@@ -173,7 +164,7 @@ def choose_owner(*, also: str | None = None) -> str | None:
     return email
 
 
-def choose_more(base: UploadOptions) -> UploadOptions:
+def choose_advanced(base: UploadOptions) -> UploadOptions:
     with st.expander("Advanced options"):
         delete = st.toggle("Delete documents that are gone from the source", key=field("delete"))
         show_note(
@@ -191,11 +182,11 @@ def choose_more(base: UploadOptions) -> UploadOptions:
 
 
 def fill_upload(options: UploadOptions, place: str) -> None:
-    readers = CHOSEN if options.allowed_users or options.allowed_groups else NOBODY
+    readers = SELECTED if options.allowed_users or options.allowed_groups else NOBODY
     owner = options.upload_as_user_email
     field("place", place)
     field("collection", _collection_key(options.collection))
-    field("readers", EVERYBODY if options.internal_public else readers)
+    field("readers", EVERYONE if options.internal_public else readers)
     field("owner", THEIRS if owner is None else MINE if owner == api.me().email else owner)
     field("delete", options.delete_missing)
     field("pictures", bool(options.read_pictures))
@@ -213,6 +204,7 @@ _PROBLEM, _BEGUN = "start.problem", "start.begun"
 
 
 def open_run(run: UUID) -> None:
+    """Open a run's page, empty the form, and end this run of the page."""
     reset_fields()
     st.session_state.pop(_PROBLEM, None)
     st.session_state[_BEGUN] = run
@@ -234,25 +226,26 @@ def begin(start: Callable[[], UUID]) -> None:
         open_run(start())
 
 
-def begin_job(job: Job | Missing, *, key: str) -> None:
+def begin_job(job: Job | Problem, *, key: str) -> None:
+    """Start a job and open its page, only once for a form. Keep a problem for `show_refusal`."""
     job = check_place(job)
-    if isinstance(job, Missing):
-        st.session_state[_PROBLEM] = Problem(job.message, (job.hint,))
+    if isinstance(job, Problem):
+        st.session_state[_PROBLEM] = job
     else:
         begin(lambda: runs_to_change().start(job.flow, job.parameters, person=api.me().email, key=f"{key}-{batch()}"))
 
 
-def check_place(job: Job | Missing) -> Job | Missing:
+def check_place(job: Job | Problem) -> Job | Problem:
     """Return the job, or the problem with the place, if runs read files like this process."""
-    place = "" if isinstance(job, Missing) else str(job.parameters.get("source") or "")
-    if isinstance(job, Missing) or job.flow not in {UPLOAD, "collection-add"}:
+    place = "" if isinstance(job, Problem) else str(job.parameters.get("source") or "")
+    if isinstance(job, Problem) or job.flow not in {UPLOAD, "collection-add"}:
         return job
     with suppress(RunsError):  # starting shows the problem
         if server().read_files_here(job.flow):
             try:
                 check_source(place)
             except SourceError as error:
-                return Missing(f"{error}.", "Correct the location, and start again.")
+                return Problem(f"{error}.", ("Correct the location, and start again.",))
     return job
 
 
@@ -301,7 +294,7 @@ def choose_source() -> tuple[list[UploadedFile], str]:
 
 
 def names_are_good(files: list[UploadedFile]) -> bool:
-    """Return whether the files' names differ. Show problems, and the stored form of unusual names."""
+    """Show equal names as a problem, and unusual names as they are stored; return whether all names differ."""
     if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
@@ -317,7 +310,7 @@ def names_are_good(files: list[UploadedFile]) -> bool:
 STALE, EVERYTHING, MODEL = "Changed documents", "Everything", "All documents, with another embedding model"
 
 
-def _offer_start(what: str, ask: Callable[[], Job | Missing | None], *, key: str) -> None:
+def _offer_start(what: str, ask: Callable[[], Job | Problem | None], *, key: str) -> None:
     if (job := ask()) is None:
         return
     if was_pressed(st.button(f"Start the {what}", type="primary", key=f"start.{what}")):
@@ -325,7 +318,7 @@ def _offer_start(what: str, ask: Callable[[], Job | Missing | None], *, key: str
     show_refusal()
 
 
-def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
+def addition_job(base: CollectionOptions | None = None) -> Job | Problem | None:
     """Show the fields of an addition to a collection; return None without any collection."""
     if not (collections := show_errors(api.collections)):
         show_empty("There are no collections yet.", "Create a collection on the Collections page.")
@@ -343,7 +336,7 @@ def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
         "fields and the values they must have.",
     ).strip()
     if not place:
-        return Missing("No documents are selected.", "Enter a location or a pattern, and start again.")
+        return Problem("No documents are selected.", ("Enter a location or a pattern, and start again.",))
     if holds_credential(place):
         return CREDENTIAL
     known = {} if base is None else base.model_dump()
@@ -351,7 +344,7 @@ def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
     return Job("collection-add", {"source": place, "options": options.model_dump()})
 
 
-def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
+def indexing_job(base: ReindexOptions | None = None) -> Job | Problem:
     show_text(
         "Carrel re-indexes a document when it changes. Use this for documents uploaded without re-indexing, "
         "or to change the embedding model. Search keeps working."
@@ -375,7 +368,7 @@ def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
         show_text("Carrel builds the new index beside the old index, and switches when the new index is complete.")
         if not model:
             todo = "Choose a model or enter its name, and start again."
-            return Missing("No embedding model is selected.", todo)
+            return Problem("No embedding model is selected.", (todo,))
     known = {} if base is None else base.model_dump()
     options = ReindexOptions.model_validate({**known, "everything": what == EVERYTHING, "model": model, "force": force})
     return Job("reindex", {"source": collection, "options": options.model_dump()})
@@ -409,7 +402,7 @@ def _choose_collection(collections: list[DocumentCollection], *, everything: boo
 
 
 def choose_one(label: str, names: Mapping[str, str], key: str) -> str:
-    """Show a selectbox of `names`. If the earlier choice no longer exists, the first name is selected."""
+    """Show a selectbox of `names`, and return the chosen key, at first, or after the choice is gone, the first."""
     if st.session_state.get(key) not in names:
         st.session_state.pop(key, None)
     return st.selectbox(label, list(names), key=key, format_func=lambda item: names[item])
@@ -458,13 +451,13 @@ def _ask_for_loading() -> None:
             if state.foreign
             else "An earlier sample is here."
         )
-        show_problem(told, *hindrances[:_NAMED], _more(hindrances))
+        show_problem(told, *hindrances[:_NAMED], _count_more(hindrances))
         return
     confirm(
         "Load the sample?",
         "This creates people and groups, a collection that everyone can search, and an agent that everyone "
         "can ask. A run then loads the documents. Loading the sample again changes nothing.",
-        action=partial(_begin, _load),
+        action=partial(_begin_at_next_run, _load_sample),
     )
 
 
@@ -479,15 +472,15 @@ def _ask_for_removal() -> None:
         "Remove the sample?",
         f"Removes {count_items(state.items)}. People of the sample are offboarded and cannot sign in. Items "
         "that you made, or that other items need, stay; the page then lists them.",
-        action=partial(_begin, _remove),
+        action=partial(_begin_at_next_run, _remove_sample),
     )
 
 
-def _begin(doing: Callable[[], None]) -> None:
+def _begin_at_next_run(doing: Callable[[], None]) -> None:
     st.session_state[_DOING] = doing
 
 
-def _load() -> None:
+def _load_sample() -> None:
     """Set up the sample, then open the page of the loading run. After an interruption, repeat all steps."""
     steps = set_up_by_steps(api.client(), password=os.environ.get("CARREL_SAMPLE_PASSWORD"))
     show_errors(lambda: list(show_progress(steps, of=STEPS, doing="Setting up")))
@@ -497,7 +490,7 @@ def _load() -> None:
     open_run(run)
 
 
-def _remove() -> None:
+def _remove_sample() -> None:
     """Remove the sample's objects after a fresh look. Progress is stored, in case the person leaves halfway."""
     with st.spinner("Looking for items of the sample …"):
         state = show_errors(lambda: find_sample(api.client()))
@@ -509,10 +502,10 @@ def _remove() -> None:
 
 def _show_left(stays: Sequence[str]) -> None:
     if stays:
-        show_warning("These items stay:", *stays[:_NAMED], _more(stays))
+        show_warning("These items stay:", *stays[:_NAMED], _count_more(stays))
 
 
-def _more(sentences: Sequence[str]) -> str:
+def _count_more(sentences: Sequence[str]) -> str:
     return f"… and {len(sentences) - _NAMED:,} more." if len(sentences) > _NAMED else ""
 
 

@@ -12,10 +12,9 @@ from app.credentials.tokens import ask_revoking, row_of
 from app.formatting import ago, moment, one_line
 from app.labels import GROUP, PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, principal_from
-from app.ui import dialogs, notices
-from app.ui.dialogs import NotYetError, confirm, dialog, naming, offer_submit, open_dialog
+from app.ui import notices
+from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, naming, offer_submit, open_dialog, text_in
 from app.ui.errors import FAILURES, problem_of, require_found, show_errors
-from app.ui.notices import show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
@@ -70,14 +69,14 @@ def counts_of(**filters: Any) -> AdminAccessCountResourcesResponse:
 
 
 def gains_in_words(group: Principal, member: Principal) -> str:
-    """Return the extra access of a new member of a group, in words. NotYetError names a missing object."""
+    """Return counts of the resources that a new member of a group could read in addition. Raises NotYetError."""
     with naming(group, member):
         return counts_text(counts_of(readable_by=group, not_readable_by=member).counts) or "nothing"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
-    """Cached, because a dialog asks at every key press."""
+    """Return the effects of offboarding a person; cached, because a dialog asks at every key press."""
     return api.client().admin.users.plan_offboarding(email)
 
 
@@ -94,7 +93,7 @@ SHOWN_LOSSES = 10
 
 @dialog("Add members", ADD, of="id", width="large")
 def show_adding(group: Group) -> None:
-    show_text(f"New members get the access of {one_line(group.name)} and of its parent groups.")
+    notices.show_text(f"New members get the access of {one_line(group.name)} and of its parent groups.")
     added = pick_principals(NEW_MEMBERS, label="People, groups and service accounts")
     show_gains([(principal_from(group), principal) for principal in added])
     offer_submit(ADD, "Add", action=partial(_add_chosen, group), disabled=not added)
@@ -110,7 +109,7 @@ def _add_chosen(group: Group) -> None:
 
 @dialog("Add to groups", JOIN, of="key", width="large")
 def show_joining(person: Principal) -> None:
-    show_text(f"{one_line(person.name)} gets the access of these groups and of their parent groups.")
+    notices.show_text(f"{one_line(person.name)} gets the access of these groups and of their parent groups.")
     groups = pick_principals(NEW_GROUPS, label="Groups", kinds=(GROUP,))
     show_gains([(group, person) for group in groups])
     offer_submit(JOIN, "Add", action=partial(_join_chosen, person), disabled=not groups)
@@ -128,7 +127,7 @@ def _join_chosen(person: Principal) -> None:
 
 def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
     if not pairs:
-        show_text("Nothing will change.")
+        notices.show_text("Nothing will change.")
         return
     rows: list[tuple[str]] = []
     for group, member in pairs:
@@ -137,7 +136,7 @@ def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
             rows.append((f"{one_line(member.name)} joins {one_line(group.name)}, and can read {more} more.",))
         except FAILURES as error:  # the dialog keeps its buttons
             problem_of(error).show()
-    show_table(rows, heads=("Changes, effective immediately",))
+    notices.show_table(rows, heads=("Changes, effective immediately",))
 
 
 def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
@@ -152,17 +151,20 @@ def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
 
 def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
     if not losses.losses:
-        show_text(losses_in_words(losses))
+        notices.show_text(losses_in_words(losses))
         return
     rows = [(one_line(loss.principal.name), f"{counts_text(loss.counts)}") for loss in losses.losses]
-    show_table(rows[:SHOWN_LOSSES], heads=("Name", "Loses access to"), named=True)
+    notices.show_table(rows[:SHOWN_LOSSES], heads=("Name", "Loses access to"), named=True)
     if len(rows) > SHOWN_LOSSES:
-        show_note(f"And {count_text(len(rows) - SHOWN_LOSSES, 'other')}.")
+        notices.show_note(f"And {count_text(len(rows) - SHOWN_LOSSES, 'other')}.")
     if not losses.complete:
-        show_warning(f"This covers the first 100 of {count_text(losses.person_count, 'member')}. There may be more.")
+        notices.show_warning(
+            f"This covers the first 100 of {count_text(losses.person_count, 'member')}. There may be more."
+        )
 
 
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
+    """Return a sentence that names three of the people who lose access, or says that nobody does."""
     first = [f"{one_line(loss.principal.name)} ({counts_text(loss.counts)})" for loss in losses.losses[:3]]
     if not losses.person_count:
         return "The group has no members, so nobody loses access."
@@ -181,7 +183,7 @@ def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> Non
     ids = None if session is None else [session.session_id]
     which = "All sessions end" if session is None else "This session ends"
     again = "" if session is None or session.kind is SessionKind.BROWSER else " The application asks for consent again."
-    dialogs.confirm(
+    confirm(
         "End all sessions?" if session is None else "End this session?",
         f"{which} immediately. {one_line(person.name)} can sign in again.{again}",
         doing="End session" if session else "End sessions",
@@ -190,10 +192,10 @@ def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> Non
     )
 
 
-@dialogs.dialog("Offboard", OFFBOARD, of="id", width="large")
+@dialog("Offboard", OFFBOARD, of="id", width="large")
 def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(offboarding_of, person.email))
-    notices.show_table(_ends(plan), heads=("Ends immediately", "Now"), named=True)
+    notices.show_table(_rows_of_plan(plan), heads=("Ends immediately", "Now"), named=True)
     notices.show_text(f"Owns: {counts_text(plan.owned) or 'nothing'}. Access that they shared with others ends.")
     if plan.only_reader:
         notices.show_warning(f"Nobody else can read {counts_text(plan.only_reader)} today.")
@@ -209,7 +211,7 @@ def _show_offboarding(person: ListedUser) -> None:
         receivers = pick_principals(NEW_OWNER, label="New owner", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
         for receiver in receivers:
             _warn_about(receiver)
-    dialogs.offer_submit(
+    offer_submit(
         OFFBOARD,
         f"Offboard {label(one_line(person.name))}",
         action=partial(_offboard, person, owned=bool(plan.owned)),
@@ -229,7 +231,7 @@ def _warn_about(receiver: Principal) -> None:
         notices.show_warning(f"{name} has never signed in.", "Make sure that this is the right new owner.")
 
 
-def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
+def _rows_of_plan(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
     groups = ", ".join(one_line(group.name) for group in plan.groups)
     return [
         ("Account", "Active" if plan.user.active else "Not active"),
@@ -242,21 +244,21 @@ def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
 
 
 def _offboard(person: ListedUser, *, owned: bool) -> None:
-    """Offboard the person and transfer as much as a single request allows. Pressing again continues."""
+    """Offboard the person and transfer as much as a single request allows. Raises NotYetError until all is done."""
     chosen = get_principals(NEW_OWNER)
     if owned and not chosen:
-        raise dialogs.NotYetError("Choose the new owner.")
+        raise NotYetError("Choose the new owner.")
     done = api.client().admin.users.offboard(person.email, new_owner=chosen[0].reference if chosen else None)
     clear_caches()
-    moved = count_text(_total(done.transferred), "resource")
+    moved = count_text(_sum_counts(done.transferred), "resource")
     if done.remaining:
-        message = f"Access has ended, and {moved} went to the new owner. {_total(done.remaining):,} remain: "
-        raise dialogs.NotYetError(f"{message}select the button again to continue.")
+        message = f"Access has ended, and {moved} went to the new owner. {_sum_counts(done.remaining):,} remain: "
+        raise NotYetError(f"{message}select the button again to continue.")
     moved = f" {one_line(chosen[0].name)} now owns {moved}." if chosen else ""
     st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
 
 
-def _total(counts: Sequence[ResourceCount]) -> int:
+def _sum_counts(counts: Sequence[ResourceCount]) -> int:
     return sum(count.count for count in counts)
 
 
@@ -311,19 +313,19 @@ def _has_left_something(person: ListedUser) -> bool:
 def _offer_changes(person: ListedUser) -> None:
     with st.container(horizontal=True):
         words = "Reset password" if person.has_password else "Invite"
-        invite = partial(dialogs.open_dialog, "invite", str(person.id))
+        invite = partial(open_dialog, "invite", str(person.id))
         notices.offer_action(words, invite, key="invite", icon="mail", kind="primary", disabled=not person.active)
-        notices.offer_action("Change", dialogs.open_dialog, CHANGE, str(person.id), key="change", icon="edit")
+        notices.offer_action("Change", open_dialog, CHANGE, str(person.id), key="change", icon="edit")
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
-            dialogs.confirm(
+            confirm(
                 "Deactivate this person?",
                 f"{person.name} ({person.email}) can no longer sign in, and their keys and tokens stop immediately. "
                 "What they own and their group memberships stay, and work again after you activate the person. Access "
                 "that they shared with others ends, and does not come back.",
-                action=partial(_set, person, active=False),
+                action=partial(_update_person, person, active=False),
             )
         if not person.active and st.button("Activate", key="activate", icon=":material/check:"):
-            show_errors(partial(_set, person, active=True))
+            show_errors(partial(_update_person, person, active=True))
             st.rerun()
         if person.email != api.me().email and (person.active or _has_left_something(person)):
             offboard = partial(open_dialog, OFFBOARD, str(person.id), NEW_OWNER)
@@ -336,7 +338,7 @@ def _offer_changes(person: ListedUser) -> None:
     _show_change(person)
 
 
-@dialogs.dialog("Link to set a password", "invite", of="id")
+@dialog("Link to set a password", "invite", of="id")
 def _show_invitation(person: ListedUser) -> None:
     notices.show_text(
         f"{person.name} can set a password once with this link, within 7 days. Anyone who has the link can "
@@ -346,32 +348,32 @@ def _show_invitation(person: ListedUser) -> None:
         notices.show_warning(f"The previous link, valid until {moment(person.invited_until)}, stops working.")
     if person.has_password:
         notices.show_text("The current password works until they set a new password.")
-    dialogs.offer_submit("invite", "Create link", action=partial(_invite, person))
+    offer_submit("invite", "Create link", action=partial(_invite, person))
 
 
 def _invite(person: ListedUser) -> None:
     made = api.client().admin.users.invite(person.email)
     hint = f"Send this link to {person.email}. It works once, until {moment(made.expires_at)}."
-    dialogs.hold_secret(dialogs.Secret("Link to set a password", made.url, hint=hint))
+    hold_secret(Secret("Link to set a password", made.url, hint=hint))
     clear_caches()
 
 
-@dialogs.dialog("Edit person", CHANGE, of="id")
+@dialog("Edit person", CHANGE, of="id")
 def _show_change(person: ListedUser) -> None:
     person = keep_opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
     if st.checkbox("Admin", value=person.is_admin, key="person.admin") and not person.is_admin:
         notices.show_warning("An admin manages people, access and credentials of the whole organization.")
-    dialogs.offer_submit(CHANGE, "Save", action=partial(_change, person))
+    offer_submit(CHANGE, "Save", action=partial(_save_person, person))
 
 
-def _change(person: ListedUser) -> None:
-    name = dialogs.text_in("person.name", missing="Enter a name.")
+def _save_person(person: ListedUser) -> None:
+    name = text_in("person.name", missing="Enter a name.")
     written = {"name": name, "is_admin": bool(st.session_state["person.admin"])}
-    send_changes(CHANGE, person, written, partial(_set, person))
+    send_changes(CHANGE, person, written, partial(_update_person, person))
 
 
-def _set(person: ListedUser, **fields: object) -> None:
+def _update_person(person: ListedUser, **fields: object) -> None:
     api.client().admin.users.upsert([{"email": person.email, **fields}])
     clear_caches()
 
@@ -386,7 +388,7 @@ def _show_account(person: ListedUser) -> None:
     ]
     notices.show_table(rows, named=True)
     if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
-        dialogs.confirm(
+        confirm(
             "Reset their second factor?",
             f"{person.name} ({person.email}) can then sign in with only a password, or must set up a new second factor "
             "if your organization requires it. Make sure that this person requested the reset.",

@@ -11,7 +11,7 @@ from typing import Any, cast
 from app import api
 from app.audit import names_for, sentence
 from app.formatting import moment, one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, TYPES, kind_of
+from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, TYPES
 from app.labels import PRINCIPALS as PRINCIPAL_KINDS
 from app.lookup import Principal, Resource, principal_from
 from app.people.directory import counts_of
@@ -26,12 +26,12 @@ from carrel.wire.common import Principal as Reader
 from carrel.wire.common import Role
 from carrel.wire.file_names import safe_name
 from carrel.wire.oversight import AuditEntry
+from flows.operations.formatting import kind_of
 
 COUNTED = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
 
 MOST_SORTED = 20_000
 """Most resources listed by name; longer lists have no useful order."""
-
 
 Counts = AdminAccessCountResourcesResponse
 
@@ -41,11 +41,11 @@ def count_kind(counts: Counts, kind: str) -> int:
 
 
 def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> list[tuple[str, ...]]:
-    """Return a row for each kind that either has: both, only the first, only the second."""
+    """Return the counts of each kind that either has: of both, only the first, only the second."""
     rows: list[tuple[str, ...]] = []
     for kind, name in COUNTED.items():
         one, two, left, right = (count_kind(each, kind) for each in (first, second, only_first, only_second))
-        if one - left or one or two:
+        if one or two:
             rows.append((name, *(f"{number:,}" for number in (one - left, left, right))))
     return rows
 
@@ -217,24 +217,24 @@ def _changed_resources() -> Sequence[Change]:
     access = api.client().admin.access
     listed = show_errors(lambda: list(access.list_resources(object_ids=list(latest), page_size=LATEST)))
     there = {str(resource.object_id): Resource.of(resource) for resource in listed}
-    return _changes(there, latest)
+    return _describe_changes(there, latest)
 
 
 def _changed_principals() -> Sequence[Change]:
     """Return principals with changed access, directly or by an existing group, each once."""
     joined = [(entry.target.id, entry) for entry in _latest("group.members") if entry.target is not None]
-    groups = _principals(list({group for group, _ in joined}))
+    groups = _principals_by_id(list({group for group, _ in joined}))
     by_group = [entry for group, entry in joined if group in groups]
     entries = sorted((*_latest_grants(), *by_group), key=lambda item: item.at, reverse=True)
     latest: dict[str, AuditEntry] = {}
     for entry in entries:
         for holder in _holders(entry):
             latest.setdefault(holder, entry)
-    there = _principals(list(latest)[:LATEST])
-    return _changes(there, latest)
+    there = _principals_by_id(list(latest)[:LATEST])
+    return _describe_changes(there, latest)
 
 
-def _changes(there: Mapping[str, Principal | Resource], latest: Mapping[str, AuditEntry]) -> Sequence[Change]:
+def _describe_changes(there: Mapping[str, Principal | Resource], latest: Mapping[str, AuditEntry]) -> Sequence[Change]:
     names = names_for(list(latest.values()))
     return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
 
@@ -247,7 +247,7 @@ def _holders(entry: AuditEntry) -> Iterator[str]:
         yield from cast("Sequence[str]", entry.details.get(member) or ())
 
 
-def _principals(ids: Sequence[str]) -> Mapping[str, Principal]:
+def _principals_by_id(ids: Sequence[str]) -> Mapping[str, Principal]:
     if not ids:
         return {}
     admin = api.client().admin

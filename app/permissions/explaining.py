@@ -38,7 +38,6 @@ _GRAPH = (
     'edge [color="#8a8f98", fontcolor="#8a8f98", fontname="sans-serif", fontsize="11", arrowsize="0.7"];'
 )
 
-
 Names = Mapping[tuple[str, str], str]
 
 

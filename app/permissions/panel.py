@@ -11,7 +11,7 @@ import streamlit as st
 from app import api
 from app.auth.current import person_client
 from app.formatting import escape, one_line
-from app.labels import AGENT, DOCUMENT, GRANTED, GROUP, PERSON, ROLE_MEANINGS
+from app.labels import AGENT, DOCUMENT, EVERYONE, GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, losses_of, person_at
 from app.permissions.explaining import Path, explanation, groups_in, key_of_holder
@@ -29,7 +29,6 @@ from flows.operations.formatting import count_text, list_text
 READERS, REACH, CHANGE, ADDED, CHANGED = "readers", "reach", "change", "grants.added", "grants.changed"
 NEWER, HAD = "grants.newer", "grants.had"
 OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
-EVERYBODY = "Everyone in the organization"
 Warn = Callable[[Iterable[Principal]], None]
 
 
@@ -92,8 +91,9 @@ def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool 
 def show_access(
     resource: Resource, *, owns: bool = False, warn: Warn | None = None, leads: bool = True, within: bool | None = None
 ) -> Grants | None:
-    """Show direct access to a resource, and offer changes; `leads` adds a link to the effective access. A non-admin
-    owner sees the owner's own shares only. `within`: whether it is a file in an archive or mail; None: not known."""
+    """Show direct access to a resource, offer changes, and return the grants. An owner who is no admin sees only the
+    owner's shares. Others see nothing: None. `leads`: with a link to the effective access. `within`: whether it is a
+    file in an archive or mail; None: not known."""
     if api.me().is_admin:
         grants = show_errors(partial(grants_on, api.client(), resource))
         _show_holders(resource, grants)
@@ -118,7 +118,7 @@ def _show_holders(resource: Resource, grants: Grants) -> None:
     only, empty = "", "You haven't shared it." if grants.own else "Only its owner has direct access."
     if resource.kind == AGENT:
         only, empty = "Use", "No person or group has access."
-    everybody = [(EVERYBODY, only or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
+    everybody = [(EVERYONE, only or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
     rows = everybody + [(text, only or GRANTED[grants.roles[key]]) for key, text in grants.holders]
     show_holders(rows, none=empty)
 
@@ -180,7 +180,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), 
     role = choose_role("Role of new people and groups", "as") if may_edit and gives else GrantRole.VIEWER
     changed = choose_roles(before, may_edit=may_edit and gives)
     everybody = not before.own and st.checkbox(
-        f"{EVERYBODY} can {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
+        f"{EVERYONE} can {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
     )
     after = before.with_changes(added=added or (), role=role, changed=changed, everybody=everybody)
     if added and before.own and not _check_known(resource, after):
@@ -235,11 +235,11 @@ def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | Non
                     format_func=GRANTED.__getitem__,
                     key=field_key,
                     label_visibility="collapsed",
-                    on_change=_choose_role,
+                    on_change=_keep_role,
                     args=(key, field_key),
                     width=130,
                 )
-            offer_action("Keep" if is_removed else "Remove", _toggle, key, key=f"remove.{key}", kind="tertiary")
+            offer_action("Keep" if is_removed else "Remove", _toggle_removal, key, key=f"remove.{key}", kind="tertiary")
     if len(holders) > SHOWN_HOLDERS:
         show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}. Type part of the name to find them.")
     if not before.who:
@@ -271,11 +271,11 @@ def _check_known(resource: Resource, after: Grants) -> bool:
     return True
 
 
-def _choose_role(key: str, field_key: str) -> None:
+def _keep_role(key: str, field_key: str) -> None:
     st.session_state[CHANGED] = st.session_state.get(CHANGED, {}) | {key: st.session_state[field_key]}
 
 
-def _toggle(key: str) -> None:
+def _toggle_removal(key: str) -> None:
     changed: dict[str, GrantRole | None] = dict(st.session_state.get(CHANGED, {}))
     if changed.pop(key, GrantRole.VIEWER) is not None:
         changed[key] = None
@@ -292,7 +292,7 @@ def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[
     called = {key: name_of(named[key], counts[key], among=named.values()) for key in roles}
     said: list[str] = []
     if after.everybody and not before.everybody:
-        said.append(f"{EVERYBODY} will be able to {_verb(resource)} {what}, including people who join later.")
+        said.append(f"{EVERYONE} will be able to {_verb(resource)} {what}, including people who join later.")
     if before.everybody and not after.everybody:
         said.append("It is no longer open to everyone in the organization.")
     for role, verb in verbs.items():
@@ -313,7 +313,7 @@ def _verb(resource: Resource) -> str:
 
 
 def count_people(principal: Principal) -> int | None:
-    """Return the number of people in a group, also in nested groups; None for people, and for deleted groups."""
+    """Return the number of people in a group, also in nested groups; None for people, and on an error."""
     try:
         return losses_of(principal.id).person_count if principal.kind == GROUP else None
     except FAILURES:  # saving shows the problem
@@ -321,6 +321,7 @@ def count_people(principal: Principal) -> int | None:
 
 
 def name_of(principal: Principal, count: int | None, *, among: Iterable[Principal]) -> str:
+    """Return a principal in a sentence: of a group, its `count` members; with facts if `among` repeats the name."""
     name = one_line(principal.name)
     if sum(one_line(other.name) == name for other in among) > 1:
         name = f"{name} ({principal.facts} · {principal.id})" if principal.kind == GROUP else f"{name} ({principal.id})"
@@ -349,6 +350,7 @@ def _paths_of(resource: Resource, principal: Principal, version: str | None) -> 
 
 
 def show_changes(said: Sequence[str], resources: Iterable[Resource]) -> None:
+    """Show the changes, or that nothing will change, and warn if a source may overwrite the access."""
     if not said:
         show_text("Nothing will change.")
         return
@@ -368,7 +370,8 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
 
 
 def send(resource: Resource, before: Grants, after: Grants) -> Grants:
-    """Replace the grants, unless another person has changed them since; return the grants with the new version."""
+    """Replace the grants, and return them with the new version. Raises EditConflictError after another person's
+    change, and NotYetError for a deleted principal. An owner's shares already held by others wait in HAD."""
     twice = [(key, GrantRole.VIEWER) for key in before.twice if after.roles.get(key) is before.roles[key]]
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in (*after.roles.items(), *twice)]
     if before.own:
@@ -386,7 +389,7 @@ def send(resource: Resource, before: Grants, after: Grants) -> Grants:
 
 
 def offer_access(resource: Resource, who: Principal) -> None:
-    """Show the groups with access to a resource, and buttons that add a principal to a group or grant it access."""
+    """Show the groups with access to a resource and buttons for joining or access; for an inactive person, a link."""
     if who.kind == PERSON:
         found = show_errors(partial(person_at, who.id))
         if found is None or not found.active:

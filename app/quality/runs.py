@@ -54,10 +54,10 @@ def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
         for column, head, run in zip(st.columns(2), ("from", "to"), (before, after), strict=True):
             with column:
                 show_note(f"{name.capitalize()} · {head}")
-                st.text(_describe(run, name))
+                st.text(_describe_setting(run, name))
 
 
-def _describe(run: EvaluationRun, name: str) -> str:
+def _describe_setting(run: EvaluationRun, name: str) -> str:
     if name == "model":
         return one_line(run.model or _UNKNOWN)
     if run.settings is None:
@@ -87,13 +87,13 @@ def _name_of(run: EvaluationRun) -> str:
 
 
 def count_measured(run: EvaluationRun) -> str:
-    """Return the number of questions behind a run's scores, with the total if some are missing."""
+    """Return the number of questions behind a run's scores in words, with the total if some are missing."""
     of = max(run.planned_count or 0, run.case_count + run.failed_count)
     return f"{run.case_count:,}" if run.case_count == of else f"{run.case_count:,} of {of:,}"
 
 
 def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
-    """Show the choice of two runs, kept in the address. The default: the two newest with equal ways of searching."""
+    """Show the choice of two runs, at first the newest and a whole run like it; a single run has None before it."""
     newest = runs[0]
     if len(runs) == 1:
         return None, newest
@@ -113,7 +113,7 @@ def show_results(item: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     """Show a run's measurements for each question, and the changes since another run, the worst change first."""
     st.subheader("Changes" if len(runs) > 1 else "Results", anchor=False)
     before, after = choose_runs(runs)
-    found = show_errors(partial(_changes, item.evaluation_set_id, before, after))
+    found = show_errors(partial(_compare_results, item.evaluation_set_id, before, after))
     for run in (before, after):
         if run is not None and (run.failed_count or not is_whole(run)):
             show_warning(_describe_missing(run))
@@ -134,7 +134,7 @@ def show_results(item: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         hint="Select a question to read the replies." if item.agent_id else "Select a question to see its results.",
     )
     if found:
-        offer_export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about=about)
+        offer_export("changes.csv", _CHANGE_HEADS, [[_cells_of_change(each) for each in found]], about=about)
 
 
 def _describe_missing(run: EvaluationRun) -> str:
@@ -146,7 +146,7 @@ def _describe_missing(run: EvaluationRun) -> str:
 _Change = tuple[KeptResult, Difference | None]
 
 
-def _changes(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -> list[_Change]:
+def _compare_results(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -> list[_Change]:
     """Return the results of a run: worst changes first, results without a comparison last."""
     new = read_results(set_id, after.evaluation_run_id)
     old = read_results(set_id, before.evaluation_run_id) if before is not None else []
@@ -163,7 +163,7 @@ _CHANGE_HEADS = ("Question", "Before", "After", "First found before", "First fou
 
 
 def _row_of_change(item: _Change, *, compared: bool) -> dict[str, object]:
-    question, before, after, _, found = _line(item)
+    question, before, after, _, found = _cells_of_change(item)
     if not compared:
         return {"Question": question, "Result": after, "First found": found}
     _, change = item
@@ -171,7 +171,7 @@ def _row_of_change(item: _Change, *, compared: bool) -> dict[str, object]:
     return {"Question": question, "Before": before, "After": after, "Change": said}
 
 
-def _line(item: _Change) -> list[str]:
+def _cells_of_change(item: _Change) -> list[str]:
     after, change = item
     results = (change and change.before, after)
     return [
@@ -245,7 +245,7 @@ class Running:
 def show_runs(evaluation: EvaluationSet) -> None:
     running: Running | None = st.session_state.get(_RUN)
     if running is not None and running.set_id == evaluation.evaluation_set_id:
-        _continue(running)
+        _measure_rest(running)
     else:
         _offer_run(evaluation)
     if not (runs := show_errors(partial(read_runs, evaluation.evaluation_set_id))):
@@ -258,6 +258,7 @@ def show_runs(evaluation: EvaluationSet) -> None:
 
 
 def read_runs(set_id: UUID) -> list[EvaluationRun]:
+    """Return the newest runs of a set, at most MOST_SHOWN, newest first."""
     return list(next(api.client().admin.evaluation_sets.list_runs(set_id, page_size=MOST_SHOWN).pages()).runs)
 
 
@@ -288,15 +289,16 @@ def _offer_run(evaluation: EvaluationSet) -> None:
             person = st.text_input("Ask as another person", key="sets.person", placeholder="Empty: as you").strip()
         again = "Run again" if evaluation.run_count else "Run"
         if right.form_submit_button(again if evaluation.agent_id else "Run", type="primary", width="stretch"):
-            _begin(evaluation, modes, agent_id, note.strip(), person or None)
+            _begin_run(evaluation, modes, agent_id, note.strip(), person or None)
     asked = "The run asks the agent each question as you, in a new conversation"
     whose = asked if evaluation.agent_id else "The run searches for each question as you"
     show_note(f"{whose}. Documents that you cannot read count as not found. The log lists these requests as yours.")
 
 
-def _begin(
+def _begin_run(
     evaluation: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str, person: str | None
 ) -> None:
+    """Keep a new run in the session and redraw the page, or show why no run can begin."""
     if not modes:
         show_warning("Choose at least one search mode.")
         return
@@ -321,7 +323,7 @@ def _begin(
     st.rerun()
 
 
-def _continue(run: Running) -> None:
+def _measure_rest(run: Running) -> None:
     """Measure the remaining cases and store the runs. A click redraws the page, and measuring continues."""
     whole = len(run.cases)
     if run.stopped:
@@ -349,13 +351,14 @@ def _continue(run: Running) -> None:
         problem_of(error).show()
         _offer_going_on(run, "Try again")
         st.stop()
-    _drop()
+    _forget_run()
     if run.skipped_count:
         st.toast(f"{count_text(run.skipped_count, 'question')} without a relevant document skipped.")
     st.rerun()
 
 
 def _lend(run: Running) -> AbstractContextManager[None]:
+    """Give the person access to the asked agent for the block, unless a search or another person is measured."""
     if run.agent_id is None or run.keepers[0].measurer.user_email:
         return nullcontext()
     return lend_draft(api.client(), run.agent_id, email=api.me().email)
@@ -364,10 +367,10 @@ def _lend(run: Running) -> AbstractContextManager[None]:
 def _offer_going_on(run: Running, again: str) -> None:
     with st.container(horizontal=True, gap="small"):
         offer_action(again, setattr, run, "stopped", False, key="sets.on")
-        offer_action("End run", _drop, key="sets.off")
+        offer_action("End run", _forget_run, key="sets.off")
 
 
-def _drop() -> None:
+def _forget_run() -> None:
     st.session_state.pop(_RUN, None)
     forget_sets()
 

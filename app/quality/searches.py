@@ -13,17 +13,17 @@ from app import api
 from app.formatting import ago, browser_zone, days_back, escape, moment, one_line, shorten
 from app.lookup import by_id
 from app.search.queries import CATALOG, LONGEST, MODES, places
+from app.search.results import Result
 from app.ui import notices
 from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, Cell, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
 from carrel.wire.oversight import AdminSearchLogQueryResponse, Bucket, LoggedSearch, SearchesInBucket
-from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchFeedback, SearchMode
+from carrel.wire.search import CatalogSearchResult, SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
 
 UNSEEN = "A collection that you cannot search"
-
 
 SHOWN = 5
 
@@ -44,7 +44,7 @@ SPANS: Mapping[str, Span] = {
 """Periods by name in the address."""
 
 
-def counts(span: Span) -> list[SearchesInBucket]:
+def count_searches(span: Span) -> list[SearchesInBucket]:
     """Return the searches of a span that ends now, in buckets. The first bucket may begin earlier."""
     begin = days_back(span.days, monday=span.bucket is Bucket.WEEK)
     summarize = api.client().admin.search_log.summarize
@@ -62,10 +62,8 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({percent})"
 
 
-Hit = CatalogSearchResult | CollectionSearchResult
-
-
 def names_of(documents: Iterable[str]) -> dict[str, str]:
+    """Return the names of documents by id, without deleted documents and empty ids."""
     if not (asked := sorted({document for document in documents if document})):
         return {}
     listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
@@ -73,8 +71,8 @@ def names_of(documents: Iterable[str]) -> dict[str, str]:
 
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
-def search_again(query: str, *, where: str, mode: SearchMode) -> Sequence[Hit]:
-    """Return the first documents of a new search as the signed-in person. Cached, since every search is logged."""
+def search_again(query: str, *, where: str, mode: SearchMode) -> Sequence[Result]:
+    """Return the first five documents of a new search by the signed-in person. Cached: every search is logged."""
     search = api.client().search
     if where == CATALOG:
         return search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
@@ -233,7 +231,7 @@ def _show_found(query: str, target: str, mode: SearchMode) -> None:
         show_hit(hit, before=f"{number}. ", after=_link_to_readers(hit))
 
 
-def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
+def show_hit(hit: Result, *, before: str = "", after: str = "") -> None:
     passages = [hit.snippet] if isinstance(hit, CatalogSearchResult) else hit.chunks
     text = passages[0].text.strip() if passages else ""
     st.html(
@@ -243,7 +241,7 @@ def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
     )
 
 
-def _link_to_readers(hit: Hit) -> str:
+def _link_to_readers(hit: Result) -> str:
     if not isinstance(hit, CatalogSearchResult):
         return ""  # other documents have no identity in the source system
     where = escape(notices.address("who_can_read", resource=f"{hit.resource.resource_type}:{hit.resource.resource_id}"))
@@ -269,7 +267,7 @@ class BadQuery:
 
 
 def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
-    """Group searches by words and place, ignoring case and spaces. The worst come first."""
+    """Group searches, except erased searches, by words and place, ignoring case and spaces, worst first."""
     groups: dict[Hashable, dict[object, LoggedSearch]] = {}
     for search in searches:
         if search.query is not None and search.query.strip():

@@ -9,8 +9,9 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.quality.searches import Hit, search_again, show_hit
+from app.quality.searches import search_again, show_hit
 from app.search.queries import CATALOG, MODES, places
+from app.search.results import Result
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import keep_problem, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
@@ -371,7 +372,7 @@ def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
     return next((case for case in listed if case.question == question.strip()), None)
 
 
-def _pool(question: str, target: str) -> list[Hit]:
+def _pool(question: str, target: str) -> list[Result]:
     """Return the first results of all search modes, interleaved, without duplicates."""
     found = [show_errors(partial(search_again, question, where=target, mode=mode)) for mode in MODES]
     turns = (hit for hits in zip_longest(*found) for hit in hits if hit is not None)
@@ -404,6 +405,7 @@ def _judge(evaluation_set: EvaluationSet, question: str, external_id: str, grade
 
 
 def _show_others(evaluation_set: EvaluationSet, question: str, others: Mapping[str, int]) -> None:
+    """Show judged documents that are not in the results, and a field for the id of another document."""
     if others:
         st.subheader("Judged documents that are not in these results", anchor=False)
     for external_id, grade in list(others.items())[:_MOST_NAMED]:

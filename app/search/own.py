@@ -1,6 +1,6 @@
 """The person's recent and saved searches, each a click away."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from uuid import UUID
@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.auth.current import person_client
 from app.formatting import ago, one_line, shorten
-from app.search.queries import CATALOG, LONGEST, MODES, SearchQuery, condition_of
+from app.search.queries import CATALOG, LONGEST, MODES, Go, SearchQuery, condition_of
 from app.ui.errors import keep_problem, show_errors, show_kept_problem
 from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
@@ -17,7 +17,6 @@ from carrel import NotFoundError
 from carrel.wire.own_searches import RecentSearch, SavedSearch
 from carrel.wire.search import SearchMode
 
-Go = Callable[[SearchQuery], None]
 Saved = Mapping[SearchQuery, UUID]
 
 _MOST_RECENT = 8
@@ -33,15 +32,15 @@ def _read_saved() -> Saved:
 
 
 def query_of(search: RecentSearch | SavedSearch) -> SearchQuery:
-    """Return a past search as a new query. The log of recent searches has no filters."""
+    """Return a past search as a new query, with the filters of a saved search: the log of recent searches has none."""
     only = tuple(map(condition_of, search.metadata_filters)) if isinstance(search, SavedSearch) else ()
     return SearchQuery(search.search_query, str(search.document_collection_id or CATALOG), search.mode, only)
 
 
 def show_own_searches(places: Mapping[str, str], go: Go) -> None:
-    saved = [item for item in show_errors(_read_saved) if _can_be_done(item, places)]
+    saved = [item for item in show_errors(_read_saved) if _is_available(item, places)]
     listed = show_errors(partial(person_client().search.list_recent_searches, max_searches=_MOST_RECENT)).searches
-    recent = [(query, search) for search in listed if _can_be_done(query := query_of(search), places)]
+    recent = [(query, search) for search in listed if _is_available(query := query_of(search), places)]
     left, right = st.columns(2, gap="large")
     with left:
         st.header("Saved searches", anchor=False)
@@ -54,7 +53,7 @@ def show_own_searches(places: Mapping[str, str], go: Go) -> None:
             show_note("Your searches appear here. This page shows them to nobody else.")
 
 
-def _can_be_done(query: SearchQuery, places: Mapping[str, str]) -> bool:
+def _is_available(query: SearchQuery, places: Mapping[str, str]) -> bool:
     return query.where in places and len(query.text) <= LONGEST
 
 

@@ -22,7 +22,7 @@ _NO_PASSAGE = "The document has changed since: this passage is no longer in its 
 
 
 def preview_result(found: Answer, question: SearchQuery, documents: Documents, place: str, chosen: str) -> str:
-    """Return the preview of the chosen result; `place` is the collection's name (catalog: empty)."""
+    """Return the preview of a result, empty if not in `found`; `place` is the collection's name (catalog: empty)."""
     result = next((each for each in found.results if str(each.document_id) == chosen), None)
     if result is None:
         return ""
@@ -72,7 +72,7 @@ def read_around(client: carrel.Carrel, location: PassageLocation) -> Mapping[int
 def passage_html(
     text: str, spans: Sequence[TextSpan], location: PassageLocation, texts: Mapping[int, str], hits: Container[int]
 ) -> str:
-    """Return a passage with the rest of the chunk, and neighbouring chunks unless they are passages too."""
+    """Return a passage as HTML with text around it from its chunk, and neighbouring chunks unless `hits` has them."""
     if (number := location.chunk_index) is None:  # an older service sends no index
         return f"{place_html(location.place)}{highlight(text, spans)}"
     found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` added the ellipsis

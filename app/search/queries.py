@@ -107,11 +107,11 @@ def condition_of(found: wire.AppliedFilter) -> Condition:
 
 def from_address(texts: Iterable[str]) -> tuple[Condition, ...]:
     """Return the conditions in address texts, without duplicates, at most `MOST`. Invalid texts are ignored."""
-    read = (_read(text) for text in texts)
+    read = (_read_condition(text) for text in texts)
     return tuple(dict.fromkeys(condition for condition in read if condition is not None))[:MOST]
 
 
-def _read(text: str) -> Condition | None:
+def _read_condition(text: str) -> Condition | None:
     field, _, rest = text.partition(":")
     word, colon, value = rest.partition(":")
     operator = _FROM_ADDRESS.get(word)
@@ -194,7 +194,7 @@ def _read_as(read: Callable[[str], T], text: str) -> T | None:
 
 
 def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
-    """Return at most `size` documents, or chunks in a collection with fields of these kinds."""
+    """Search for at most `size` documents of the catalog, or chunks of a collection with fields of these kinds."""
     conditions = [asked for condition in (*question.only, *question.drawn) for asked in condition.as_filters(kinds)]
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
@@ -257,6 +257,7 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
 
 
 def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
+    """Show the questions and filters read from the text of a search in a collection, with filters to remove by `go`."""
     if not isinstance(found, wire.SearchDocumentCollectionResponse):
         return
     extracted, drawn = found.applied.extraction, found.applied.filtering
@@ -279,7 +280,7 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
 
 def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | None, *, asks_values: bool) -> None:
     has_schema = collection_id is not None
-    field = _field(kinds, has_schema=has_schema)
+    field = _ask_field(kinds, has_schema=has_schema)
     kind = kinds.get(field, FieldType.STRING)
     words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
     operator = st.selectbox(
@@ -292,7 +293,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
     is_text = kind in {FieldType.STRING, FieldType.LIST} and operator is not wire.FilterOperator.CONTAINS
     if asks_values and collection_id and is_text:
         known, is_all = show_errors(partial(values_seen, collection_id, field, kind))
-    value = _value(kind, known)
+    value = _ask_value(kind, known)
     if not is_all:
         show_note("These are the values of the first 1,000 documents. You can enter other values.")
     if not st.button("Filter", key="only.add", type="primary"):
@@ -303,7 +304,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
     show_warning("Enter a field and a value.")
 
 
-def _field(kinds: Kinds, *, has_schema: bool) -> str:
+def _ask_field(kinds: Kinds, *, has_schema: bool) -> str:
     if has_schema:
         names = list(kinds)
         if st.session_state.get(_FIELD) not in names:
@@ -314,7 +315,7 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def values_seen(collection_id: UUID, field: str, kind: FieldType) -> tuple[list[str], bool]:
-    """Return a field's values by frequency in the first documents readable by the person, and whether these are all."""
+    """Return a field's 200 most frequent short values in the first 1,000 readable documents, and if these are all."""
     page = next(api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000).pages())
     held = [document.custom_metadata.get(field, "") for document in page.documents]
     held = [item for value in held for item in value.split(BETWEEN)] if kind is FieldType.LIST else held
@@ -322,7 +323,7 @@ def values_seen(collection_id: UUID, field: str, kind: FieldType) -> tuple[list[
     return [value for value, _ in counted.most_common(_MOST_VALUES)], page.next_page_token is None
 
 
-def _value(kind: FieldType, known: Sequence[str]) -> str:
+def _ask_value(kind: FieldType, known: Sequence[str]) -> str:
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:

@@ -41,7 +41,7 @@ Documents = Mapping[UUID, Document]
 
 
 def documents_of(found: Answer, like: UUID | None) -> Documents:
-    """Fetch the found documents, and the document in `like`, with a single call. Results lack owners and formats."""
+    """Return the found documents and the document `like`, if readable, by id. Results lack owners and formats."""
     ids = [*(result.document_id for result in found.results), *([like] if like else [])]
     if not ids:
         return {}
@@ -72,7 +72,7 @@ _PREVIEW = '<button type="button" class="carrel-previews">Preview</button>'
 
 
 def show_result(found: Answer, result: Result, *, document: Document | None, question: SearchQuery) -> None:
-    shown = [_beneath(result.document_name, text, spans) for text, spans in passages_of(found, result)]
+    shown = [_drop_name_line(result.document_name, text, spans) for text, spans in passages_of(found, result)]
     where, *others = locations_of(result, question)
     passages = [
         f"{before}{highlight(*_mark_omission(text, spans))}{after}"
@@ -99,6 +99,7 @@ def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[searc
 
 
 def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]:
+    """Return the link target of each passage in `passages_of`, with the way back to the search."""
     if isinstance(result, search.CatalogSearchResult):
         found = [(each.place, each.chunk_index) for each in (result.snippet, *result.further_passages)]
     else:
@@ -111,7 +112,7 @@ def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]
     ]
 
 
-def _beneath(name: str, text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
+def _drop_name_line(name: str, text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
     """Drop a first line repeating the name shown above."""
     first, line_end, rest = text.partition("\n")
     if not line_end or first.strip().casefold() != name.strip().casefold():
@@ -140,10 +141,10 @@ def _heading(result: Result, location: PassageLocation, *, document: Document | 
     name = f'<a href="{escape(location.address)}" target="_self">{mark_spans(result.document_name, spans)}</a>'
     place = place_html(location.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{escape(kind)}">{icon}</span>'
-    return f"<header><h2>{drawn}{name}{place}</h2>{_PREVIEW}{_relevance(relevance_of(result))}</header>"
+    return f"<header><h2>{drawn}{name}{place}</h2>{_PREVIEW}{_meter_html(relevance_of(result))}</header>"
 
 
-def _relevance(relevance: float) -> str:
+def _meter_html(relevance: float) -> str:
     """Return a bar without a number: a figure far below 100 makes a good answer look bad."""
     percent = round(100 * relevance)
     level = "high" if relevance >= _HIGH else "medium" if relevance >= _MEDIUM else "low"

@@ -57,7 +57,7 @@ def _keep_signs(question: SearchQuery, go: Go, signs: set[str], kept: Sequence[s
 
 
 def remove_sign(text: str, sign: str) -> str:
-    """Return a query without the sign, if possible only where the sign stands alone."""
+    """Return a query without the sign where it stands alone, or else without its first occurrence."""
     removed, count = re.subn(rf"(^|\s+){re.escape(sign)}" + (r"(?!\w)" if sign[-1].isalnum() else ""), "", text)
     return (removed if count else text.replace(sign, " ", 1)).strip()
 
@@ -77,7 +77,7 @@ def offer_order(question: SearchQuery, go: Go) -> None:
 
 
 def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go: Go) -> None:
-    """Show values that narrow the query by a sign. `counted`: the results counted, more than the page shows."""
+    """Show values that each add a sign to the query. `counted`: the results counted, more than the page shows."""
 
     def add(key: str) -> None:
         go(replace(question, text=f"{question.text} {st.session_state[key]}"))

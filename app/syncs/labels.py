@@ -16,17 +16,12 @@ from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 MOST = 500
 
 
-def targets() -> dict[str, str]:
-    """Return the names of the collections editable by the person, by id."""
-    return {str(item.document_collection_id): item.collection_name for item in api.editable_collections()}
-
-
 def find_sync(name: str) -> DocstoreSync | None:
     return find_by_id(api.client().document_collections.docstore.get_docstore_sync, name)
 
 
 def sync_names() -> dict[str, str]:
-    """Return the names of the syncs visible to the person by id, at most the first `MOST`."""
+    """Return the names of the syncs visible to the person by id, sorted by name, at most the first `MOST`."""
     found = islice(api.client().document_collections.docstore.list_docstore_syncs(), MOST)
     names = {str(sync.docstore_credential_id): sync.config.sync_name for sync in found}
     return dict(sorted(names.items(), key=lambda item: item[1].casefold()))
@@ -37,6 +32,7 @@ def is_running(sync: DocstoreSync) -> bool:
 
 
 def collection_name(identifier: str) -> str:
+    """Return a collection's name in a line; "a collection" for a collection that the person cannot see."""
     return one_line(show_errors(api.collection_names).get(identifier, "a collection"))
 
 

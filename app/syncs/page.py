@@ -12,7 +12,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.formatting import ago, moment, one_line
-from app.labels import GROUP, PERSON
+from app.labels import EVERYONE, GROUP, PERSON, SELECTED
 from app.lookup import Principal
 from app.syncs import labels
 from app.syncs.labels import LABELS, hint_for, in_words_of_the_form, refusal_in_words
@@ -26,7 +26,8 @@ from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, Doc
 from flows.operations.formatting import count_text, waiting_text
 
 
-def _filter_of(text: str) -> dict[str, Any]:
+def _read_filter(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text, empty for a blank text. Raises ValueError with advice."""
     if not text.strip():
         return {}
     try:
@@ -43,8 +44,6 @@ def _filter_of(text: str) -> dict[str, Any]:
 Save = Callable[[str, Mapping[str, Any]], object]
 """A function that saves a sync: it gets the address ("" if left empty) and the config in the API's format."""
 
-EVERYBODY = "Everyone in the organization"
-CHOSEN = "Selected people and groups"
 NOBODY = "Only the creator of the sync"
 _READERS = "sync.readers"
 _ADDRESS = "sync.address"
@@ -83,7 +82,7 @@ def ask(
         else:
             try:
                 done = partial(_show_preview, into, saved) if testing else save
-                done(address, {**filled, **readers, "filterExpression": _filter_of(chosen)})
+                done(address, {**filled, **readers, "filterExpression": _read_filter(chosen)})
             except carrel.CarrelError as error:
                 refusal_in_words(error).show()
             except ValueError as error:
@@ -125,7 +124,7 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
     """Show the fields of a sync; return the address, the filter's text, and the other values by config name."""
     left, right = st.columns(2)
     with left:
-        filled: dict[str, Any] = {"syncName": _text(config, "syncName", "Articles")}
+        filled: dict[str, Any] = {"syncName": _ask_text(config, "syncName", "Articles")}
         address = st.text_input(
             LABELS["docstoreURI"],
             type="password",
@@ -136,7 +135,7 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
             placeholder="mongodb://reader:password@mongo.example.com/shop",
             help="The URL of MongoDB or a compatible database. It is stored encrypted and never shown again.",
         ).strip()
-        filled["collectionName"] = _text(config, "collectionName", "articles")
+        filled["collectionName"] = _ask_text(config, "collectionName", "articles")
         kept = config.get("filterExpression")
         chosen = st.text_area(
             LABELS["filterExpression"],
@@ -147,7 +146,7 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
         )
     with right:
         fields = config.get("sourceFields", {})
-        filled["sourceFields"] = {member: _text(fields, member, example) for member, example in _FIELDS.items()}
+        filled["sourceFields"] = {member: _ask_text(fields, member, example) for member, example in _FIELDS.items()}
         notices.show_note(
             "Use dots for nested fields. Without a field for the time of the last change, every run reads everything."
         )
@@ -159,18 +158,18 @@ def _ask_for_fields(config: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]
     return address, chosen, {**filled, "deleteMissing": delete, "deleteLimitPercent": limit}
 
 
-def _text(values: Mapping[str, Any], member: str, example: str) -> str | None:
+def _ask_text(values: Mapping[str, Any], member: str, example: str) -> str | None:
     value = values.get(member) or ""
     return st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example).strip() or None
 
 
 def _ask_for_readers(known: list[Principal], *, everybody: bool) -> dict[str, Any] | None:
-    """Return who may read the documents, by the names of the config. None: people are to be chosen, and nobody is."""
-    kinds = [EVERYBODY, CHOSEN, NOBODY]
-    now = EVERYBODY if everybody else CHOSEN if known else NOBODY
+    """Show fields for the readers, and return them as config members; None until people or groups are selected."""
+    kinds = [EVERYONE, SELECTED, NOBODY]
+    now = EVERYONE if everybody else SELECTED if known else NOBODY
     readers = st.radio("Who can read the documents", kinds, index=kinds.index(now), key="sync.kind")
-    if readers != CHOSEN:
-        return {"internalPublic": readers == EVERYBODY or None}
+    if readers != SELECTED:
+        return {"internalPublic": readers == EVERYONE or None}
     picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP))
     users, groups = ([principal.id for principal in picked if principal.kind == kind] for kind in (PERSON, GROUP))
     return {"allowedUsersEmailAddresses": users, "allowedGroupIds": groups} if picked else None
@@ -258,11 +257,11 @@ def _show_runs(sync: DocstoreSync) -> None:
         "sync.runs",
         source_of(found, about=(sync.docstore_credential_id, sync.finished_at)),
         heads=("Ended", "Result", *(label for label, _ in _COUNTS)),
-        row=_run,
+        row=_row_of_run,
     )
 
 
-def _run(run: DocstoreRun) -> tuple[str, ...]:
+def _row_of_run(run: DocstoreRun) -> tuple[str, ...]:
     told = run.last_error or run.warning
     result = labels.STATES[run.status] + (f": {labels.notice_in_words_of_the_form(told.message)}" if told else "")
     numbers = run.counts.model_dump()
@@ -279,12 +278,12 @@ def _show_failures(sync: DocstoreSync) -> None:
         "sync.failures",
         pages_of(lambda at: failures(sync.docstore_credential_id, **at), about=about),
         heads=("Document in the database", "Reason", "Last tried"),
-        row=_failure,
+        row=_row_of_failure,
     )
     st.caption("Every run retries these documents.")
 
 
-def _failure(item: DocstoreFailure) -> tuple[str, str, str]:
+def _row_of_failure(item: DocstoreFailure) -> tuple[str, str, str]:
     shown = item.source_id if isinstance(item.source_id, str) else json.dumps(item.source_id, ensure_ascii=False)
     reason = one_line(labels.in_words_of_the_form(item.message))
     return one_line(shown), reason, f"{ago(item.failed_at)} ({moment(item.failed_at)})"
@@ -313,7 +312,7 @@ def show_sync_page(name: str) -> None:
             "run. Documents get the access that you choose here."
         )
         opened_at = keep_opened("sync.change", sync, field="sync.address")
-        save: Save = partial(_change, opened_at)
+        save: Save = partial(_save_change, opened_at)
         into, saved = str(sync.document_collection_id), sync.docstore_credential_id
         doing = "Save and start a run"
         config = sync.config.model_dump(mode="json")
@@ -350,7 +349,7 @@ def _offer_actions(sync: DocstoreSync) -> None:
 
 def _show_config(sync: DocstoreSync) -> None:
     config, fields = sync.config, sync.config.source_fields
-    others = "Everyone in the organization" if config.internal_public else "Only the creator of the sync"
+    others = EVERYONE if config.internal_public else NOBODY
     deleted = f"is removed, {config.delete_limit_percent} % of all at the most" if config.delete_missing else "stays"
     st.subheader("Configuration", anchor=False)
     notices.show_table(
@@ -373,7 +372,7 @@ def readers_of(sync: DocstoreSync) -> list[Principal]:
     return get_named(sync.config.allowed_users_email_addresses, sync.config.allowed_group_ids)
 
 
-def _change(sync: DocstoreSync, address: str, config: Mapping[str, Any]) -> None:
+def _save_change(sync: DocstoreSync, address: str, config: Mapping[str, Any]) -> None:
     api.client().document_collections.docstore.update_docstore_sync(
         sync.docstore_credential_id, docstore_uri=address or None, config=config, version=sync.version
     )

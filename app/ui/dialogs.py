@@ -89,10 +89,10 @@ def _offer_buttons(
 def _do(action: Callable[[], object]) -> None:
     """Run the confirmed action in a callback, which a second click can't interrupt or repeat."""
     if not st.session_state.get(_DONE):
-        st.session_state[_DONE] = _attempt(action)
+        st.session_state[_DONE] = _succeeds_or_keeps_problem(action)
 
 
-def _attempt(action: Callable[[], object]) -> bool:
+def _succeeds_or_keeps_problem(action: Callable[[], object]) -> bool:
     _forget_problem()
     try:
         action()
@@ -164,7 +164,7 @@ def naming(*asked: Principal) -> Generator[None]:
 
 
 def text_in(key: str, *, missing: str = "") -> str:
-    """Return the text in a field. Raises NotYetError with `missing` as the advice if the field is empty."""
+    """Return a field's text without outer spaces. Raises NotYetError with `missing`, if given, for an empty field."""
     text = str(st.session_state.get(key) or "").strip()
     if missing and not text:
         raise NotYetError(missing)
@@ -236,7 +236,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
         if (led := st.session_state.get(_LED)) is not None:
             st.query_params.from_dict(led)
         return
-    if _attempt(action):
+    if _succeeds_or_keeps_problem(action):
         close_dialog()
         st.session_state[_LED] = {param: st.query_params.get_all(param) for param in st.query_params}
 
@@ -258,7 +258,7 @@ def hold_secret(secret: Secret) -> None:
 
 
 def show_held_secret() -> None:
-    """Show a new secret in a dialog, if any. Closing the dialog or leaving the page forgets it."""
+    """Show the held secret in a dialog, if any. Closing the dialog or leaving the page forgets it."""
     secret: Secret | None = st.session_state.get(_SECRET)
     if secret is None:
         return
@@ -287,7 +287,7 @@ def close_unshown() -> None:
         close_dialog()
 
 
-def leave_others(page: str) -> None:
+def close_on_page_change(page: str) -> None:
     st.session_state.pop(_SHOWN, None)
     if st.session_state.get(_PAGE) != page:
         drop_secret()

@@ -188,7 +188,7 @@ def _problem_of_runs(error: RunsError) -> Problem:
 def require_admin() -> None:
     """End the page's run for everyone except admins. The service refuses too."""
     if not show_errors(api.me).is_admin:
-        show_closed()
+        show_admins_only()
         st.stop()
 
 
@@ -202,5 +202,5 @@ def require_editor() -> None:
         st.stop()
 
 
-def show_closed() -> None:
+def show_admins_only() -> None:
     show_empty("This page is for admins.", "Ask an admin of your organization for help.")

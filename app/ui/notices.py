@@ -17,14 +17,15 @@ _PAGES_OF_CODES = ("troubleshooting", "errors")
 
 @dataclass(frozen=True, slots=True)
 class HelpLink:
-    """A table cell with a link to the documentation, if any; `about` is the subject."""
+    """A table cell with a link to the help for a reason's code, if any; `about` is the document or other subject."""
 
-    address: str | None
+    code: str
     about: str
 
     @property
     def body(self) -> str:
-        return link_to_help("What to do", self.address, about=self.about) if self.address else ""
+        address = help_address_of_code(self.code)
+        return link_to_help("What to do", address, about=self.about) if address else ""
 
 
 def help_address(topic: str) -> str:
@@ -36,11 +37,6 @@ def help_address_of_code(code: str) -> str | None:
     """Return the documentation address for the code of an error or a reason; None if missing."""
     found = ((name, read_page(name)) for name in _PAGES_OF_CODES)
     return next((help_address(f"{name}#{code}") for name, page in found if page and code in page.anchors), None)
-
-
-def help_cell(code: str, *, about: str) -> HelpLink:
-    """Return a table cell with a link to help for a reason's code; `about` is the document or other subject."""
-    return HelpLink(help_address_of_code(code), about)
 
 
 def topic_of_page(title: str) -> str | None:
@@ -86,7 +82,7 @@ def show_link(text: str, page: str, /, **parameters: str) -> None:
 
 
 def look_at(parameter: str, item: object) -> None:
-    """Open a row of a list. The list's filters stay in the address, for the way back."""
+    """Put an item into the address and redraw the page to show it. The filters stay there, for the way back."""
     st.query_params[parameter] = str(item)
     st.rerun()
 

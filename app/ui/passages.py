@@ -47,7 +47,7 @@ _LONG = 6
 
 
 def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
-    """Return the spans of words in `text` equal to any of `words` or an inflection. Numbers match only exactly."""
+    """Return the spans in `text` of the words and their inflections; in scripts without spaces, of parts anywhere."""
     wanted = [part for word in words for part in re.findall(rf"[{_UNSPACED}]+|{_WORD}", word)]
     stems = frozenset[str]().union(*(_stems_of(part.casefold()) for part in wanted))
     unspaced = "|".join(re.escape(part) for part in wanted if not re.match(_WORD, part)) or "(?!)"
@@ -68,6 +68,7 @@ def _stems_of(word: str) -> frozenset[str]:
 
 
 def link_html(text: str, url: str | None) -> str:
+    """Return a link to a web address as HTML; only the escaped text for another URL or None."""
     if url is None or not url.lower().startswith(("https://", "http://")):
         return html.escape(text)
     return f'<a href="{html.escape(url)}" target="_blank" rel="noopener noreferrer">{html.escape(text)}</a>'
@@ -202,7 +203,7 @@ def mark_of_quote(quote: str) -> str:
 
 
 def find_quote(text: str, quoted: str) -> str:
-    """Return the words of `text` with the mark `quoted` (`mark_of_quote`); "" if missing."""
+    """Return the words of `text`, from its first 20,000 places, with the mark `quoted` (`mark_of_quote`); else ""."""
     if not (found := _QUOTED.fullmatch(quoted)):
         return ""
     length, digest = int(found[1]), found[2]

@@ -1,6 +1,6 @@
 """Inputs that find principals or resources at each key press, with a single choice in the page's address."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
@@ -8,14 +8,13 @@ import streamlit as st
 
 from app import api, lookup
 from app.formatting import escape, one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, PRINCIPALS
+from app.labels import GROUP, PERSON, PRINCIPALS
 from app.lookup import MOST, One, Principal, Resource, disambiguate
 from app.ui import passages
 from app.ui.errors import show_errors
 from app.ui.notices import drop_parameters, offer_action, show_text, show_warning
 
 EVERYBODY = tuple(PRINCIPALS)
-RESOURCES = (DOCUMENT, COLLECTION, AGENT)
 TELLING = 3
 """With at least so many letters, a single match is taken as chosen."""
 
@@ -23,26 +22,26 @@ TELLING = 3
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
 ) -> Principal | None:
-    """Return the principal in the parameter `name`, with an input to find any. `compact` puts the label inside."""
-    find = partial(_principals, kinds=tuple(kinds))
-    return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
+    """Return the principal in the address's parameter `name`, or show an input that puts a principal there."""
+    find, at = partial(_find_principals, kinds=tuple(kinds)), partial(_principal_at, kinds=tuple(kinds))
+    return _show_choice_or_input(name, label=label, find=find, at=at, compact=compact)
 
 
 def pick_resource(name: str, *, label: str) -> Resource | None:
-    """Return the resource in the address's parameter `name`, with an input to find a resource."""
-    return _pick(name, label=label, find=_resources, at=_resource, kinds=RESOURCES)
+    """Return the resource in the address's parameter `name`, or show an input that puts a resource there."""
+    return _show_choice_or_input(name, label=label, find=_find_resources, at=_resource_at)
 
 
 def pick_principals(
     key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
 ) -> list[Principal]:
-    """Return several principals found, at most `most`. A single match counts after `TELLING` letters. Not in a form."""
+    """Show an input, and return the choice, at first `chosen`: of more than `most`, the last. Not for use in a form."""
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {principal.key: principal for principal in chosen}
     kept: dict[str, Principal] = st.session_state[key]
-    found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)))
+    found = _ask_and_find(key, label=label, find=partial(_find_principals, kinds=tuple(kinds)))
     match = _offer_matches(key, {item.key: item for item in found if item.key not in kept}, most=most)
-    picked = _latest([*kept.values(), *([match] if match else [])], most)
+    picked = _last_of([*kept.values(), *([match] if match else [])], most)
     options = disambiguate(picked)
     st.session_state[f"{key}.kept"] = list(options)
     st.session_state[f"{key}.shown"] = picked
@@ -60,13 +59,14 @@ def pick_principals(
 
 
 def get_principals(key: str) -> list[Principal]:
+    """Return the choice that `pick_principals` showed last; empty before."""
     return list(st.session_state.get(f"{key}.shown", ()))
 
 
 def get_named(people: Iterable[str] | None, groups: Iterable[object] | None) -> list[Principal]:
     """Return people by address and groups by id. A deleted or unknown principal has its address or id as the name."""
     named = [(PERSON, person) for person in people or ()] + [(GROUP, str(group)) for group in groups or ()]
-    return [show_errors(partial(_principal, f"{kind}:{one}")) or Principal(kind, one, one) for kind, one in named]
+    return [show_errors(partial(_principal_at, f"{kind}:{one}")) or Principal(kind, one, one) for kind, one in named]
 
 
 def drop_choice(key: str) -> None:
@@ -112,16 +112,16 @@ def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) ->
 
 def _add(key: str, principal: Principal, *, most: int | None) -> None:
     kept: dict[str, Principal] = st.session_state[key]
-    st.session_state[key] = {item.key: item for item in _latest([*kept.values(), principal], most)}
+    st.session_state[key] = {item.key: item for item in _last_of([*kept.values(), principal], most)}
     st.session_state[f"{key}.typed"] = ""
 
 
-def _latest(picked: list[Principal], most: int | None) -> list[Principal]:
+def _last_of(picked: list[Principal], most: int | None) -> list[Principal]:
     return picked[-(most or len(picked)) :]
 
 
 def _keep(key: str) -> None:
-    """Keep the remaining choices. A single match is chosen by clearing the typed text."""
+    """Keep the choices still marked. To drop a single match that counted as chosen, clear the typed text."""
     left = cast("list[str]", st.session_state[f"{key}.kept"])
     kept: dict[str, Principal] = st.session_state[key]
     if any(principal.key not in {*kept, *left} for principal in get_principals(key)):
@@ -129,25 +129,18 @@ def _keep(key: str) -> None:
     st.session_state[key] = {one: who for one, who in kept.items() if one in left}
 
 
-def _pick(
-    name: str,
-    *,
-    label: str,
-    find: Callable[[str], list[One]],
-    at: Callable[[str], One | None],
-    kinds: Collection[str],
-    compact: bool = False,
+def _show_choice_or_input(
+    name: str, *, label: str, find: Callable[[str], list[One]], at: Callable[[str], One | None], compact: bool = False
 ) -> One | None:
     if key := str(st.query_params.get(name, "")):
-        chosen = show_errors(lambda: at(key))
-        if chosen is not None and chosen.kind in kinds:
+        if (chosen := show_errors(lambda: at(key))) is not None:
             _show_chosen(name, label=label, chosen=chosen, compact=compact)
             return chosen
         show_warning("The URL contains a name that does not exist.", "Make a choice below.")
 
     @st.fragment
     def offer() -> None:
-        options = disambiguate(_search(name, label=label, find=find, compact=compact))
+        options = disambiguate(_ask_and_find(name, label=label, find=find, compact=compact))
         picked = _only(options, typed=str(st.session_state[f"{name}.typed"] or "")) if options else None
         if options and picked is None:
             picked = _choose_match(name, options)
@@ -164,7 +157,7 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
     return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
 
 
-def _search(key: str, *, label: str, find: Callable[[str], list[One]], compact: bool = False) -> list[One]:
+def _ask_and_find(key: str, *, label: str, find: Callable[[str], list[One]], compact: bool = False) -> list[One]:
     query = st.text_input(
         label,
         key=f"{key}.typed",
@@ -197,20 +190,21 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource, compact
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _principals(query: str, kinds: tuple[str, ...]) -> list[Principal]:
+def _find_principals(query: str, kinds: tuple[str, ...]) -> list[Principal]:
     return lookup.find_principals(api.client(), query, kinds=kinds)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _resources(query: str) -> list[Resource]:
-    return lookup.find_resources(api.client(), query, kinds=RESOURCES)
+def _find_resources(query: str) -> list[Resource]:
+    return lookup.find_resources(api.client(), query)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _principal(key: str) -> Principal | None:
-    return lookup.principal_at(api.client(), key)
+def _principal_at(key: str, kinds: tuple[str, ...] = EVERYBODY) -> Principal | None:
+    found = lookup.principal_at(api.client(), key)
+    return found if found is not None and found.kind in kinds else None
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _resource(key: str) -> Resource | None:
+def _resource_at(key: str) -> Resource | None:
     return lookup.resource_at(api.client(), key)

@@ -23,7 +23,7 @@ Page = TypeVar("Page", bound=PagedResponse)
 
 
 def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
-    """Yield outcomes under a progress bar. A click ends the page's run only after an outcome was yielded."""
+    """Yield outcomes under a progress bar to `of`. A click ends the page's run only after an outcome was yielded."""
     bar = st.progress(0.0, text=f"{doing} 1 of {of:,}")
     for number, outcome in enumerate(outcomes, 1):
         yield outcome
@@ -58,7 +58,7 @@ def show_skeletons(doing: str, *, count: int) -> Generator[None]:
 MOST_ROWS = 100_000
 
 
-def in_batches(
+def csv_of_pages(
     heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], *, count: Callable[[int], object], most: int
 ) -> bytes:
     """Return at most `most` rows as UTF-8 CSV, with a mark for spreadsheets; `count` gets the rows after each page."""
@@ -103,14 +103,14 @@ def offer_export(
         kept = None
     with st.container(horizontal=True, vertical_alignment="center"):
         if made := st.button(label, key=f"export.{file_name}", icon=":material/table:"):
-            kept = _make(heads, pages, about, most=most)
+            kept = _make_file(heads, pages, about, most=most)
         if kept is not None:
             with st.container(width="content", key=f"export-made-{kept.mark}" if made else "export-kept"):
                 offer_download("Download again", kept.data, file_name)
-            show_text(_size(kept.rows, most=most))
+            show_text(_describe_size(kept.rows, most=most))
 
 
-def _make(heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], about: Hashable, *, most: int) -> _Kept:
+def _make_file(heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], about: Hashable, *, most: int) -> _Kept:
     bar = st.progress(0.0, text="Loading the first rows …")
     rows = 0
 
@@ -121,13 +121,13 @@ def _make(heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], about:
         bar.progress(1 - 1 / (1 + done / 1000), text=f"{count_text(done, 'row')} so far …")
 
     with error_boundary():
-        data = in_batches(heads, pages, count=count, most=most)
+        data = csv_of_pages(heads, pages, count=count, most=most)
     bar.empty()
     st.session_state[_KEPT] = kept = _Kept(about, data, rows)
     return kept
 
 
-def _size(rows: int, *, most: int) -> str:
+def _describe_size(rows: int, *, most: int) -> str:
     if rows < most:
         return f"{count_text(rows, 'row')}, as of now"
     return f"First {count_text(rows, 'row')}, the most that a file can have. Filter the list to export others."

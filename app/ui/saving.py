@@ -26,7 +26,7 @@ _LONGEST = 1000
 
 
 def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
-    """Return a resource as at the opening of the form: outside a dialog, when the session got the key `field`."""
+    """Return a resource as it was when the form opened, kept since: outside a dialog, when the session got `field`."""
     if field and field not in st.session_state:
         forget_form(form)
     return st.session_state.setdefault(f"{form}.opened", now)
@@ -48,8 +48,9 @@ def forget_form(form: str) -> None:
 
 
 def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send: Callable[..., object]) -> None:
-    """Send changed members with the version of `before`, keeping other people's. Conflicts wait for `show_conflict`."""
-    changed = {name: one for name, one in written.items() if _plain(one) != _plain(getattr(before, name, None))}
+    """Send changed members, if any, with the version of `before`, keeping other people's. Raises ConflictError if both
+    changed a member: `show_conflict` then shows the choice, and the next call sends it."""
+    changed = {name: one for name, one in written.items() if _as_json(one) != _as_json(getattr(before, name, None))}
     version = before.version
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
     if conflict is not None:
@@ -63,7 +64,7 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
             meanwhile = error.meanwhile
             if meanwhile is None or not _is_apart(before, changed, meanwhile):
                 st.session_state[f"{form}.conflict"] = meanwhile
-                mine = {name: _plain(one) for name, one in changed.items() if name in before.edited}
+                mine = {name: _as_json(one) for name, one in changed.items() if name in before.edited}
                 st.session_state[f"{form}.mine"] = mine
                 raise ConflictError("Nothing is saved yet. Choose the values to keep, and save again.") from None
             version = meanwhile.current.get("version")
@@ -78,7 +79,7 @@ def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
     if conflict is None:
         return
     mine: dict[str, Any] = st.session_state[f"{form}.mine"]
-    before = _plain(st.session_state[f"{form}.opened"])
+    before = _as_json(st.session_state[f"{form}.opened"])
     when = f" ({moment(conflict.changed_at)})" if conflict.changed_at else ""
     show_warning(f"{one_line(conflict.changed_by or 'Someone else')} changed this after you opened it{when}.")
     for name, own in mine.items():
@@ -98,13 +99,13 @@ def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
 def _is_apart(before: Versioned, changed: Mapping[str, Any], meanwhile: MeanwhileChange) -> bool:
     """Return whether the two people's changes share no member."""
     return "version" in meanwhile.current and all(
-        _plain(meanwhile.current.get(to_camel(name))) == _plain(getattr(before, name))
+        _as_json(meanwhile.current.get(to_camel(name))) == _as_json(getattr(before, name))
         for name in changed
         if name in before.edited
     )
 
 
-def _plain(value: object) -> Any:
+def _as_json(value: object) -> Any:
     plain = to_jsonable_python(value, exclude_none=True)
     return None if plain == "" else plain
 

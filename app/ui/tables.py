@@ -91,15 +91,15 @@ class Source(Generic[Item]):
 def pages_of(
     ask: Callable[[PageAsked], Pager[Row, Answer]], *, about: Hashable = None, size: int = PAGE_ROWS
 ) -> Source[Row]:
-    """Return a list from the service: `lambda at: client.admin.groups.list(**at)`."""
+    """Return a list that asks the service for each page: `lambda at: client.admin.groups.list(**at)`."""
 
     def fetch(token: str | None) -> ItemsPage[Row]:
-        return rows_of(next(ask({"page_size": size, "page_token": token}).pages()))
+        return page_from(next(ask({"page_size": size, "page_token": token}).pages()))
 
     return Source(fetch, about)
 
 
-def rows_of(answer: PagedResponse) -> ItemsPage[Any]:
+def page_from(answer: PagedResponse) -> ItemsPage[Any]:
     return ItemsPage(getattr(answer, answer.rows_in), answer.next_page_token)
 
 
@@ -128,7 +128,7 @@ class _Cursor:
 
 
 def forget(key: str, *, unchoose: bool = False) -> None:
-    """Make a table fetch its page again after a change of rows; `unchoose` also clears the choice."""
+    """Make a table, if drawn before, fetch its page again; `unchoose` also clears the choice."""
     place: _Cursor | None = st.session_state.get(_place_key(key))
     if place is not None:
         place.page = None
@@ -168,10 +168,10 @@ def choose_rows(
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> list[Item]:
-    """Show the current page of a list like `show_pages`; return all chosen rows."""
-    place = _place(key, source.about)
+    """Show the current page of a list like `show_pages`; return the chosen rows of this page."""
+    place = _cursor_of(key, source.about)
     place.chosen = _rows_chosen(st.session_state.get(_table_key(key, place)))
-    page = _page(place, source)
+    page = _current_page(place, source)
     if count_at is not None:
         before, more = PAGE_ROWS * (len(place.tokens) - 1), page.next_page_token is not None
         show_count(count_at, before + len(page.items), more=more)
@@ -181,7 +181,7 @@ def choose_rows(
     _draw(key, place, source, row=row, columns=columns, mode=mode, go=go)
     if hint:
         st.caption(hint)
-    items = _page(place, source).items
+    items = _current_page(place, source).items
     return [items[number] for number in place.chosen if number < len(items)]
 
 
@@ -201,13 +201,13 @@ def _draw(
     chosen = _rows_chosen(st.session_state.get(table))
     if chosen != place.chosen:
         place.fetched_at = time.monotonic()  # keep the page with the chosen row
-    page = _page(place, source)
+    page = _current_page(place, source)
     items = page.items
     if go is not None and chosen and chosen[0] < len(items):
         go(items[chosen[0]])
     if chosen != place.chosen:
         st.rerun()
-    data = _data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
+    data = _table_data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
     # The callback declares the state, which is read here and when rows are drawn again.
     state = draw_component("rows", key=table, data=dict(data), on_selection_change=lambda: None)
     place.chosen = _rows_chosen(state)
@@ -226,7 +226,7 @@ def edit_rows(
     """Show rows with a field for each cell after the first, some with `options`. Return the rows with changed cells;
     `kept` are the changes of an earlier drawing, which a browser that shows the rows again no longer has."""
     columns = [
-        _column(name, {}, wide=not at, numbers=False) | {"options": options.get(name) if at else None}
+        _column_data(name, {}, wide=not at, numbers=False) | {"options": options.get(name) if at else None}
         for at, name in enumerate(heads)
     ]
     shown = {row: {heads.index(name, 1): text for name, text in cells.items()} for row, cells in kept.items()}
@@ -237,27 +237,27 @@ def edit_rows(
     return {int(row): {heads[int(at)]: text.strip() for at, text in cells.items()} for row, cells in edits.items()}
 
 
-def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _table_data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
     names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None and name != DOCUMENT]
     configs: dict[str, Mapping[str, Any]] = {name: columns.get(name) or {} for name in names}
     wide = [name for name in names if configs[name].get("width") == "large"] or names[:1]
     return {
         "columns": [
-            _column(name, configs[name], wide=name in wide, numbers=type(rows[0][name]) in {int, float})
+            _column_data(name, configs[name], wide=name in wide, numbers=type(rows[0][name]) in {int, float})
             for name in names
         ],
-        "rows": [[_value(row[name]) for name in names] for row in rows],
+        "rows": [[_cell_value(row[name]) for name in names] for row in rows],
         "documents": [str(row.get(DOCUMENT, "")) for row in rows],
     }
 
 
-def _column(name: str, config: Mapping[str, Any], *, wide: bool, numbers: bool) -> dict[str, Any]:
+def _column_data(name: str, config: Mapping[str, Any], *, wide: bool, numbers: bool) -> dict[str, Any]:
     width = "wide" if wide else "small" if config.get("width") == "small" else ""
     end = numbers or config.get("alignment") == "right"
     return {"name": name, "help": config.get("help") or "", "width": width, "end": end}
 
 
-def _value(value: object) -> object:
+def _cell_value(value: object) -> object:
     match value:
         case Cell(text, more):
             return {"text": text, "more": more}
@@ -276,8 +276,8 @@ def _table_key(key: str, place: _Cursor) -> str:
 
 def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object], empty: Callable[[], None]) -> None:
     """Show the current page of a list like `show_pages`, but draw each item with `each`."""
-    place = _place(key, source.about)
-    page = _page(place, source)
+    place = _cursor_of(key, source.about)
+    page = _current_page(place, source)
     if not page.items and len(place.tokens) == 1:
         empty()
         return
@@ -290,8 +290,8 @@ def show_text_pages(
     key: str, source: Source[Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str | HelpLink]]
 ) -> None:
     """Show the page of a list as a table of plain text: long cells wrap, and rows can't be chosen."""
-    place = _place(key, source.about)
-    page = _page(place, source)
+    place = _cursor_of(key, source.about)
+    page = _current_page(place, source)
     show_table(map(row, page.items), heads=heads)
     _offer_pages(key, place, page)
 
@@ -300,7 +300,7 @@ def _place_key(key: str) -> str:
     return f"{key}.place"
 
 
-def _place(key: str, about: Hashable) -> _Cursor:
+def _cursor_of(key: str, about: Hashable) -> _Cursor:
     place: _Cursor | None = st.session_state.get(_place_key(key))
     if place is None or place.about != about:
         place = _Cursor(about)
@@ -308,8 +308,8 @@ def _place(key: str, about: Hashable) -> _Cursor:
     return place
 
 
-def _page(place: _Cursor, source: Source[Item]) -> ItemsPage[Item]:
-    """Return the page, fetched again after a while unless rows are chosen: row numbers would change meaning."""
+def _current_page(place: _Cursor, source: Source[Item]) -> ItemsPage[Item]:
+    """Return the page, fetched again after ten seconds unless rows are chosen: row numbers would change meaning."""
     is_old = not place.chosen and time.monotonic() - place.fetched_at > _FRESH_SECONDS
     if place.page is None or is_old:
         place.page = show_errors(lambda: source.fetch(place.tokens[-1]))

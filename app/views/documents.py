@@ -72,7 +72,7 @@ def _show_list() -> None:
     if any(name in st.query_params for name in LOADED):
         _show_loaded(count)
         return
-    wanted = listing.read_wanted()
+    wanted = listing.ask_wanted()
     if any(item and "@" not in item for item in (wanted.owner, wanted.reader)):
         notices.show_warning("Enter a complete email address.", "For example: name@example.com")
         return

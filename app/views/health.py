@@ -9,7 +9,7 @@ import streamlit as st
 from app.alerts import show_alerts
 from app.documentation import HELP
 from app.formatting import browser_zone
-from app.health import Finding, ask_service, check_credentials, check_flows, check_work, findings_of, troubles
+from app.health import Finding, ask_service, check_credentials, check_flows, check_questions, findings_of, troubles
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import link_to_help, show_title
 from flows.operations.formatting import count_text
@@ -25,7 +25,7 @@ def watch() -> None:
     if isinstance(status, Finding):
         found = [status]
     else:
-        found = [*findings_of(status), *filter(None, (check_credentials(),)), *check_work()]
+        found = [*findings_of(status), *filter(None, (check_credentials(), check_questions()))]
         counts = (status.document_count, status.collection_count, status.chunk_count)
         numbers = dict(zip(("Documents", "Collections", "Passages"), counts, strict=True))
     found.append(check_flows())

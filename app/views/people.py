@@ -1,6 +1,7 @@
 """The page of people: finding, adding and changing people, their groups, and invitations to set a password."""
 
 from functools import partial
+from typing import Unpack
 
 import streamlit as st
 
@@ -35,7 +36,7 @@ def _show_people() -> None:
         query = text_filter("Find", "q", placeholder="Part of the name or email address").replace("\0", "")
         shown = choice_filter("Show", "show", {key: label for key, (label, _) in SHOWN.items()})
     filters: UserFilters = {**SHOWN[shown][1], "query": query or None}
-    show_count(place, show_errors(partial(_count, query, shown)))
+    show_count(place, show_errors(partial(_count, **filters)))
     show_pages(
         PEOPLE,
         pages_of(lambda at: api.client().admin.users.list(**filters, **at), about=(query, shown)),
@@ -53,8 +54,7 @@ def _show_people() -> None:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _count(query: str, shown: str) -> int:
-    filters: UserFilters = {**SHOWN[shown][1], "query": query or None}
+def _count(**filters: Unpack[UserFilters]) -> int:
     return api.client().admin.users.count(**filters).count
 
 

@@ -22,7 +22,6 @@ from app.ui.progress import offer_export
 # Blue and orange look different to people with any colour vision, in both themes.
 BLUE, ORANGE = "#2f7fb8", "#d9730d"
 
-
 _COUNTED = {
     "Searches": "searches",
     "Without results": "without_results",
@@ -33,7 +32,7 @@ _COUNTED = {
 
 def _show_overview() -> None:
     chosen = choice_filter("Period", "over", {key: span.name for key, span in searches.SPANS.items()}, default="month")
-    buckets = show_errors(lambda: searches.counts(searches.SPANS[chosen]))
+    buckets = show_errors(lambda: searches.count_searches(searches.SPANS[chosen]))
     counts = {label: [getattr(bucket, member) for bucket in buckets] for label, member in _COUNTED.items()}
     total = sum(counts["Searches"])
     for column, (label, counted) in zip(st.columns(len(counts)), counts.items(), strict=True):

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.syncs.labels import collection_name, state_in_words, targets
+from app.syncs.labels import collection_name, state_in_words
 from app.syncs.page import LIST, ask, forget_form, show_sync_page
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_action, offer_way_back, show_empty, show_title
@@ -54,7 +54,8 @@ def _show_list() -> None:
 def _show_new() -> None:
     offer_way_back("All syncs", "new")
     made: str | None = st.session_state.pop(_MADE, None)
-    if not (collections := show_errors(targets)):
+    editable = show_errors(api.editable_collections)
+    if not (collections := {str(item.document_collection_id): item.collection_name for item in editable}):
         show_empty("You cannot edit any collection.", "Create a collection on the Collections page first.")
         return
     into = st.selectbox("Collection", list(collections), key="into", format_func=lambda item: collections[item])

@@ -9,7 +9,7 @@ import streamlit as st
 from app import api
 from app.formatting import one_line
 from app.labels import GROUP, TYPES
-from app.lookup import Principal, Resource, disambiguate, resource_at
+from app.lookup import Principal, Resource, resource_at, tell_apart
 from app.people.directory import counts_of
 from app.permissions import browsing
 from app.permissions.explaining import show_why
@@ -35,11 +35,6 @@ class ReachQuery:
     without: Principal | None
     query: str
     types: tuple[ResourceType, ...]
-
-    @property
-    def about(self) -> tuple[object, ...]:
-        without = self.without.key if self.without else ""
-        return (self.who.key, without, self.query, self.types)
 
     def ask(
         self, at: PageAsked, *, order: ResourceOrder = ResourceOrder.ID
@@ -78,7 +73,9 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
     if first.key == second.key:
         notices.show_warning("You selected the same person or group twice. Compare with another.")
         return first, None
-    one_name, two_name = disambiguate_names(first, second)
+    pair = (first, second)
+    names = tell_apart({one.key: one_line(one.name) for one in pair}, {one.key: one.facts for one in pair})
+    one_name, two_name = names[first.key], names[second.key]
     one, two = show_errors(lambda: counts(first)), show_errors(lambda: counts(second))
     only_one, only_two = show_errors(lambda: counts(first, second)), show_errors(lambda: counts(second, first))
     notices.show_table(
@@ -97,14 +94,6 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
     if chosen == ONLY_SECOND:
         return second, first
     return first, second if chosen == ONLY_FIRST else None
-
-
-def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
-    names = one_line(first.name), one_line(second.name)
-    if names[0] != names[1]:
-        return names
-    told = disambiguate([first, second])
-    return told[first.key][0], told[second.key][0]
 
 
 def _ask_filters(principal: Principal, without: Principal | None) -> ReachQuery:
@@ -144,13 +133,13 @@ def _show_reach(principal: Principal) -> None:
         notices.show_note("There are too many results to sort by name. Filter the list.")
     show_pages(
         REACH,
-        pages_of(partial(question.ask, order=order), about=(question.about, order)),
+        pages_of(partial(question.ask, order=order), about=(question, order)),
         row=lambda resource: dict(zip(HEADS[:3], _row_of(resource), strict=False)),
         empty=partial(_say_nothing, question),
         go=lambda chosen: notices.look_at("resource", Resource.of(chosen).key),
     )
     name = browsing.export_name("what-they-can-read", question.who.name)
-    offer_export(name, HEADS, question.rows(), about=question.about)
+    offer_export(name, HEADS, question.rows(), about=question)
 
 
 def _show_one(who: Principal, key: str) -> None:

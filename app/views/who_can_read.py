@@ -7,7 +7,8 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.labels import COLLECTION, DOCUMENT, PERSON
+from app.documents.facts import owner_of
+from app.labels import COLLECTION, DOCUMENT
 from app.lookup import Principal, Resource
 from app.permissions.browsing import READER_HEADS, Reader, offer_readers, reader_row, show_resources
 from app.permissions.explaining import show_why
@@ -34,16 +35,15 @@ def _read_page(resource: Resource, token: str | None) -> ItemsPage[tuple[Reader,
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def owner_of(resource: Resource) -> str:
+def _read_owner(resource: Resource) -> str:
     if resource.kind != DOCUMENT or resource.object_id is None:
         return ""
-    owner = api.client().catalog.get_document(resource.object_id).owner
-    return f"{owner.name} · {owner.email}" if owner.type == PERSON else owner.name
+    return owner_of(api.client().catalog.get_document(resource.object_id))
 
 
 def _show_resource(resource: Resource) -> None:
     st.header("Direct access", anchor=False)
-    if owner := show_errors(partial(owner_of, resource)):
+    if owner := show_errors(partial(_read_owner, resource)):
         show_text(f"Owner: {owner}")
     grants = show_access(resource, leads=False)
     st.header("Effective access", anchor=False)

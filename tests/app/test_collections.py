@@ -9,7 +9,7 @@ import streamlit as st
 from app import navigation
 from app.auth import current
 from app.document_collections import values, values_file
-from app.ui.progress import in_batches
+from app.ui.progress import csv_of_pages
 from service.index.rebuilds.running import rebuild_all
 from tests import made_files
 from tests.app.conftest import VIEWS, House, sign_in
@@ -220,7 +220,7 @@ def test_an_exported_file_with_many_lines_is_compared(house: House, monkeypatch)
     place = house.client.document_collections.list_documents_in_collection(collection)
     one, *_ = list(place)
     many = [one.model_copy(update={"document_id": uuid4()}) for _ in range(10_000)]
-    monkeypatch.setattr(values_file, "_find", lambda *_: many)
+    monkeypatch.setattr(values_file, "_fetch_documents", lambda *_: many)
     heads = ["Document id", "External id", "Name", "team", "secret"]
     rows = [[str(each.document_id), each.document_external_id, each.document_name, "'=1+1", ""] for each in many]
     of = next(
@@ -228,7 +228,7 @@ def test_an_exported_file_with_many_lines_is_compared(house: House, monkeypatch)
         for each in house.client.document_collections.list_document_collections(page_size=1000)
         if str(each.document_collection_id) == collection
     )
-    same = values_file.read_preview(of, in_batches(heads, [rows], count=lambda _: None, most=10_000))
+    same = values_file.read_preview(of, csv_of_pages(heads, [rows], count=lambda _: None, most=10_000))
     assert (same.unchanged, same.edits, same.problems) == (10_000, {}, [])
     text = "\n".join(f"{each.document_id},new {number},WAHR" for number, each in enumerate(many))
     new = values_file.read_preview(of, f"Document id,team,secret\n{text}".encode())

@@ -180,7 +180,7 @@ def test_chosen_documents_are_added_to_a_collection_and_removed(house: House, mo
 
     def read_before_others(*which) -> list:
         found = read(*which)
-        if sys._getframe(1).f_code.co_name == "_add":
+        if sys._getframe(1).f_code.co_name == "_add_to_collection":
             collections.change_values(where, [change])
         return found
 

@@ -167,11 +167,11 @@ def leave_dialog() -> None:
 
     from app.ui import dialogs  # noqa: PLC0415
 
-    dialogs.leave_others("api_keys")
+    dialogs.close_on_page_change("api_keys")
     dialogs.hold_secret(dialogs.Secret("A key", "svc_key_x", hint=""))
-    dialogs.leave_others("api_keys")
+    dialogs.close_on_page_change("api_keys")
     st.text("svc_key_x" in str(vars(st.session_state["dialog.secret"])))
-    dialogs.leave_others("search")
+    dialogs.close_on_page_change("search")
     st.text("dialog.secret" in st.session_state)
 
 
@@ -180,7 +180,7 @@ def come_back() -> None:
 
     from app.ui import dialogs  # noqa: PLC0415
 
-    dialogs.leave_others("documents")
+    dialogs.close_on_page_change("documents")
     if not st.query_params.get("other"):
         st.button("Open", on_click=dialogs.open_dialog, args=("box",))
         dialogs.dialog("Box", "box")(lambda: st.text("The box."))()

@@ -7,7 +7,7 @@ import pytest
 
 from app.formatting import ago, isolate, moment
 from app.loading.runs import duration_in_words, reason, times_in_words
-from app.ui.progress import in_batches
+from app.ui.progress import csv_of_pages
 from carrel.spreadsheets import as_text
 from flows.schedules import Times
 from tests.harness.cases import cases
@@ -59,14 +59,9 @@ def test_what_begins_like_a_formula_stays_text(first: str) -> None:
     ("most", "rows", "told"), [(1, "a", [1]), (2, "ab", [2]), (3, "abc", [2, 3]), (9, "abcd", [2, 4])]
 )
 def test_a_file_ends_where_it_is_told_to(most: int, rows: str, told: list[int]) -> None:
-    asked: list[str] = []
-
-    def page(name: str) -> list[list[str]]:
-        asked.append(name)
-        return [[letter] for letter in name]
-
     counts: list[int] = []
-    written = in_batches(["x"], (page(name) for name in ("ab", "cd")), count=counts.append, most=most)
+    pages = ([[letter] for letter in name] for name in ("ab", "cd"))
+    written = csv_of_pages(["x"], pages, count=counts.append, most=most)
     assert written.decode("utf-8-sig").split() == ["x", *rows]
     assert counts == told
-    assert len(asked) == len(told)
+    assert len(list(pages)) == 2 - len(told)

@@ -511,5 +511,4 @@ def test_runs_of_an_earlier_version_break_nothing(house: LoadingHouse, deploymen
     assert "Run again" not in house.open("ingestion", run=run).labels
     run = house.prefect.start(deployment, {"source": "/srv/old", "options": {"delete_missing": True, "former": 1}})
     house.prefect.move(run, "FAILED", "stopped")
-    page = house.open("ingestion", run=run).press("Plan again")
-    assert "does not know some options of the run" in page.shown
+    assert "does not know some options" in house.open("ingestion", run=run).press("Plan again").shown
