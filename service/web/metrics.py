@@ -51,7 +51,9 @@ class Metrics:
         self._evicted = self._counter("connections_evicted", "Connections closed to make room.")
 
     def watch_archive(self) -> None:
-        total = self._runtime.share.total
+        def total(figure: Figure) -> float:
+            return self._runtime.share.total(figure)
+
         purpose = "Time up to which all changes are archived, in seconds since 1970."
         self._read("archive_timestamp_seconds", purpose, lambda: total(Figure.ARCHIVED_AT), "livemax")
         purpose = "End of the newest backup that can be restored to now, in seconds since 1970."
