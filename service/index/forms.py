@@ -256,6 +256,7 @@ def _find_measures(text: str) -> Iterator[Form]:
 
 
 def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
+    """Yield forms of words joined by signs, except runs that begin at a place already `read`."""
     end = 0
     for joint in _JOINT.finditer(text):
         if joint.start() < end:
@@ -273,6 +274,7 @@ def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
 
 
 def _read_groups(written: str) -> Iterator[Form]:
+    """Yield the digits and capitals of a number or code in groups, joined; nothing for a text too short or long."""
     digits, size = re.sub(r"\(0\)|[^\dA-Z]", "", written), len(written)
     fewest = _FEWEST_DIGITS if _IS_NUMBER.match(written) else 3 if _IS_CODE.match(written) else size
     if " " in written and fewest <= len(digits) <= _MOST_DIGITS:
@@ -312,10 +314,10 @@ def _read_run(run: str) -> tuple[Form, ...]:
     # The article of "l'avion" is separate from the noun; "O'Brien" and "L'Oréal" stay whole.
     if len(pieces) > 1 and run[pieces[0].end] in "'\u2019" and pieces[0].end <= 2 and pieces[1].text[0].islower():
         del pieces[0]
-    return tuple(_join(run, pieces))
+    return tuple(_join_pieces(run, pieces))
 
 
-def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
+def _join_pieces(run: str, pieces: list[Word]) -> Iterator[Form]:
     count = len(pieces)
     if count > 1:
         yield _as_written(run[pieces[0].start : pieces[-1].end], pieces[0].start)

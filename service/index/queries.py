@@ -73,12 +73,12 @@ def is_pending(entries: sa.FromClause = space_documents) -> sa.ColumnElement[boo
 
 
 def lacks_words(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
-    """Build the condition for an entry without words or vectors of the desired version, as in the partial index."""
+    """Build the condition for an entry with neither words nor vectors of the desired version, as in a partial index."""
     return sa.and_(entries.c.words_version.is_distinct_from(entries.c.version), is_pending(entries))
 
 
 def lacks_meaning(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
-    """Build the condition for an entry with words but no vectors of the desired version, as in the partial index."""
+    """Build the condition for an entry with words but no vectors of the desired version, as in a partial index."""
     return sa.and_(entries.c.words_version == entries.c.version, is_pending(entries))
 
 
@@ -97,7 +97,7 @@ def has_status(
     organization_id: UUID,
     space_id: sa.ColumnElement[int],
 ) -> sa.ColumnElement[bool]:
-    """Build the condition for a status of `indexing_status`; CASE keeps the planner on the index of pending entries."""
+    """Build the condition for a status of `space_documents`. CASE keeps the planner on the index of pending entries."""
     if status is IndexingStatus.DONE:
         return sa.case((is_pending(), sa.false()), else_=space_documents.c.version.is_not(None))
     entries = space_documents.alias("pending")
@@ -164,8 +164,8 @@ async def lock_to_write(
     document_ids: Sequence[UUID],
     then: Batch | None = None,
 ) -> dict[UUID, LockedEntry]:
-    """Lock documents' resources and rows in a space, and return both. A single document is waited for; among several,
-    locked documents are skipped to avoid deadlocks. The `then` batch is sent in the same message."""
+    """Lock documents' resources and rows in a space, and return both, by document; none in a retired space. A single
+    document is waited for; locked documents among several are skipped to avoid deadlocks. `then` runs afterwards."""
     batch = Batch()
     parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
     locked = batch.ask(_LOCK_TO_WRITE[len(document_ids) > 1], LockedEntry, parameters)
@@ -254,7 +254,7 @@ def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, Any]]:
 
 
 class KnownVector(NamedTuple):
-    """A text's vector in pgvector's format."""
+    """A text's hash and its vector as `halfvec` in binary, which `from_binary` reads."""
 
     text_hash: bytes
     sent: bytes
@@ -284,7 +284,7 @@ def _select_embeddings(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
 def ask_embeddings(
     batch: Batch, organization_id: UUID, *, document_id: UUID, model: str, dimensions: int, hashes: Collection[bytes]
 ) -> Answer[KnownVector]:
-    """Read the vectors of a document's texts from any space in a batch, by the texts' hashes."""
+    """Read in a batch a vector of each hash with any, from the chunks of a document in all spaces of a model."""
     parameters = params(organization_id, document_id=document_id, model=model, hashes=list(hashes))
     return batch.ask(_select_embeddings(dimensions), KnownVector, parameters)
 
@@ -313,6 +313,7 @@ _OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": sa.Integer(),
 
 
 def _upsert_rows(table: sa.Table, rows: sa.TableValuedAlias, *, key: str) -> Insert:
+    """Build the statement that writes rows of a space into an index table, replacing rows with an equal `key`."""
     values: dict[str, sa.ColumnElement[Any]] = {"organization_id": ORGANIZATION, "space_id": param(table.c.space_id)}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
     values |= {column.name: sa.cast(column, types[column.name]) for column in rows.c}
@@ -466,7 +467,7 @@ _OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": sa.Uuid(), "space_id":
 async def lock_entries(
     connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
 ) -> Sequence[IndexEntry]:
-    """Lock documents' rows in order, in every space, or only in `space_id` and the space's replacement."""
+    """Lock documents' rows and return them in order, of every space, or of `space_id` and the space's replacement."""
     entry = space_documents.c
     statement = (
         sa.select(*columns_of(space_documents, IndexEntry, spaces.c.dimensions))
@@ -481,6 +482,7 @@ async def lock_entries(
 
 
 async def remove_entries(connection: Connection, organization_id: UUID, *, entries: Collection[IndexEntry]) -> None:
+    """Delete locked entries with their chunks, vectors and code pages, and subtract the chunks' terms from counts."""
     for portion in _divide(entries):
         # Chunks are counted under the term of their language's stemming, if any.
         rows = [
@@ -516,10 +518,8 @@ def _build_removal(dimensions: int) -> sa.Delete:
         return sa.delete(table).where(own)
 
     chunks = tables.chunks
-    terms, stemming = (
-        sa.cast(chunks.c.terms, sa.Text).label("terms"),
-        sa.cast(given.c.stemming, sa.Integer).label("stemming"),
-    )
+    terms = sa.cast(chunks.c.terms, sa.Text).label("terms")
+    stemming = sa.cast(given.c.stemming, sa.Integer).label("stemming")
     removed = delete_from(chunks).returning(chunks.c.space_id, terms, stemming).cte("removed")
     # pgvector writes terms as {term:weight,term:weight}/dimensions.
     listed = sa.func.split_part(sa.func.ltrim(removed.c.terms, "{"), "}", 1)

@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 async def read_embeddings(
     place: Database | Connection, organization_id: UUID, *, hashes: Collection[bytes], **of_document: Any
 ) -> dict[bytes, NDArray[np.float32]]:
-    """Read the vectors of a document's texts from any space of a model, by the texts' hashes."""
+    """Return the vectors of a document's texts known in any space of a model, by the texts' hashes."""
     batch = Batch()
     asked = queries.ask_embeddings(batch, organization_id, **of_document, hashes=hashes)
     await (place.read(organization_id, batch) if isinstance(place, Database) else batch.run(place))
@@ -117,7 +117,7 @@ async def write_words(
         if len(each.before) > len(document.chunks):
             await queries.truncate_entry(connection, entry, chunk_count=len(document.chunks))
     texts = [text for each in wanted for text in each.texts]
-    changes = await _compute(texts, lambda: [_change(each, locked[each.document.document_id]) for each in wanted])
+    changes = await _compute(texts, lambda: [_as_words(each, locked[each.document.document_id]) for each in wanted])
     await queries.write_words(
         connection, organization_id, space_id=space.space_id, dimensions=space.dimensions, changes=changes
     )
@@ -148,13 +148,13 @@ async def write_vectors(
     ]
     texts = [chunk.text for each in wanted for chunk in each.chunks]
     changes = await _compute(
-        texts, lambda: [_complete(each, locked[each.document_id], states[each.document_id]) for each in wanted]
+        texts, lambda: [_as_vectors(each, locked[each.document_id], states[each.document_id]) for each in wanted]
     )
     await queries.write_vectors(connection, organization_id, **place, changes=changes)
     return {change.document_id for change in changes}
 
 
-def _complete(
+def _as_vectors(
     document: DocumentToIndex, locked: queries.LockedEntry, states: Sequence[queries.ChunkState]
 ) -> queries.VectorsChange:
     assert document.embeddings is not None  # noqa: S101 - vectors are written once they are there
@@ -184,7 +184,7 @@ class _Weighed:
         return [chunk.text for chunk in (*self.document.chunks, *self.before)]
 
     def find_written(self) -> list[int]:
-        """Return the numbers of the chunks to write: new, changed or moved chunks."""
+        """Return the numbers of the chunks to write: new, changed or moved, or with a vector in their row."""
         known = {row.chunk_no: row for row in self.before}
         return [
             number
@@ -211,7 +211,7 @@ def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weigh
     ]
 
 
-def _change(weighed: _Weighed, locked: queries.LockedEntry) -> queries.WordsChange:
+def _as_words(weighed: _Weighed, locked: queries.LockedEntry) -> queries.WordsChange:
     document, terms = weighed.document, weighed.terms
     known, written = {row.chunk_no: row for row in weighed.before}, weighed.written
     gone = [number for number in known if number >= len(document.chunks)]

@@ -63,10 +63,10 @@ def _weigh_word(word: str, stemming: str) -> tuple[tuple[int, float], ...]:
 
 def count_terms(text: str, stemming: str) -> dict[int, float]:
     """Return the frequency of each indexed term in a text, with further forms of words by their share."""
-    return _count(text, stemming)[0]
+    return _count_with_length(text, stemming)[0]
 
 
-def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
+def _count_with_length(text: str, stemming: str) -> tuple[dict[int, float], int]:
     counts, length = defaultdict[int, float](float), 0
     for word, count in Counter(split_words(text)).items():
         weighed = _weigh_word(word, stemming)
@@ -81,8 +81,8 @@ def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
 
 def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
     """Return the term vector of each chunk of a document, by term; the title counts in every chunk."""
-    of_title, length = _count(title, stemming)
-    return [_weigh_terms(*_count(text, stemming), of_title, TITLE_WEIGHT * length) for text in texts]
+    of_title, length = _count_with_length(title, stemming)
+    return [_weigh_terms(*_count_with_length(text, stemming), of_title, TITLE_WEIGHT * length) for text in texts]
 
 
 def _weigh_terms(
@@ -224,7 +224,7 @@ class Match(NamedTuple):
 @lru_cache(maxsize=256)
 def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
     """Return the stretches of a text with any of these terms, in order. A search asks several times about each text."""
-    matched = {word: _match_word(word, terms, stemmings) for word in _find_known(text, terms, stemmings)}
+    matched = {word: _match_word(word, terms, stemmings) for word in _find_words_with(text, terms, stemmings)}
     found: list[Match] = []
     for start, end, word in find_words(text, matched) if matched else ():
         for first, last, its in matched[word]:
@@ -234,7 +234,7 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
     return tuple(sorted(found, key=lambda each: each[:2]))
 
 
-def _find_known(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> set[str]:
+def _find_words_with(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> set[str]:
     words, (known, by_term) = {*split_words(text)}, _known_words.setdefault(stemmings, (set(), {}))
     for word in words - known:
         for term in {term for _, _, spelled in _hash_spellings(word, stemmings) for term in spelled}:

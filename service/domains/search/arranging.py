@@ -18,6 +18,7 @@ _NUMBERS = {*WORDS["others"]["numbers"].split(), "first", "second", "third", "ha
 
 
 def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) -> Found[FoundDocument]:
+    """Return the best `ARRANGED` results, grouped or ordered; an order by time leaves out hits of little relevance."""
     hits, similar = found.best(ARRANGED), dict[Hit, list[Hit]]()
     if groups:
         similar = group_similar({hit: found.rows[hit].text.removeprefix(found.rows[hit].name) for hit in hits})

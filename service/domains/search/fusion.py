@@ -71,20 +71,20 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
 
 
 def fusion_of(legs: Legs[Key], scores: Mapping[Key, Scores], *, words: float = WORDS) -> Fusion:
-    """Return a search's scales. The lexical leg is padded to all hits, to separate rare from common words."""
+    """Return a search's scales. Zeros fill the lexical leg up to the dense leg, so that rare words count more."""
     lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
     dense = [scores[hit].dense for hit in legs.dense]
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense), words=words)
 
 
 def fuse(scores: Mapping[Key, Scores], fusion: Fusion, *, bare: Collection[Key] = ()) -> list[Key]:
-    """Return the hits best first, equal hits in the given order, `bare` hits behind hits of similar quality."""
+    """Return the hits best first, equal hits by their key, `bare` hits behind hits of similar quality."""
     fused = zip(fusion.score(scores.values()), scores, strict=True)
     return [hit for _, hit in sorted((BARE_DEVIATIONS * (hit in bare) - score, hit) for score, hit in fused)]
 
 
 def smooth_scores(similarities: Sequence[float]) -> list[float]:
-    """Return scores from 0 to 1, never rising with the rank, by isotonic regression (pooling adjacent violators)."""
+    """Return scores cut to 0 to 1, never rising with the rank: isotonic regression (pooling adjacent violators)."""
     pools: list[tuple[float, int]] = []
     for similarity in similarities:
         mean, size = 0.0 if similarity < 0.0 else min(similarity, 1.0), 1

@@ -40,22 +40,20 @@ class SearchLog:
         """Run the last statements of a search's transaction, and log the search there if possible."""
         self._has_words = has_words
         self._is_kept = not (self.is_late or read.source.standby is not None or read.is_distributed)
-        if not self._is_kept:
-            await last.run(read.connection)
-        elif self.runtime.disk.is_full:
-            await last.run(read.connection)
+        is_full = self.runtime.disk.is_full
+        if self._is_kept and not is_full:
+            self._add_entry(last, hits).tell("COMMIT")
+        await last.run(read.connection)
+        if self._is_kept and is_full:
             async with leave_out_when_full(read.connection):
-                await self._ask(Batch(), hits).run(read.connection)
-        else:
-            self._ask(last, hits).tell("COMMIT")
-            await last.run(read.connection)
+                await self._add_entry(Batch(), hits).run(read.connection)
 
     async def keep(self, hits: Sequence[Hit]) -> None:
         """Log the search with the results shown, in a separate transaction, unless `finish` has logged it."""
         if self._is_kept:
             return
         database, organization_id, batch = self.runtime.database, self.caller.organization_id, Batch()
-        self._ask(batch, hits)
+        self._add_entry(batch, hits)
         if self.runtime.disk.is_full:
             async with database.transaction(organization_id) as connection, leave_out_when_full(connection):
                 await batch.run(connection)
@@ -63,7 +61,7 @@ class SearchLog:
             async with database.transaction(organization_id, first=batch):
                 pass
 
-    def _ask(self, batch: Batch, hits: Sequence[Hit]) -> Batch:
+    def _add_entry(self, batch: Batch, hits: Sequence[Hit]) -> Batch:
         document_ids = [hit.document_id for hit in hits]
         batch.tell(DONT_WAIT_FOR_DISK)
         entry = {

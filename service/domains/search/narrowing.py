@@ -74,6 +74,7 @@ async def find_narrowing(
 
 
 async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[FieldClause]) -> list[int]:
+    """Return the numbers of required fields that no readable document fits."""
     asked = Batch()
     answers = {
         number: queries.ask_whether_met(asked, scope, each) for number, each in enumerate(fields) if not each.excludes

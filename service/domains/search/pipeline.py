@@ -88,7 +88,7 @@ class Plan(Generic[Row]):
 
     @property
     def candidates(self) -> int:
-        """The most hits to rerank. A search always finds this number, even if fewer are requested."""
+        """The most hits to rerank, 0 without reranking. A search finds this number even if fewer are requested."""
         return CANDIDATES if self.reranks and self.runtime.reranker is not None else 0
 
     @property
@@ -151,11 +151,12 @@ class Found(Generic[Row]):
         return [row.text for row in (*self.rows.values(), *self.passages)]
 
     def best(self, limit: int) -> list[Hit]:
+        """Return the first `limit` hits whose contents were read."""
         return list(islice((hit for hit in self.ranking.hits if hit in self.rows), limit))
 
 
 async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
-    """Find hits on a readable server, rerank the best hits, and log the search."""
+    """Find hits on a readable server; rerank, arrange and log the hits. Found documents get missing vectors next."""
     runtime = plan.runtime
     found: Found[Row] = Found()
     with runtime.share.count_in(Figure.SEARCHES_RUNNING):
@@ -237,6 +238,7 @@ class _Ranked:
 
 
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
+    """Return the words missing from the first texts and from all reachable texts, corrected if the plan `corrects`."""
     query = ranked.read.search_query
     # On several servers, only the results' rights are checked again, so the answer may reveal nothing of other texts.
     corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
@@ -266,16 +268,16 @@ def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collect
     def is_full(*texts: str) -> bool:
         return _find_missing(query, texts, set()).keys() <= {*unmatched}
 
-    asked = _read_words(query.text)
+    asked = _join_words(query.text)
     for number, row in enumerate(rows[hit] for hit in hits if hit in rows):
         names = row.names if len(query.reading.words) > 1 else row.name
         is_named = (is_whole := is_full(names)) and (len(row.text) > NEARLY_EMPTY or not is_full(row.text))
         if is_whole or (number < LOOKED_THROUGH and is_full(names, row.text)):  # named: by more than a heading
-            places[row.hit] = not is_named, asked not in _read_words(f"{names}\n{row.text}")
+            places[row.hit] = not is_named, asked not in _join_words(f"{names}\n{row.text}")
     return ranked.ranking.with_hits(sorted(hits, key=lambda hit: places.get(hit, (2, False))) if places else hits)
 
 
-def _read_words(text: str) -> str:
+def _join_words(text: str) -> str:
     return f" {' '.join(WORD.findall(text.lower()))} "
 
 

@@ -180,7 +180,7 @@ def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
 
 
 def ask_whether_small(batch: Batch, caller: Caller, space: Space, *, few: int | None = None) -> Answer[dict[str, bool]]:
-    """Ask in a batch whether fewer than `few` chunks of a space are readable (`is_small`)."""
+    """Ask in a batch whether fewer than `few` (None: FEW_CHUNKS) chunks of a space are readable (`is_small`)."""
     scope = Scope(caller, space, by_chunk=False)
     return batch.ask(sql.whether_small(shape_of(scope), few or sql.FEW_CHUNKS), dict[str, bool], _parameters_of(scope))
 
@@ -289,6 +289,7 @@ def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -
 
 
 def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[dict[str, bool]]:
+    """Ask in a batch whether a readable document fits a field of the query (`is_met`)."""
     [shape] = shape_of_fields([clause])
     statement = any_with_field(shape, is_narrowed=scope.caller.collection_ids is not None)
     return batch.ask(statement, dict[str, bool], _parameters_of(replace(scope, fields=(clause,))))
@@ -334,7 +335,7 @@ async def read_texts(
 
 @lru_cache(1)
 def log_search() -> AnySelect:
-    """Log a search; the query's words (`query`) are stored separately, where they can be erased."""
+    """Build the statement that logs a search, with the words (`query`) in another table, where they can be erased."""
     values = {
         column.key: bindparam(column.key, type_=column.type)
         for column in searches.c

@@ -40,6 +40,7 @@ class Ranking:
         return dict(zip(hits, relevance if self.is_by_time else smooth_scores(relevance), strict=True))
 
     def with_hits(self, hits: Sequence[Hit]) -> "Ranking":
+        """Return the ranking with only these of its hits, in this order."""
         if hits is self.hits:
             return self
         similarities = dict(zip(self.hits, self.similarities, strict=True))
@@ -55,10 +56,8 @@ class Ranking:
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
 
 
-async def rank(
-    connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
-) -> Ranking:
-    """Rank the scope in a REPEATABLE READ transaction; `feedback` runs a hybrid search a second time."""
+async def rank(connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Ranking:
+    """Rank the scope in a REPEATABLE READ transaction, in a hybrid search twice; NOTHING_RANKED without any hit."""
     legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
     scores = {number: each.scores for number, each in enumerate(exact)}
     bare = {number for number, each in enumerate(exact) if each.is_bare}
@@ -68,9 +67,8 @@ async def rank(
     if search_query.mode is SearchMode.HYBRID:
         words = search_query.weight_of_words
         fusion = fusion_of(legs, scores, words=words)
-        hits = fuse(scores, fusion, bare=bare)
-        if feedback:
-            hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
+        first = fuse(scores, fusion, bare=bare)
+        hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=first)
         chunk_weights = ChunkWeights(
             lexical=words / WORDS / fusion.lexical.deviation,
             dense=(1 - words) / (1 - WORDS) / fusion.dense.deviation,
@@ -109,7 +107,7 @@ def _find_near(search_query: SearchQuery, exact: Sequence[ExactScores]) -> froze
 
 
 def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
-    """Merge several questions' rankings by reciprocal ranks; a hit's cosine is taken from the nearest question."""
+    """Merge several questions' rankings by reciprocal ranks; a hit has the nearest question's cosine. Drops notes."""
     if len(rankings) == 1:
         return rankings[0]
     weights: dict[Hit, float] = {}
@@ -142,6 +140,7 @@ async def _search_again(
     exact: Sequence[ExactScores],
     first: Sequence[int],
 ) -> list[int]:
+    """Return hits fused again, by cosines to the question moved towards the `first` hits; `first` without vectors."""
     known = [hit for hit in first if exact[hit].has_meaning]
     if not known:
         return list(first)

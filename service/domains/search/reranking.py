@@ -43,7 +43,7 @@ def ask_whether(
 async def rerank(
     reranker: Reranker | None, query: str, candidates: Mapping[Item, str]
 ) -> tuple[list[Item], AppliedReranking]:
-    """Return the candidates (texts by item, best first) in a new order, and the applied reranking."""
+    """Return candidates (texts by item, best first) in a new order, or unchanged if the result says why not."""
     items = list(candidates)
     if reranker is None:
         return items, _not_applied(WhyNotReranked.NOT_CONFIGURED)

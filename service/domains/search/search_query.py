@@ -61,9 +61,8 @@ class SearchQuery:
     """A query in the forms used to search the index, with the space's `stemmings`; `with_weights` weighs `terms`.
     `lookup` has keys to find chunks by (without any, all are scored), `few` has fewer keys, tried first.
     `has_old_forms`: some chunks have only plain words, indexed by an earlier version. `is_small`: little of the space
-    is readable, so all of it is scored (None: unknown). `full_score` is the score by
-    words of a chunk with each word once; `frequencies` belong to the terms. In a hybrid score words have
-    `weight_of_words`, from the model."""
+    is readable, so all of it is scored (None: unknown). `full_score` is the score by words of a chunk with each word
+    once; `frequencies` belong to the terms. In a hybrid score words have `weight_of_words`, from the model."""
 
     mode: SearchMode
     text: str
@@ -112,6 +111,7 @@ async def compute(
 
 
 def require_text(query: str) -> str:
+    """Return the query unchanged. Raises BadRequest `empty_query` for white space alone."""
     if not query.strip():
         message = "The query is empty. Send the words or the question to search for."
         raise BadRequest(message, code="empty_query", details=[FieldError("searchQuery", message)])

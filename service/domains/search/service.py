@@ -44,7 +44,7 @@ async def search_catalog(
     runtime: Runtime, caller: Caller, *, request: wire.SearchDocumentCatalogRequest
 ) -> wire.SearchDocumentCatalogResponse:
     """Search all documents the caller may READ, by metadata and contents; no other documents are ranked, counted or
-    shown. Raises BadRequest for an empty query, and the errors of `acting_for`."""
+    shown. Raises BadRequest for an empty query, NotFound for an unknown `similarTo`, and the errors of `acting_for`."""
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     catalog = ask_catalog(about, caller.organization_id)
@@ -95,6 +95,7 @@ async def search_catalog(
 
 
 async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None, document_id: UUID) -> str:
+    """Return the first passages of a readable document's text. Raises NotFound `document_not_found`."""
     batch, rows = Batch(), list[queries.FoundPassage]()
     if space is not None:
         scope = Scope(caller=caller, space=space, by_chunk=False)
@@ -264,7 +265,7 @@ async def search_collection(
 
 
 def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
-    """Return hits at or above a threshold in a metric of unit vectors; a EUCLIDEAN distance d becomes 1 / (1 + d)."""
+    """Return hits with smoothed scores in a metric, from the threshold up; a EUCLIDEAN distance d is 1 / (1 + d)."""
     similarities = ranking.similarities
     if metric == DistanceMetric.EUCLIDEAN:
         similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]

@@ -46,12 +46,12 @@ class Snapshot:
         return self.source.primary.is_distributed
 
     async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
+        """Return the snapshot with the first query alone, with another text and the same vector, weighed again."""
         batch, query = Batch(), replace(self.search_query, text=text)
         counted = await _ask_statistics(batch, organization_id, self.space, query)
         await batch.run(self.connection)
-        return replace(
-            self, search_queries=[await _weigh(self.connection, organization_id, self.space, query, counted)]
-        )
+        weighed = await _weigh(self.connection, organization_id, self.space, query, counted)
+        return replace(self, search_queries=[weighed])
 
     async def weigh_among_readable(self, caller: Caller) -> "Snapshot":
         """Return the snapshot with words weighed by rarity among the reader's chunks, for agents: hidden documents must
@@ -118,6 +118,7 @@ async def open_snapshot(
 async def _ask_statistics(
     batch: Batch, organization_id: UUID, space: Space, search_query: SearchQuery
 ) -> Answer[Frequency] | None:
+    """Count in a batch the chunks of each stemming and, if these count, of the query's terms; None without words."""
     if not split_query(search_query.text):
         return None
     terms = [TOTAL_TERM, *TERMS_OF_STEMMINGS.values()]
@@ -133,6 +134,7 @@ async def _weigh(
     search_query: SearchQuery,
     counted: Answer[Frequency] | None,
 ) -> SearchQuery:
+    """Return a query weighed in the stemmings of the space, reading further terms; unchanged without counts."""
     if counted is None:
         return search_query
     frequencies = dict(counted.rows)

@@ -35,12 +35,12 @@ def _merge_matches(words: Sequence[Match]) -> list[tuple[int, int]]:
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
     """Return the passage with most different terms, then matches, then the earliest; without terms, the beginning."""
     words = find_matches(text, frozenset(terms), tuple(stemmings))
-    start, end = _window(text, _densest(words, length), length)
+    start, end = _choose_bounds(text, _find_densest(words, length), length)
     inside = [word for word in words if start <= word.start and word.end <= end]
     return Passage(text[start:end], tuple((first - start, last - start) for first, last in _merge_matches(inside)))
 
 
-def _densest(words: Sequence[Match], length: int) -> Sequence[Match]:
+def _find_densest(words: Sequence[Match], length: int) -> Sequence[Match]:
     best: Sequence[Match] = ()
     worth = (0, 0)
     first = 0
@@ -54,19 +54,19 @@ def _densest(words: Sequence[Match], length: int) -> Sequence[Match]:
     return best
 
 
-def _window(text: str, run: Sequence[Match], length: int) -> tuple[int, int]:
+def _choose_bounds(text: str, run: Sequence[Match], length: int) -> tuple[int, int]:
     if len(text) <= length:
         return 0, len(text)
     first, last = (run[0].start, run[-1].end) if run else (0, 0)
     spare = length - (last - first)
-    start = _begin(
+    start = _move_to_sentence(
         text, max(0, min(first - spare // 3, len(text) - length)), earliest=max(0, last - length), latest=first
     )
     end = min(start + length, len(text))
-    return start, _end(text, end, earliest=max(last, start + length // 2))
+    return start, _end_with_sentence(text, end, earliest=max(last, start + length // 2))
 
 
-def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
+def _move_to_sentence(text: str, start: int, *, earliest: int, latest: int) -> int:
     if start == 0:
         return 0
     after = _BEFORE_SENTENCES.search(text, start - 1, latest)
@@ -81,7 +81,7 @@ def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
     return next((at + 1 for at in range(start, latest) if text[at].isspace()), start)
 
 
-def _end(text: str, end: int, *, earliest: int) -> int:
+def _end_with_sentence(text: str, end: int, *, earliest: int) -> int:
     if end == len(text):
         return end
     # Includes the next character: a space there distinguishes the end of a sentence from a decimal point.

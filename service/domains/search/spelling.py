@@ -43,8 +43,7 @@ _COMPOUNDING = frozenset({"danish", "dutch", "estonian", "finnish", "german", "h
 MOST_WITHIN, READ_WITHIN = 8, 50  # words that fit a word with asterisks, and texts with such words to read
 _SOUNDS = {each: group for group in ("aeiouy", "ckqs", "bp", "fvw", "dt", "mn", "gj", "lr", "zx") for each in group}
 
-Words = Mapping[str, Sequence[frozenset[int]]]
-"""Words of a query, each with the terms of its parts in any form."""
+Words = Mapping[str, Sequence[frozenset[int]]]  # words of a query, each with the terms of its parts in any form
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +112,15 @@ async def _find_similar(
     compounds = not _COMPOUNDING.isdisjoint(search_query.stemmings)
     twice = (other for at, each in slips for _, other in _slip(each, at))
     return (
-        await _look_up(connection, scope, search_query, folded, _change(folded), alike=ALIKE)
+        await _find_spellings(connection, scope, search_query, folded, _change(folded), alike=ALIKE)
         or get_close_matches(folded, seen - QUERY_STOP_WORDS, MOST_CORRECTIONS, LIKE_SEEN)
-        or await _find_apart(connection, scope, search_query, folded)
+        or await _find_as_two_words(connection, scope, search_query, folded)
         or (await _find_within(connection, scope, search_query, f"*{folded}*") if compounds else [])
-        or await _look_up(connection, scope, own, folded, twice, alike=ALIKE_TWICE)
+        or await _find_spellings(connection, scope, own, folded, twice, alike=ALIKE_TWICE)
     )
 
 
-async def _find_apart(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
+async def _find_as_two_words(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
     asked, space_id = Batch(), scope.space.space_id
     cuts = [(word[:at], word[at:]) for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)]
     terms = {part: sorted(_terms(part, search_query.stemmings)) for cut in cuts for part in cut}
@@ -139,7 +138,7 @@ async def _find_apart(connection: Connection, scope: Scope, search_query: Search
 
 
 def find_wildcards(text: str) -> list[str]:
-    """Return the first two words of a query with an asterisk, of those with at least three letters."""
+    """Return the first two words of a query with an asterisk and at least three letters."""
     return [each for each in WITH_ASTERISK.findall(text) if len(each.replace("*", "")) > 2][:MOST_CORRECTED]
 
 
@@ -156,7 +155,7 @@ async def _find_within(connection: Connection, scope: Scope, search_query: Searc
     return [each for each, _ in counts.most_common(MOST_WITHIN)]
 
 
-async def _look_up(
+async def _find_spellings(
     connection: Connection,
     scope: Scope,
     search_query: SearchQuery,

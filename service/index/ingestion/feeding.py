@@ -37,7 +37,8 @@ MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 
 
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
-    """Claim waiting documents as room allows, organizations with fewest in work first; a failed claim is retried."""
+    """Claim waiting documents as room allows, and return the number. Looks for documents of `organization_ids`; None:
+    takes organizations with a known backlog, the least busy first. A failed claim is retried, and the error raised."""
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:
         organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))
@@ -176,6 +177,7 @@ async def measure(indexer: Indexer) -> None:
 
 
 async def answer_waiting(indexer: Indexer) -> None:
+    """Answer requests for documents that another process has indexed, or deleted."""
     waiting = indexer.list_waiters()
 
     async def answer(organization_id: UUID) -> None:
@@ -190,6 +192,7 @@ async def answer_waiting(indexer: Indexer) -> None:
 
 
 async def renew(indexer: Indexer) -> None:
+    """Renew the claims on all documents in work, and record their progress."""
     progress = indexer.progress()
 
     async def renew_one(organization_id: UUID) -> None:

@@ -38,8 +38,7 @@ MOST_WAITING = 256
 
 _GONE = EntryState(is_pending=False, lacks_words=False, chunk_count=0)
 
-Key = tuple[UUID, UUID]
-"""A document's organization id and document id."""
+Key = tuple[UUID, UUID]  # a document's organization id and document id
 
 
 @dataclass(eq=False, slots=True)
@@ -163,6 +162,7 @@ class Indexer:
         return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
 
     def room(self, organization_id: UUID, lane: Lane) -> int:
+        """Return how many more documents of a lane an organization may begin now; 0 once closed."""
         own = sum(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
         lanes = [job.work.turn.lane for job in self._jobs.values()]
         free = MOST_DOCUMENTS - len(lanes) + lanes.count(Lane.REBUILD)
@@ -303,6 +303,7 @@ class Indexer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, job: Job) -> None:
+        """Index a job's spaces until none is requested again, then hand it to the embedding indexer. Never raises."""
         lacking, made = set[int](), dict[int, Made]()
         job.work.is_followed = self._can_follow(job)
         try:
@@ -334,6 +335,7 @@ class Indexer:
         return self.meaning.room(organization_id, lane) > followed
 
     def go_on(self, before: Job, space_ids: tuple[int, ...], made: dict[int, Made]) -> None:
+        """Take over a job with written words: the waiters, and the document now if followed, else as backlog."""
         organization_id, lane = before.work.organization_id, before.work.turn.lane
         waiters, before.waiters = before.waiters, []
         self._waiters.setdefault(before.key, []).extend(waiters)
@@ -345,6 +347,7 @@ class Indexer:
             self.note_backlog(organization_id, lane)
 
     def _answer(self, job: Job, outcomes: Outcomes | None) -> None:
+        """Answer the job's waiters with outcomes, None after a failure; others keep waiting for spaces or vectors."""
         waiters, job.waiters = job.waiters, []
         for waiter in [each for each in waiters if not each.future.done()]:
             own = {key: outcomes[key] for key in waiter.space_ids if key in outcomes} if outcomes is not None else {}
@@ -365,6 +368,7 @@ class Indexer:
         job.later += self._waiters.pop(job.key, [])
 
     def drop(self, waiter: Waiter) -> None:
+        """Forget a waiter, also of the embedding indexer; nothing happens to an unknown waiter."""
         with suppress(KeyError, ValueError):
             self._waiters[waiter.key].remove(waiter)
             if not self._waiters[waiter.key]:
@@ -373,6 +377,7 @@ class Indexer:
             part.drop(waiter)
 
     def _large_that_fit(self, own: int) -> int:
+        """Return the number of further large documents that `MOST_BYTES` allows an organization with `own` in work."""
         large = (job.packed_bytes for job in self._jobs.values() if job.work.turn.lane is Lane.LARGE)
         free = MOST_BYTES - sum(min(packed_bytes, MOST_BYTES // 2) for packed_bytes in large)
         if free >= MOST_BYTES // 2:

@@ -36,8 +36,7 @@ from service.text.reading import are_short, unpack_blocks
 
 Place = tuple[UUID, Space]
 
-Write = Callable[..., Awaitable[set[UUID]]]
-"""Write documents' words, vectors, or both, as in `service.index.service`."""
+Write = Callable[..., Awaitable[set[UUID]]]  # write documents' words, vectors, or both, as in `service.index.service`
 
 
 @dataclass(eq=False, slots=True)
@@ -133,8 +132,7 @@ class IndexOutcome:
     lacks_meaning: bool = False
 
 
-Outcomes = dict[int, IndexOutcome]
-"""The outcome of a document in each space, by the space's id."""
+Outcomes = dict[int, IndexOutcome]  # the outcome of a document in each space, by the space's id
 
 
 class _OvertakenError(Exception):
@@ -231,6 +229,7 @@ class Work:
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
     async def _read(self, space_id: int, *, is_whole: bool) -> IndexingWork | None:
+        """Read the work in a space, None if removed; request the newest version if an older version is desired."""
         of_document: dict[str, Any] = {"document_id": self.document_id, "space_id": space_id}
         async with self.deps.database.transaction(self.organization_id) as connection:
             place: dict[str, Any] = {"document_ids": [self.document_id], "space_ids": [space_id]}
@@ -242,6 +241,7 @@ class Work:
         return work
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
+        """Chunk, embed and write, or only words in the words half. Raises _OvertakenError if a newer version came."""
         self.both = work.lacks_words and self.deps.half is Half.MEANING
         embedder = self.deps.embedders.get(work.model)
         made = await self._make(work, embedder)
@@ -286,6 +286,7 @@ class Work:
         return made
 
     async def _write(self, work: IndexingWork, document: DocumentToIndex, part: Write) -> bool:
+        """Write a document, in a group unless by a caller's chunks; False (or _OvertakenError) if no longer wanted."""
         space = Space(space_id=work.space_id, model=work.model, dimensions=work.dimensions, language=work.language)
         if work.caller_batch is None:
             return await self.deps.writers[part].write(self.organization_id, space=space, document=document)

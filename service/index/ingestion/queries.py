@@ -338,21 +338,18 @@ async def try_lock_renewal(connection: Connection) -> bool:
 async def renew_chunks(
     connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int], is_last: bool
 ) -> None:
-    """Write terms of a locked document's chunks with the changed counts, and move vectors to their own table."""
+    """Write terms and counts of a locked document's chunks, and move their vectors; `is_last` marks it as renewed."""
     tables = INDEX_TABLES[entry.dimensions]
     chunks, vectors = tables.chunks, tables.vectors
     this = entry.matches(chunks), chunks.c.chunk_no == sa.bindparam("param_chunk_no", type_=sa.Integer())
-    new: dict[str, Any] = {
-        "terms": sa.cast(sa.bindparam("param_terms", type_=sa.Text()), chunks.c.terms.type),
-        "embedding": None,
-    }
+    given = sa.cast(sa.bindparam("param_terms", type_=sa.Text()), chunks.c.terms.type)
     changed = [{"param_chunk_no": chunk_no, "param_terms": written} for chunk_no, written in terms.items()]
     names = vectors.c.keys()
     inside = entry.matches(chunks), chunks.c.embedding.is_not(None), sql.in_array(chunks.c.chunk_no, terms)
     moved = insert(vectors).from_select(names, sa.select(*(chunks.c[name] for name in names)).where(*inside))
     await connection.execute(moved.on_conflict_do_nothing())
     if changed:
-        await connection.execute(sa.update(chunks).where(*this).values(**new), changed)
+        await connection.execute(sa.update(chunks).where(*this).values(terms=given, embedding=None), changed)
     counted = sql.as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
     await connection.execute(ADD_DELTAS, sql.params(entry.organization_id, space_id=entry.space_id, **counted))
     if is_last:

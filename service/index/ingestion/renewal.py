@@ -22,8 +22,7 @@ from service.platform.disk import DiskGuard
 from service.platform.identifiers import NIL
 from service.platform.logs import logger
 
-RENEWED_EVERY = 3600.0
-"""Seconds between two searches for documents written by an earlier version."""
+RENEWED_EVERY = 3600.0  # seconds between two searches for documents written by an earlier version
 
 LISTED_AT_ONCE = 64
 SLICE = 64

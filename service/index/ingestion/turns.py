@@ -108,11 +108,11 @@ class Turns:
             self._waiting.remove(turn)
             turn.held_in = turn.lane
             self._held.append(turn)
-            self._note(turn)
+            self._note_served(turn)
             if turn.granted is not None and not turn.granted.done():
                 turn.granted.set_result(None)
 
-    def _note(self, turn: Turn) -> None:
+    def _note_served(self, turn: Turn) -> None:
         self._grants += 1
         if len(self._served) > MOST_REMEMBERED:
             self._served.clear()

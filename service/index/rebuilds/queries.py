@@ -128,18 +128,17 @@ async def force_completion(connection: Connection, organization_id: UUID, *, reb
 
 
 async def retry_failed(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Index failed documents of a space again at once, without earlier attempts."""
-    is_unindexed = space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
+    """Release pending documents of a space that have failed, to be indexed at once and with no attempts counted."""
     of_space = sql.matches(space_documents, organization_id, space_id=space_id)
-    failed = sa.update(space_documents).where(of_space, is_unindexed, space_documents.c.error.is_not(None))
+    failed = sa.update(space_documents).where(of_space, is_pending(), space_documents.c.error.is_not(None))
     await connection.execute(failed.values(attempts=0, error=None, claimed_until=sa.func.now()))
 
 
 async def copy_entries(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> list[UUID]:
-    """Copy locked documents' entries from the old space to the new space, to be indexed; return the new entries'
-    documents with a caller's chunks."""
+    """Copy locked documents' entries from the old space to the new space, except known entries, to be indexed; return
+    the copied documents with a caller's chunks. Copies nothing once the new space no longer replaces the old."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = sa.and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
@@ -267,6 +266,7 @@ async def number_transaction(connection: Connection) -> int:
 
 
 async def have_ended(connection: Connection, *, before: int) -> bool:
+    """Return whether every transaction with a number below `before` has ended."""
     statement = sa.select(_number(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())) >= before)
     return bool((await connection.execute(statement)).scalar_one())
 
@@ -349,6 +349,7 @@ class RetiredSpace:
 
 
 async def list_retired(connection: Connection, organization_id: UUID) -> list[RetiredSpace]:
+    """List the spaces retired longer than `READ_FOR` ago, by id."""
     done = sa.or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < sa.func.now() - LEADS_FOR)
     statement = sa.select(*sql.columns_of(spaces, RetiredSpace, done.label("done"))).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at < sa.func.now() - READ_FOR

@@ -62,6 +62,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
 
 
 async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
+    """Index or copy some documents, else try to swap; False if nothing was done."""
     await know_from_now(indexer, organization_id, rebuild)
     # Indexing first, so that few documents wait in the new space, however many the old one has.
     return (
@@ -72,7 +73,7 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Request the next documents, by id, missing from the new space; False without any. The swap waits for all."""
+    """Copy the next entries, by id, that the new space lacks; False at the end. The next call begins at the first."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     after = indexer.rebuilds_copied_to.pop(rebuild.rebuild_id, NIL)
     async with indexer.database.transaction(organization_id) as connection:
@@ -92,6 +93,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
 async def _copy_chunks(
     connection: Connection, organization_id: UUID, rebuild: RunningRebuild, document_ids: Sequence[UUID]
 ) -> None:
+    """Copy callers' waiting chunks to the new space; for documents without any, the old space's texts wait there."""
     if not document_ids:
         return
     old_id, new_id = rebuild.replaces_space_id, rebuild.space_id

@@ -132,7 +132,7 @@ async def lock_space(connection: Connection, organization_id: UUID, *, space_id:
 async def insert_space(
     connection: Connection, organization_id: UUID, *, model: EmbeddingModel, is_catalog: bool = False
 ) -> int | None:
-    """Add a space; None if another transaction has just added the catalog's space."""
+    """Add an empty space of a model, for English, and return its id; None if the catalog already has a space."""
     named = {"model": model.name, "dimensions": model.dimensions, "language": ENGLISH}
     new = upsert(spaces).values(organization_id=organization_id, is_catalog=is_catalog, **named)
     statement = new.on_conflict_do_nothing().returning(spaces.c.space_id)

@@ -15,6 +15,7 @@ MOST_VALUES = 20
 
 
 async def count_facets(database: Database, caller: Caller, document_ids: Sequence[UUID]) -> tuple[list[Facet], int]:
+    """Return the facets of the first `MOST_COUNTED` documents, if readable, and the number of documents counted."""
     batch = Batch()
     answer = ask_facets(batch, caller, document_ids=document_ids[:MOST_COUNTED])
     await database.read(caller.organization_id, batch)

@@ -54,7 +54,7 @@ async def list_saved(connection: Connection, caller: Caller) -> wire.ListSavedSe
 async def delete_saved(
     connection: Connection, caller: Caller, *, request: wire.DeleteSavedSearchRequest
 ) -> wire.DeleteSavedSearchResponse:
-    """Delete a saved search of the caller."""
+    """Delete a saved search of the caller. Raises NotFound `saved_search_not_found`."""
     if not await queries.delete_saved(
         connection, caller.organization_id, principal_id=caller.principal_id, saved_search_id=request.saved_search_id
     ):

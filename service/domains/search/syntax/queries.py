@@ -33,7 +33,6 @@ _ENDINGS = {
     for name in names.split()
 }
 
-
 _LETTER = re.compile(r"[^\W\d_]|[0-9]")
 _LETTERS = r"\w*"  # any letters, for an asterisk
 _HYPHENS, _APOSTROPHES = "-\u2010\u2011\u2013", "'\u2019`\u00b4"

@@ -24,14 +24,12 @@ _LOWER = (FilterOperator.GREATER, FilterOperator.GREATER_OR_EQUAL)
 _UPPER = (FilterOperator.LESS, FilterOperator.LESS_OR_EQUAL)
 
 _DENIES = re.compile(rf" (?:{NOT}|{PATTERNS['denies']})(?= )")
-_ASKED = PATTERNS["asked"]
-"""Pattern of a request for documents; after other words, documents are the subject of a text."""
+_ASKED = PATTERNS["asked"]  # pattern of a request for documents; after other words, documents are the subject of a text
 _PEOPLE = r"(?:people|team|staff|department|colleagues)"
 _MAKERS = frozenset(map(stem, ("team", "department", "author", "group", "unit", "division", "office", "owner")))
 """Words in the name of a field for a document's author."""
 _WROTE = r"(?:(?:(?:has|have|had) )?(?:written|published)|wrote)(?! (?:off|down) )"
-_REPORTS = PATTERNS["reports"]
-"""Words for documents, in languages where a single word states the author."""
+_REPORTS = PATTERNS["reports"]  # words for documents, in languages where a single word states the author
 _MARKED = r"(?:marked|classified|flagged|labelled|labeled|tagged)"
 _ENDS = "(?:[.?!]|uber|over|om) "
 _ANY_COMPARED = re.sub(r"\(\?P<\w+>", "(?:", COMPARED)
@@ -39,8 +37,7 @@ _ANY_COMPARED = re.sub(r"\(\?P<\w+>", "(?:", COMPARED)
 _OWN_SHARE = 2 / 3  # of a question's words required from the query; a question word or a verb may differ
 _READ_SHARE = 1 / 2  # of the words of each question, as read by rules, required in the model's questions
 _SHORT = 3
-_STEM = 5
-"""Words with an equal beginning count as equal; words of up to _SHORT characters fit any question."""
+_STEM = 5  # words with an equal beginning count as equal; words of up to _SHORT characters fit any question
 
 
 class StatedCondition(BaseModel):

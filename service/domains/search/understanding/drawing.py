@@ -55,7 +55,6 @@ _NEAR = 30  # characters before a condition that may contain joining words
 Values = Mapping[str, Collection[tuple[str, str]]]
 """Values of documents readable by the caller, as (field, value), by folded text."""
 
-
 Bounds = Sequence[tuple[FilterOperator, str]]
 
 

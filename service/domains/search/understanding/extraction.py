@@ -45,9 +45,9 @@ def extract_questions(message: str) -> list[str]:
     for last, number in pairwise([-1, *asked]):
         parts = _split(sentences[number])
         previous = sentences[number - 1] if number else context
-        questions.append(_join(_select_needed(sentences[last + 1 : number], previous, parts[0]), parts[0]))
+        questions.append(_put_before(_select_needed(sentences[last + 1 : number], previous, parts[0]), parts[0]))
         pairs = pairwise(parts)
-        questions.extend(_join([before] if _leans(part) else [], part) for before, part in pairs)
+        questions.extend(_put_before([before] if _leans(part) else [], part) for before, part in pairs)
     if len(asked) == len(sentences) == len(questions) == 1 and not _is_cut(own, message):
         return [message]
     return list(dict.fromkeys(questions))[:MOST_QUESTIONS]
@@ -59,8 +59,8 @@ def _is_cut(own: str, message: str) -> bool:
 
 def _select_needed(told: Sequence[str], previous: str, question: str) -> list[str]:
     """Return a question's context: earlier sentences with missing details, and the text it refers to."""
-    details = _details(question)
-    needed = [text for text in told if _details(text) - details]
+    details = _find_details(question)
+    needed = [text for text in told if _find_details(text) - details]
     # "I lost my badge. What should I do?"
     is_told = told and not needed and len({*read_query(question, (ENGLISH,)).words} - QUERY_STOP_WORDS) <= FEW_WORDS
     if (is_told or _leans(question)) and needed[-1:] != [previous]:
@@ -68,7 +68,7 @@ def _select_needed(told: Sequence[str], previous: str, question: str) -> list[st
     return needed
 
 
-def _details(sentence: str) -> set[str]:
+def _find_details(sentence: str) -> set[str]:
     words = _WORD.findall(sentence)
     return {
         word.casefold()
@@ -78,7 +78,7 @@ def _details(sentence: str) -> set[str]:
     }
 
 
-def _join(before: Sequence[str], question: str) -> str:
+def _put_before(before: Sequence[str], question: str) -> str:
     whole = question[:LONGEST_QUESTION]
     for text in reversed(before):
         if text and len(text) + 1 + len(whole) <= LONGEST_QUESTION:
@@ -104,12 +104,12 @@ def _drop_history(message: str) -> tuple[str, str]:
     # Labels ("Note:", "Question:") occur once; in a conversation each person speaks twice.
     turns = Counter(speaker["name"].casefold() for speaker in speakers)
     if any(count > 1 for count in turns.values()) and not text[: speakers[0].start()].strip():
-        text, before = _last_turn(text, speakers)
+        text, before = _find_asking_turn(text, speakers)
     rest = _GREETING.sub("", text, count=1)
     return (rest if rest.strip() else text).strip(), before
 
 
-def _last_turn(text: str, speakers: Sequence["re.Match[str]"]) -> tuple[str, str]:
+def _find_asking_turn(text: str, speakers: Sequence["re.Match[str]"]) -> tuple[str, str]:
     ends = [*(speaker.start() for speaker in speakers[1:]), len(text)]
     turns = [text[speaker.end() : end].strip() for speaker, end in zip(speakers, ends, strict=True)]
     names = [speaker["name"].casefold() for speaker in speakers]

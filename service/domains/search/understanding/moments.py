@@ -50,7 +50,7 @@ def read_period(match: re.Match[str], *, today: date) -> Period | None:
 
 def _read(groups: dict[str, str | None], today: date) -> Period | None:
     if groups["age"]:
-        return Period(None, _before(groups["age"], today))
+        return Period(None, _count_back(groups["age"], today))
     if first := groups["first"] or groups["begin"]:
         last = groups["last"] or groups["finish"] or ""
         if re.fullmatch(MONTH_OR_DAY, first):  # "March to May 2024": the year is of both
@@ -81,9 +81,9 @@ def _point(text: str, today: date) -> Period:
     """Read a point in time: a day, week, month, quarter or year, or the last number of them until now."""
     words = text.replace(" ,", "").removeprefix("the ").split()
     if words[0] in {"last", "past"} and (len(words) == 3 or text.startswith("the ")):
-        return Period(_before(" ".join(words[1:]), today), None)
+        return Period(_count_back(" ".join(words[1:]), today), None)
     if words[0] in {"last", "this"}:
-        return _calendar(words[1], today, before=words[0] == "last")
+        return _read_calendar_unit(words[1], today, before=words[0] == "last")
     if words[0] in {"today", "yesterday"}:
         return _day(today - timedelta(days=words[0] == "yesterday"))
     return _read_date(words)
@@ -117,7 +117,7 @@ def _add_months(day: date, months: int) -> date:
     return min(first + timedelta(days=day.day - 1), following - timedelta(days=1))
 
 
-def _calendar(unit: str, today: date, *, before: bool) -> Period:
+def _read_calendar_unit(unit: str, today: date, *, before: bool) -> Period:
     if unit == "week":
         monday = today - timedelta(days=today.weekday() + 7 * before)
         return Period(monday, monday + timedelta(days=7))
@@ -127,7 +127,7 @@ def _calendar(unit: str, today: date, *, before: bool) -> Period:
     return Period(start, _add_months(start, length))
 
 
-def _before(text: str, today: date) -> date:
+def _count_back(text: str, today: date) -> date:
     *number, unit = text.split()
     count = 1 if not number else _NUMBERS.get(number[0]) or int(number[0])
     unit = unit.removesuffix("s")

@@ -28,7 +28,7 @@ class PlacedFile:
 async def request_with_container(
     connection: Connection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
-    """Request locked files in the container's collections, and return the new requests; callers' chunks stay."""
+    """Request locked files in the container's collections; return new and changed requests. Callers' chunks stay."""
     placed_in = select(space_documents.c.space_id).where(
         space_documents.c.organization_id == organization_id, space_documents.c.document_id == container_id
     )
