@@ -17,20 +17,16 @@ from service.text.places import join_places
 from service.text.sentences import Span, cut_lines, cut_sentences, cut_windows
 
 TITLE_PIECES = 32
-PATH_PIECES = 32
-"""Longest path of headings, in pieces; a longer path is shortened from its outer end."""
+PATH_PIECES = 32  # longest path of headings, in pieces; a longer path is shortened from its outer end
 
-LONG_PARAGRAPH_PIECES = 96
-"""A paragraph of at least this many pieces begins a new chunk."""
+LONG_PARAGRAPH_PIECES = 96  # a paragraph of at least this many pieces begins a new chunk
 
-ANCHOR_PIECES = 192
-"""An anchor is the best place to begin a chunk within this many pieces before and after."""
+ANCHOR_PIECES = 192  # an anchor is the best place to begin a chunk within this many pieces before and after
 
 SENTENCE_ENDS = (".", "!", "?", "…", ":", '"', "”", "»", ")", "。", "！", "？")  # noqa: RUF001 - as texts have them
 """Text ending differently may continue on the next page."""
 
-FULL = 0.67
-"""A chunk is full enough at this share of the room, and ends at the best place after."""
+FULL = 0.67  # a chunk is full enough at this share of the room, and ends at the best place after
 
 LONGEST_SPAN = 2000
 """In characters; longer sentences are cut, because a word of any length may be a single unknown piece."""
@@ -88,26 +84,26 @@ def chunk_blocks(
     blocks: Iterable[Block], *, title: str, tokenizer: WordPieces, media_type: str = "text/plain"
 ) -> list[Chunk]:
     """Cut a document into chunks in reading order, without white space; `media_type` defines the meaning of a page."""
-    title, budget = _title(title, tokenizer)
+    title, budget = _cut_title(title, tokenizer)
     return [
         _chunk(title, text, join_places([unit.block for unit in packed], starts=starts, media_type=media_type))
-        for text, packed, starts in _pack(_units(_passages(blocks, budget, tokenizer), title), budget)
+        for text, packed, starts in _pack(_make_units(_make_passages(blocks, budget, tokenizer), title), budget)
     ]
 
 
 def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
     """Make chunks from a caller's texts. Only the first 254 pieces of a text, including the title, are embedded."""
-    title, budget = _title(title, tokenizer)
+    title, budget = _cut_title(title, tokenizer)
     return [_chunk(title, text, cut=tokenizer.cut(text, budget)) for text in texts]
 
 
 def restore_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
     """Make chunks again from texts cut by `chunk_blocks` with an equal title, without positions."""
-    title, _ = _title(title, tokenizer)
+    title, _ = _cut_title(title, tokenizer)
     return [_chunk(title, text) for text in texts]
 
 
-def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
+def _cut_title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
     cut = tokenizer.cut(title.strip(), TITLE_PIECES)
     return cut, MAX_PIECES - tokenizer.count([cut])[0]
 
@@ -117,19 +113,19 @@ def _chunk(title: str, text: str, place: PassagePlace | None = None, *, cut: str
     return Chunk(text, dense, hashlib.sha256(dense.encode()).digest(), place)
 
 
-def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
-    passages = [_Passage(block, list(_spans(block))) for block in blocks if not block.quoted]
+def _make_passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
+    passages = [_Passage(block, list(_cut_spans(block))) for block in blocks if not block.quoted]
     counts = iter(_count_pieces([span.text for passage in passages for span in passage.spans], tokenizer))
     for passage in passages:
         passage.pieces = [next(counts) for _ in passage.spans]
         # A chunk has room for a path, a heading and a sentence, so that a heading never stands alone.
         longest = budget if passage.block.kind == "table_row" else budget - 2 * PATH_PIECES
         if any(pieces > longest for pieces in passage.pieces):
-            _shorten(passage, longest, tokenizer)
+            _cut_long_spans(passage, longest, tokenizer)
     return [passage for passage in passages if passage.spans]
 
 
-def _spans(block: Block) -> Iterator[Span]:
+def _cut_spans(block: Block) -> Iterator[Span]:
     cut = {"paragraph": cut_sentences, "code": cut_lines}.get(block.kind)
     for span in cut(block.text) if cut else (Span("", block.text.strip()),):
         for part in cut_windows(span, LONGEST_SPAN):
@@ -142,7 +138,7 @@ def _count_pieces(texts: Sequence[str], tokenizer: WordPieces) -> list[int]:
     return [max(1, pieces, len(text) // _CHARACTERS_A_PIECE) for text, pieces in zip(texts, counts, strict=True)]
 
 
-def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
+def _cut_long_spans(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
     spans: list[Span] = []
     for span, pieces in zip(passage.spans, passage.pieces, strict=True):
         if pieces <= longest:
@@ -153,7 +149,7 @@ def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
             spans += _between_words(span, longest, tokenizer)
     passage.spans, passage.pieces = spans, _count_pieces([span.text for span in spans], tokenizer)
     if any(pieces > longest for pieces in passage.pieces):
-        _shorten(passage, longest, tokenizer)
+        _cut_long_spans(passage, longest, tokenizer)
 
 
 def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[Span]:
@@ -173,7 +169,7 @@ def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[
         gap, start, first = "", end, cut
 
 
-def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
+def _make_units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
     units: list[_WholeSpan] = []
     headings: list[tuple[int, _Path]] = []
     path, below_heading = _Path(), False
@@ -182,7 +178,7 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
         heading = passage.block.kind == "heading"
         if heading:
             headings = [outer for outer in headings if outer[0] < passage.block.level]
-            path = _path(headings)
+            path = _join_path(headings)
         turns_page = before is not None and _turns_page(before, passage.block)
         is_fresh = heading or turns_page or sum(passage.pieces) >= LONG_PARAGRAPH_PIECES
         begins = _NEVER if below_heading else _FRESH if is_fresh else _PARAGRAPH
@@ -198,8 +194,8 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
                 at += len(span.text)
             units.append(_WholeSpan(span.text, pieces, gap, rank, path, block))
         if heading:
-            headings.append((passage.block.level, _heading(passage, title)))
-            path = _path(headings)
+            headings.append((passage.block.level, _shown_heading(passage, title)))
+            path = _join_path(headings)
         below_heading = heading
     return units
 
@@ -211,14 +207,14 @@ def _turns_page(before: Block, block: Block) -> bool:
     return before.text.rstrip().endswith(SENTENCE_ENDS) or not block.text[:1].islower()
 
 
-def _heading(passage: _Passage, title: str) -> _Path:
+def _shown_heading(passage: _Passage, title: str) -> _Path:
     text = passage.spans[0].text
     if len(passage.spans) > 1 or passage.pieces[0] > PATH_PIECES or text.casefold() == title.casefold():
         return _Path()
     return _Path(" ".join(text.split()), passage.pieces[0])
 
 
-def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
+def _join_path(headings: Sequence[tuple[int, _Path]]) -> _Path:
     kept: list[str] = []
     total = 0
     for _, heading in reversed(headings):

@@ -29,6 +29,7 @@ class LanguageModels:
         return self.get(self._names[0]) if self._names else None
 
     def get(self, name: str) -> "OpenAIChatModel | None":
+        """Return a configured model; None for another name or without an endpoint."""
         if self._provider is None or name not in self._names:
             return None
         from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415

@@ -24,11 +24,9 @@ _LANGUAGES = (
 )
 """The detectable languages, without rare or similar languages, such as Nynorsk, that would blur detection."""
 
-_AT_MOST = 1000
-"""Characters examined, taking half a millisecond."""
+_AT_MOST = 1000  # characters examined, taking half a millisecond
 
-_PLACES = 4
-"""Number of chunks the examined characters come from."""
+_PLACES = 4  # number of chunks the examined characters come from
 
 _LEAST_LETTERS = 20
 _CERTAIN = 0.8
@@ -48,9 +46,6 @@ _TABLES = ("rows", "moves", "outputs")
 
 class _ModelFolder:
     folder: Path | None = None
-
-
-_model_folder = _ModelFolder()
 
 
 class _Identifier(Protocol):
@@ -82,7 +77,7 @@ def is_loaded() -> bool:
 
 def keep_in(folder: Path) -> None:
     """Store the language model in a folder shared by all processes; without a folder, each process loads a copy."""
-    _model_folder.folder = folder
+    _ModelFolder.folder = folder
 
 
 @cache
@@ -91,7 +86,7 @@ def _load_identifier() -> _Identifier:
 
     # The name depends on all sources of the model.
     digest = hashlib.sha256(f"{version('py3langid')} {np.__version__} {_LANGUAGES}".encode()).hexdigest()[:8]
-    folder = _model_folder.folder and _model_folder.folder / f"languages-{digest}"
+    folder = _ModelFolder.folder and _ModelFolder.folder / f"languages-{digest}"
     if folder is None or not folder.exists():
         whole: Any = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         whole.set_languages(_LANGUAGES.split())

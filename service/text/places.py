@@ -35,6 +35,7 @@ def join_places(blocks: Sequence[Block], *, starts: Sequence[int], media_type: s
 
 
 def _page_boxes(blocks: Sequence[Block], starts: Sequence[int]) -> list[PageBox]:
+    """Return the parts of pages in order, joined until they are few; empty if a block has no box."""
     parts: list[tuple[int, int, Edges]] = []
     for block, start in zip(blocks, starts, strict=True):
         if block.box is None:
@@ -49,7 +50,7 @@ def _page_boxes(blocks: Sequence[Block], starts: Sequence[int]) -> list[PageBox]
 
 
 def _join_near(parts: Sequence[tuple[int, int, Edges]], most_beside: float) -> list[tuple[int, int, Edges]]:
-    """Join each part with earlier parts on its page if the union covers little else."""
+    """Join each part with the part before, on the same page, if the union covers little else."""
     joined: list[tuple[int, int, Edges]] = []
     for page, start, box in parts:
         if joined and joined[-1][0] == page:

@@ -22,11 +22,9 @@ LONGEST_QUERY = 1000
 LONGEST_TEXT = 2000
 """Characters sent per text: reranking models take 512 word pieces of query and text, and cut off or refuse the rest."""
 
-LARGEST_ANSWER = 4 * 1024 * 1024
-"""Bytes read from an answer: some endpoints repeat the texts."""
+LARGEST_ANSWER = 4 * 1024 * 1024  # bytes read from an answer: some endpoints repeat the texts
 
-REST_SECONDS = 5.0
-"""Pause for an unavailable or slow endpoint, in seconds, to slow down few searches."""
+REST_SECONDS = 5.0  # pause for an unavailable or slow endpoint, in seconds, to slow down few searches
 
 # The most connections of all workers together; waiting for a connection counts as part of a request's time.
 _CONNECTIONS = 16
@@ -127,19 +125,20 @@ class Reranker:
                 return Outcome.ANSWERED, await self._ask(query[:LONGEST_QUERY], [text[:LONGEST_TEXT] for text in texts])
         except TimeoutError:
             logger.warning("reranking_endpoint_slow", seconds=self._limit)
-            self._rest(Outcome.TIMED_OUT)
+            self._pause(Outcome.TIMED_OUT)
             return Outcome.TIMED_OUT, {}
         except _Failed as error:
             logger.warning("reranking_endpoint_failed", reason=str(error), status=error.status)
             if error.passes:
-                self._rest(Outcome.FAILED)
+                self._pause(Outcome.FAILED)
             return Outcome.FAILED, {}
 
-    def _rest(self, outcome: Outcome) -> None:
+    def _pause(self, outcome: Outcome) -> None:
         self._rests_until = time.monotonic() + REST_SECONDS
         self._rests_for = outcome
 
     async def _ask(self, query: str, texts: Sequence[str]) -> dict[int, float]:
+        """Ask in the form that the endpoint took last, else in the other, which is then remembered. Raises _Failed."""
         takes_documents = self._takes_documents
         try:
             return await self._ask_in(query, texts, takes_documents=takes_documents)
@@ -195,6 +194,7 @@ def _endpoint(url: str) -> httpx.URL:
 
 
 def _scores(content: bytes, count: int) -> dict[int, float]:
+    """Return an answer's scores by the texts' indexes. Raises _Failed for any other answer."""
     try:
         answer = _ANSWER.validate_json(content)
     except ValidationError as error:

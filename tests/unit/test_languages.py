@@ -45,8 +45,8 @@ def test_languages_are_told(text, language):
 
 def test_a_model_that_is_kept_tells_the_same(monkeypatch, tmp_path):
     texts = [text for text, _ in cases("told_languages").items()]
-    before = languages._model_folder.folder
-    monkeypatch.setattr(languages._model_folder, "folder", None)
+    before = languages._ModelFolder.folder
+    monkeypatch.setattr(languages._ModelFolder, "folder", None)
     languages._load_identifier.cache_clear()
     told = [languages._load_identifier().classify(text) for text in texts]
     languages.keep_in(tmp_path)
@@ -60,7 +60,7 @@ def test_a_model_that_is_kept_tells_the_same(monkeypatch, tmp_path):
     languages.keep_in(tmp_path / "file")  # where nothing can be written
     languages._load_identifier.cache_clear()
     assert [languages._load_identifier().classify(text) for text in texts] == told
-    languages._model_folder.folder = before
+    languages._ModelFolder.folder = before
     languages._load_identifier.cache_clear()
 
 

@@ -17,11 +17,9 @@ from service.text.embedding.weights import ModelFiles, locate, read_folder
 
 __all__ = ["MINILM", "Arithmetic", "Embedder", "Embedders", "EmbeddingModel", "WordPieces", "open_embedders"]
 
-MODEL_FOLDER = "model"
-"""In the data folder; all its contents can be rebuilt."""
+MODEL_FOLDER = "model"  # in the data folder; all its contents can be rebuilt
 
-MOST_REMEMBERED = 512
-"""The queries whose vectors a worker remembers."""
+MOST_REMEMBERED = 512  # the queries whose vectors a worker remembers
 
 
 class Embedders:

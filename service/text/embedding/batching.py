@@ -23,12 +23,10 @@ Tokens = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
 _TURN_OF_THE_OLDEST = 4
-_NEIGHBOURS = 16
-"""How many requests after the leading request are searched for texts to fit the batch."""
+_NEIGHBOURS = 16  # how many requests after the leading request are searched for texts to fit the batch
 
 _SMOOTHING = 0.05
-_CONTENDED = 1.25
-"""A batch taking this many times its processor time shares the core with competing work."""
+_CONTENDED = 1.25  # a batch taking this many times its processor time shares the core with competing work
 _SHARE_LEFT = 0.05
 _LOOK_SECONDS = 0.005
 _LONGEST_RETRY_SECONDS = 60
@@ -80,6 +78,7 @@ class BatchQueue:
         self._closed = False
 
     def put(self, texts: Sequence[Tokens]) -> _Request:
+        """Add the texts of a call. Raises Unavailable once closed."""
         left = sorted(range(len(texts)), key=lambda text: len(texts[text]))
         with self._changed:
             if self._closed:
@@ -101,9 +100,9 @@ class BatchQueue:
             if self._closed:
                 return None
             self._batches += 1
-            return self._next()
+            return self._choose_batch()
 
-    def _next(self) -> _Batch:
+    def _choose_batch(self) -> _Batch:
         first, *others = heapq.nsmallest(_NEIGHBOURS, self._requests.values(), key=lambda request: request.tokens_left)
         if self._batches % _TURN_OF_THE_OLDEST == 0:
             oldest = next(iter(self._requests.values()))
@@ -228,9 +227,9 @@ class Batcher:
                 self._queue.deliver(batch, rows)
                 seconds = (time.monotonic() - started) / len(batch)
                 self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
-            self._rest(started, used=time.thread_time() - used)
+            self._leave_core(started, used=time.thread_time() - used)
 
-    def _rest(self, started: float, *, used: float) -> None:
+    def _leave_core(self, started: float, *, used: float) -> None:
         is_contended = time.monotonic() - started > _CONTENDED * used
         while is_contended and self._must_rest() and time.monotonic() < started + used / _SHARE_LEFT:
             time.sleep(_LOOK_SECONDS)

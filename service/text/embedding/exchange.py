@@ -55,6 +55,7 @@ class Line:
         return own
 
     async def answer(self, arithmetic: Arithmetic, until: "asyncio.Future[Any]") -> None:
+        """Answer requests by the arithmetic until the future is done, then close the arithmetic."""
         loop, starting = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
         def receive() -> None:
@@ -221,6 +222,7 @@ class DistantArithmetic:
             self._connection.close()
 
     async def _connect(self) -> _Asking:
+        """Return a connection whose other end has answered, possibly known. Raises OSError or TimeoutError."""
         connection = self._connection
         if connection is None or connection.is_lost:
             called = self._line.call()

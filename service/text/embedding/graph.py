@@ -17,16 +17,13 @@ from safetensors.numpy import load_file
 
 from service.text.embedding.weights import ModelFiles
 
-OPSET = 20
-"""The first opset with GELU as a single operator."""
+OPSET = 20  # the first opset with GELU as a single operator
 
-IR_VERSION = 9
-"""The IR version of opset 20; older runtimes can read it too."""
+IR_VERSION = 9  # the IR version of opset 20; older runtimes can read it too
 
 _OUTPUT = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", None])
 
-_MASKED = -10_000.0
-"""Added to the attention scores of padding; large enough for softmax to give exactly 0."""
+_MASKED = -10_000.0  # added to the attention scores of padding; large enough for softmax to give exactly 0
 
 _FIRST_POSITIONS = {"bert": 0, "roberta": 2, "xlm-roberta": 2, "camembert": 2}
 """The supported kinds of model, and the row of a text's first token in the table of positions."""
@@ -126,7 +123,6 @@ def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
 
 
 def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
-
     def linear(value: str, name: str) -> str:
         return graph.linear(value, name, tensors[name + ".weight"], tensors[name + ".bias"])
 

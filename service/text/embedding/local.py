@@ -53,8 +53,7 @@ class Session:
         return cast("NDArray[np.float32]", outputs[0])
 
 
-DOCUMENTS_NICENESS = 3
-"""With 10, documents got half as much of busy processors beside searches without a pause."""
+DOCUMENTS_NICENESS = 3  # with 10, documents got half as much of busy processors beside searches without a pause
 
 _ONE_BY_ONE = BatchLimits(texts=1)
 """For int8: products are so cheap that batching gains no time, and would make vectors depend on the batch."""
@@ -106,8 +105,7 @@ class Engine:
 _INLINE_CHARACTERS = 2000
 """Up to this length (a search query, say) tokenizing is faster than handing the text to a thread."""
 
-_SLICE = 256
-"""Texts tokenized at a time, so that a cancelled call stops soon."""
+_SLICE = 256  # texts tokenized at a time, so that a cancelled call stops soon
 
 
 class LocalEmbedder:
@@ -183,7 +181,7 @@ def choose(folder: Path, asked: Precision | Literal["auto"]) -> Chosen:
     with (folder / ".measuring").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (chosen := read_chosen(folder, asked)) is None:
-            chosen = _measure(folder)
+            chosen = _measure_speeds(folder)
             made = folder / "arithmetic.json.partial"
             made.write_text(json.dumps(asdict(chosen)))
             made.replace(folder / "arithmetic.json")
@@ -201,7 +199,7 @@ def read_chosen(folder: Path, asked: Precision | Literal["auto"]) -> Chosen | No
     return kept if (kept.processor, kept.version) == (_name_processor(), _version()) else None
 
 
-def _measure(folder: Path) -> Chosen:
+def _measure_speeds(folder: Path) -> Chosen:
     files, fastest = locate(), {_BITS8: float("inf"), _BITS32: float("inf")}
     graphs = {precision: prepare(folder, precision, files=files) for precision in (_BITS8, _BITS32)}
     sessions = {precision: Session(graph) for precision, graph in graphs.items()}

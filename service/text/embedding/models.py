@@ -11,19 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
-MAX_TOKENS = 256
-"""The model's trained limit, including its two special tokens."""
+MAX_TOKENS = 256  # the model's trained limit, including its two special tokens
 
-SPECIAL_TOKENS = 2
-"""`[CLS]` before a text and `[SEP]` after it."""
+SPECIAL_TOKENS = 2  # `[CLS]` before a text and `[SEP]` after it
 
 MAX_PIECES = MAX_TOKENS - SPECIAL_TOKENS
 
 _LONGEST_READ = 65_536
 """Characters of a text examined for its first MAX_PIECES pieces; words of 100 characters or more are a single piece."""
 
-_SLICE = 1024
-"""Texts encoded at once: an encoding needs some hundred bytes per piece until it is dropped."""
+_SLICE = 1024  # texts encoded at once: an encoding needs some hundred bytes per piece until it is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +50,7 @@ class WordPieces:
         return [Pieces([end for _, end in encoding.offsets], encoding.word_ids) for encoding in encodings]
 
     def cut(self, text: str, pieces: int) -> str:
+        """Return the beginning of a text: at most a number of pieces, and `_LONGEST_READ` characters."""
         ends = self.split([text[:_LONGEST_READ]])[0].ends
         return text[:_LONGEST_READ] if len(ends) <= pieces else text[: ends[pieces - 1]]
 

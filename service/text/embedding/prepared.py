@@ -18,8 +18,7 @@ Precision = Literal["fp32", "int8"]
 
 _TEXTS_FILE = Path(__file__).with_name("texts.json")
 
-GRAPH_VERSION = 3
-"""Increase whenever graph.py or quantization.py produces a different graph: older files stay, unused."""
+GRAPH_VERSION = 3  # increase whenever graph.py or quantization.py produces a different graph: older files stay, unused
 
 
 def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
@@ -35,7 +34,7 @@ def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
             for left_over in folder.glob("*.partial"):
                 left_over.unlink()
             if not _is_built(path, files):
-                _build(path, precision, files)
+                _build_graph(path, precision, files)
     except Exception as error:
         raise ModelFilesError(f"{files.weights} can't be run here: {error}") from error
     return path
@@ -57,7 +56,7 @@ def _is_built(path: Path, files: ModelFiles) -> bool:
         return False
 
 
-def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
+def _build_graph(path: Path, precision: Precision, files: ModelFiles) -> None:
     # Imported late: onnx takes a third of a second and is needed once per data folder.
     import onnx  # noqa: PLC0415
 

@@ -22,8 +22,7 @@ KEPT_EXACT = ("encoder.layer.0.output.dense.product", "encoder.layer.2.output.de
 _SHIFT = 0.75
 """The share of a channel's range moved from the activations, with a single scale, to the weights, with many."""
 
-_SMALLEST = 1e-5
-"""Used for an always-zero channel, to keep the factor finite."""
+_SMALLEST = 1e-5  # used for an always-zero channel, to keep the factor finite
 
 _LARGEST = 127
 """The limit of a weight, and of the sum of two neighbours before rounding. CPUs without VNNI add two products in 16

@@ -108,6 +108,7 @@ class RemoteEmbedder:
         raise AssertionError("the last attempt returns or raises")
 
     async def _ask(self, texts: Sequence[str]) -> httpx.Response:
+        """Request vectors. Raises _TryAgain for a failure that may pass, otherwise Unavailable."""
         # Endpoints refuse an empty string; a blank has the same meaning.
         body = {"model": self.model.name, "input": [text or " " for text in texts], "encoding_format": "float"}
         try:
@@ -123,6 +124,7 @@ class RemoteEmbedder:
         return response
 
     def _rows(self, response: httpx.Response, count: int) -> NDArray[np.float32]:
+        """Return an answer's unit rows. Raises Unavailable without a usable vector of each text."""
         try:
             data = sorted(_Answer.model_validate_json(response.content).data, key=lambda row: row.index)
         except ValidationError as exc:

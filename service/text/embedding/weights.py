@@ -35,6 +35,7 @@ class ModelFiles:
 
 
 def locate() -> ModelFiles:
+    """Return the installed wheel's files. Raises ModelFilesError."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ModelFilesError(

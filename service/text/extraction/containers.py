@@ -43,7 +43,7 @@ class _Entry:
 
 
 def parse_archive(path: Path, builder: BlockBuilder) -> None:
-    """Add the paths of an archive's files, read as documents of their own."""
+    """Add the paths of an archive's files, read as documents of their own. Raises Unreadable without readable files."""
     with _open_archive(path, builder.limits, builder.file_name) as entries:
         if not entries:
             raise without_text("The archive holds no files. Check that you sent the right archive.")
@@ -88,6 +88,7 @@ def read_files(
 
 
 def _read(entry: _Entry, largest: int) -> ContainedFile:
+    """Read a file of a container; if too large, damaged or encrypted, return why instead of the content."""
     try:
         content = entry.read(largest + 1)
     except Unreadable as error:
@@ -174,6 +175,7 @@ def _clean_path(name: str) -> str:
 
 
 def _unique(path: str, used: dict[str, int]) -> str:
+    """Return a path, with a number if already used, and note it as used."""
     if path not in used:
         used[path] = 1
         return path

@@ -96,6 +96,7 @@ def _score(text: str) -> float:
 
 
 def _score_word(word: str) -> float:
+    """Return the sum of a word's plausible letters beyond ASCII; 0 for a word of mixed case or script."""
     others = [each.lower() for each in word if each > "\x7f"]
     latin = sum(each < "\u0250" for each in word)
     is_cased = word[1:].islower() or word.isupper() or word.islower() or word.lower() == word.upper()

@@ -23,9 +23,8 @@ A = _SCHEMAS + "drawingml/2006/main}"
 _CHART = _SCHEMAS + "drawingml/2006/chart}"
 _DIAGRAM = _SCHEMAS + "drawingml/2006/diagram}"
 R = _SCHEMAS + "officeDocument/2006/relationships}"
-MATH_TEXT = _SCHEMAS + "officeDocument/2006/math}t"
 FALLBACK = _SCHEMAS + "markup-compatibility/2006}Fallback"
-_TEXTS = frozenset({A + "t", MATH_TEXT})
+TEXTS = frozenset({A + "t", _SCHEMAS + "officeDocument/2006/math}t"})  # text, and text of equations
 _BREAKS = {A + "br": " ", A + "p": " "}
 _PICTURES = (A + "blip", "{urn:schemas-microsoft-com:vml}imagedata")
 _SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}svgBlip"
@@ -42,7 +41,6 @@ _COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
 _COPY = "[Threaded comment]"
 # In headers and footers of sheets: codes for fonts, dates and page numbers.
 _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
-
 
 _NUMBERS = frozenset({_CHART + "numCache", _CHART + "numLit"})
 
@@ -87,7 +85,7 @@ def paragraph_texts(element: Any) -> Iterator[str]:
         if node.tag == FALLBACK:
             walk.skip_subtree()
         elif node.tag == A + "p":
-            yield texts(node, _TEXTS, _BREAKS, {FALLBACK}).strip()
+            yield texts(node, TEXTS, _BREAKS, {FALLBACK}).strip()
             walk.skip_subtree()
 
 
@@ -126,7 +124,7 @@ def _stands_for(picture: Any) -> bool:
     return frame is not None and next(frame.iter(*_FILMS), None) is not None
 
 
-def graphics(element: Any) -> Iterator[str]:
+def find_graphics(element: Any) -> Iterator[str]:
     for node in element.iter(_CHART + "chart", _DIAGRAM + "relIds"):
         relation = node.get(R + "id") or node.get(R + "dm")
         if relation:
@@ -139,7 +137,7 @@ def add_graphic(blob: bytes, builder: BlockBuilder, *, page: int | None = None) 
         builder.paragraphs(paragraph_texts(root), page=page)
         return
     for title in root.iter(_CHART + "title"):
-        builder.paragraph(" ".join(paragraph_texts(title)) or _values(title), page=page)
+        builder.paragraph(" ".join(paragraph_texts(title)) or _join_values(title), page=page)
     for plot in root.iter(_CHART + "plotArea"):
         _add_chart_data(plot, builder, page)
 
@@ -170,11 +168,11 @@ def _comment_pieces(comment: Any) -> Iterator[str]:
 
 def _add_chart_data(plot: Any, builder: BlockBuilder, page: int | None) -> None:
     series = list(plot.iter(_CHART + "ser"))
-    names = [_values(each.find(_CHART + "tx")) for each in series]
-    columns = [_points(each, "val", "yVal") for each in series]
+    names = [_join_values(each.find(_CHART + "tx")) for each in series]
+    columns = [_read_points(each, "val", "yVal") for each in series]
     categories: dict[int, str] = {}
     for each in series:
-        categories |= _points(each, "cat", "xVal")
+        categories |= _read_points(each, "cat", "xVal")
     writer = TableWriter(builder, page=page)
     writer.row(["", *names], header=True)
     for index in sorted(categories.keys() | {index for column in columns for index in column}):
@@ -182,11 +180,11 @@ def _add_chart_data(plot: Any, builder: BlockBuilder, page: int | None) -> None:
     writer.close()
 
 
-def _points(series: Any, *names: str) -> dict[int, str]:
+def _read_points(series: Any, *names: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for name in names:
         for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
-            index, text = point.get("idx") or "0", _values(point)
+            index, text = point.get("idx") or "0", _join_values(point)
             if point.getparent().tag in _NUMBERS:
                 form = point.get("formatCode") or point.getparent().findtext(_CHART + "formatCode") or GENERAL
                 with suppress(ValueError):
@@ -196,5 +194,5 @@ def _points(series: Any, *names: str) -> dict[int, str]:
     return found
 
 
-def _values(element: Any) -> str:
+def _join_values(element: Any) -> str:
     return "" if element is None else " ".join(value.text or "" for value in element.iter(_CHART + "v"))

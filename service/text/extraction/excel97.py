@@ -71,17 +71,17 @@ def _add_beside_cells(path: Path, builder: BlockBuilder) -> None:
     sheets: dict[int, str] = {}
     found: dict[tuple[str | None, str], None] = {}
     sheet, rest = None, 0
-    for place, kind, record in _records(data):
+    for place, kind, record in _read_records(data):
         sheet = sheets.get(place, sheet)
         if kind == _SHEET:
             builder.leave_out(NotReadKind.SHEET, count=record[5:6] in _UNREAD)
-            sheets[int.from_bytes(record[:4], "little")] = one_line(_string(record[6:7] + b"\0" + record[7:]))
+            sheets[int.from_bytes(record[:4], "little")] = one_line(_read_string(record[6:7] + b"\0" + record[7:]))
         elif kind in {_HEADER, _FOOTER}:
-            found[sheet, without_print_codes(_string(record))] = None
+            found[sheet, without_print_codes(_read_string(record))] = None
         elif kind == _CHART_TEXT:
-            found[sheet, _string(record[2:3] + b"\0" + record[3:])] = None
+            found[sheet, _read_string(record[2:3] + b"\0" + record[3:])] = None
         elif kind == _CONTINUE and rest:
-            found[sheet, _string(rest.to_bytes(2, "little") + record)] = None
+            found[sheet, _read_string(rest.to_bytes(2, "little") + record)] = None
         rest = int.from_bytes(record[10:12], "little") if kind == _BOX else 0
     for builder.sheet, text in found:
         builder.paragraph(text)
@@ -120,7 +120,7 @@ def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
     """Return the joined records of a kind, for the workbook (key 0) and each sheet (key: its start position)."""
     parts: dict[int, list[bytes]] = {}
     begin = before = depth = 0
-    for place, kind, record in _records(data):
+    for place, kind, record in _read_records(data):
         # Charts in a sheet are streams inside a stream.
         depth += (kind == _BEGIN) - (kind == _END)
         begin = place if kind == _BEGIN and depth == 1 else begin
@@ -132,7 +132,7 @@ def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
     return {place: b"".join(each) for place, each in parts.items()}
 
 
-def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _read_records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     place = 0
     while place + 4 <= len(data):
         kind, size = struct.unpack_from("<2H", data, place)
@@ -140,7 +140,7 @@ def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         place += 4 + size
 
 
-def _string(data: bytes) -> str:
+def _read_string(data: bytes) -> str:
     if len(data) < 4:
         return ""
     count, form = struct.unpack_from("<HB", data)

@@ -143,6 +143,7 @@ class _Lists:
         }
 
     def count(self, paragraph: Any) -> str:
+        """Count a paragraph, and return the text before it; empty outside lists."""
         properties = paragraph.find(_PROPERTIES)
         if properties is None:
             return ""
@@ -157,6 +158,7 @@ class _Lists:
         return count_item(use, min(place, DEEPEST - 1))
 
     def _find_in_style(self, name: str) -> tuple[str, str]:
+        """Return the list and level of a style, or of a style below; empty strings without any."""
         for _ in range(MOST_STYLES):
             style = self._styles.get(name)
             if style is None:

@@ -88,8 +88,7 @@ _HEADERS = ("From", "To", "Cc", "Date")
 _ENCRYPTED = ENVELOPES | {"multipart/encrypted"}
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _HALVES = ("plain", "html")
-MESSAGE = "message/rfc822"
-"""Media type of a message within another."""
+MESSAGE = "message/rfc822"  # media type of a message within another
 _WORDS = re.compile(r"\w+")
 # A line "From …" begins a message only with a date, and before headers, because many programs don't mark it in bodies.
 # Bounded counts keep this linear. UUCP adds lines ">From … remote from …".
@@ -207,6 +206,7 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 
 
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, label: str) -> list[str]:
+    """Record the parts beside the body, and pictures for recognition; return the names of attached files."""
     names: list[str] = []
     for address, read in pictures_of(message):
         content = read()

@@ -39,6 +39,7 @@ def character_of(entity: str) -> str:
 
 
 def _parse(data: bytes, resolve: Any) -> Any:
+    """Parse XML, without comments; entities that the data does not define stay unresolved."""
     try:
         # Comments and instructions aren't text.
         return etree.fromstring(

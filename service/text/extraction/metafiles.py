@@ -104,6 +104,7 @@ def with_header(bitmap: bytes) -> bytes:
 
 
 def _lines(texts: list[_Text]) -> Iterator[str]:
+    """Yield lines: texts that are close on a line or follow each other, joined. The first may be empty."""
     line, end = "", 0.0
     for before, each in pairwise([_Text("", 0, 0, 0, 0), *texts]):
         gap = each.x - end
@@ -117,7 +118,7 @@ def _lines(texts: list[_Text]) -> Iterator[str]:
     yield line
 
 
-def _place(text: str, x: float, y: float, width: float, height: float, *, follows: bool = False) -> _Text:
+def _to_text(text: str, x: float, y: float, width: float, height: float, *, follows: bool = False) -> _Text:
     width = width or len(text) * height / 2
     return _Text(text, x, y, width, width / max(len(text), 1), follows)
 
@@ -181,10 +182,10 @@ class _EmfReader:
         elif kind == 27:
             self._pen.move(*struct.unpack_from("<2i", record, 8))
         else:
-            self._turn(kind, record)
-            self._choose(kind, record)
+            self._transform(kind, record)
+            self._choose_font(kind, record)
 
-    def _turn(self, kind: int, record: bytes) -> None:
+    def _transform(self, kind: int, record: bytes) -> None:
         if kind == 33:
             self._saved = [*self._saved[-100:], self._matrix]
         elif kind == 34 and self._saved:
@@ -199,7 +200,7 @@ class _EmfReader:
             else:
                 self._matrix = _product(read, self._matrix) if mode == 2 else _product(self._matrix, read)
 
-    def _choose(self, kind: int, record: bytes) -> None:
+    def _choose_font(self, kind: int, record: bytes) -> None:
         if kind == 82 and len(self._fonts) < _MOST_OBJECTS:
             number = int.from_bytes(record[8:12], "little")
             name = record[40:104].decode("utf-16-le", "replace").partition("\0")[0]
@@ -232,7 +233,7 @@ class _EmfReader:
         a, b, c, d, e, f = self._matrix
         left, top = a * x + c * y + e, b * x + d * y + f
         height = abs(d) * self._font.height
-        self._found.texts.append(_place(text, left, top, abs(a) * width, height, follows=follows))
+        self._found.texts.append(_to_text(text, left, top, abs(a) * width, height, follows=follows))
 
 
 def _product(first: _Matrix, then: _Matrix) -> _Matrix:
@@ -258,12 +259,12 @@ def _read_plus(data: bytes, found: _Found) -> None:
         if kind == 0x401C and length >= 28:
             (count,) = struct.unpack_from("<I", record, 8)
             left, top = struct.unpack_from("<2f", record, 12)
-            found.others.append(_place(record[28 : 28 + 2 * count].decode("utf-16-le", "replace"), left, top, 0, 0))
+            found.others.append(_to_text(record[28 : 28 + 2 * count].decode("utf-16-le", "replace"), left, top, 0, 0))
         elif kind == 0x4036 and length >= 16 and record[4] & 1:
             (count,) = struct.unpack_from("<I", record, 12)
             text = record[16 : 16 + 2 * count].decode("utf-16-le", "replace")
             left, top = struct.unpack_from("<2f", record, 16 + 2 * count)
-            found.others.append(_place(text, left, top, 0, 0))
+            found.others.append(_to_text(text, left, top, 0, 0))
         elif kind == 0x4008:
             found.add_bitmap(next((record[at:] for mark in _FILES if (at := record.find(mark, 0, 64)) >= 0), b""))
         if size < 12:
@@ -315,9 +316,9 @@ class _WmfReader:
         elif kind in _WMF_BITMAPS:
             self._found.add_bitmap(with_header(record[_WMF_BITMAPS[kind] :]))
         else:
-            self._choose(kind, record)
+            self._choose_font(kind, record)
 
-    def _choose(self, kind: int, record: bytes) -> None:
+    def _choose_font(self, kind: int, record: bytes) -> None:
         if kind in _CREATES and len(self._objects) < _MOST_OBJECTS:
             number = next(number for number in range(len(self._objects) + 1) if number not in self._objects)
             name = record[18:50].partition(b"\0")[0].decode("cp1252", "replace")
@@ -331,7 +332,7 @@ class _WmfReader:
     def _add(self, text: bytes, x: int, y: int, width: int) -> None:
         x, y, follows = self._pen.place(x, y)
         shown = _decode(text, self._font, wide=False)
-        self._found.texts.append(_place(shown, x, y, width, self._font.height, follows=follows))
+        self._found.texts.append(_to_text(shown, x, y, width, self._font.height, follows=follows))
 
 
 _CREATES = frozenset({0x00F7, 0x0142, 0x01F9, 0x02FA, 0x02FB, 0x02FC, 0x06FF})

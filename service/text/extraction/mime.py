@@ -100,6 +100,7 @@ def _mend_headers(data: bytes) -> bytes:
 
 
 def _open(part: EmailMessage, whole: EmailMessage) -> None:
+    """Replace a broken multipart, a signature or Outlook's package by its content, if readable."""
     kind = part.get_content_type()
     inner: EmailMessage | None = None
     if part.get_content_maintype() == "multipart":
@@ -179,6 +180,7 @@ def _children(data: bytes, parent: _Element) -> list[_Element]:
 
 
 def _open_tnef(data: bytes, *, with_text: bool = True) -> EmailMessage:
+    """Return Outlook's package as a message, with subject and body if `with_text`. Raises Unreadable."""
     message = EmailMessage()
     try:
         packed = TNEF(data, do_checksum=False)

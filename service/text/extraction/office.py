@@ -32,7 +32,6 @@ _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _SLIDE = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _PARAGRAPH, _TABLE, _ROW, _CELL = (_WORD + name for name in ("p", "tbl", "tr", "tc"))
-_TEXTS = frozenset({A + "t", drawings.MATH_TEXT})
 
 
 def _run_text(node: Any) -> str:
@@ -58,6 +57,7 @@ def _check_box(box: Any) -> str:
 
 
 def _read_choice(choices: Any) -> str:
+    """Return the chosen entry of a drop-down list, and a space; empty without any."""
     entries = [each.get(_WORD + "val") or "" for each in choices.iter(_WORD + "listEntry")]
     said = find_value(choices, "result")
     number = int(said) if re.fullmatch("[0-9]{1,4}", said) else 0
@@ -208,6 +208,7 @@ def _heading_levels(styles: Any) -> dict[str, int]:
 
 
 def _flow(container: Any, wanted: Collection[str], wrappers: Collection[str]) -> Iterator[Any]:
+    """Yield wanted elements in order, also inside wrappers, but not inside each other."""
     stack = [iter(container)]
     while stack:
         for element in stack[-1]:
@@ -221,6 +222,7 @@ def _flow(container: Any, wanted: Collection[str], wrappers: Collection[str]) ->
 
 
 def _add_word_paragraph(paragraph: Any, styles: Mapping[str, int], builder: BlockBuilder) -> None:
+    """Add a heading or a paragraph, except an entry of a table of contents."""
     style = find_value(paragraph, "pPr", "pStyle")
     level = styles.get(style) if style else None
     text = _word_text(paragraph)
@@ -234,7 +236,7 @@ def _add_word_paragraph(paragraph: Any, styles: Mapping[str, int], builder: Bloc
 
 def _word_text(element: Any) -> str:
     """Return the text below an element, including equations, with each text box only once."""
-    return drawings.texts(element, _TEXTS, _SPACES, _DROPPED, apart={_WORD + "txbxContent", _WORD + "rt"})
+    return drawings.texts(element, drawings.TEXTS, _SPACES, _DROPPED, apart={_WORD + "txbxContent", _WORD + "rt"})
 
 
 def _add_word_table(table: Any, builder: BlockBuilder) -> None:
@@ -298,7 +300,7 @@ def _notes(document: Document) -> dict[tuple[str, str], str]:
 
 
 def _add_graphics(element: Any, part: Any, builder: BlockBuilder, *, page: int | None = None) -> None:
-    for identity in drawings.graphics(element):
+    for identity in drawings.find_graphics(element):
         relation = part.rels.get(identity)
         if relation is not None and not relation.is_external:
             drawings.add_graphic(relation.target_part.blob, builder, page=page)

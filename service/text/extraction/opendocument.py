@@ -117,6 +117,7 @@ def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def _read_rows(table: Any, builder: BlockBuilder, label: str) -> Iterator[tuple[int, Mapping[int, str]]]:
+    """Yield the number, from 1, and the cells by column of each filled row of a sheet, also of repeated rows."""
     number = 0
     for row in table.iter(_TABLE + "table-row"):
         # A table inside a cell is read as the cell's text.
@@ -157,6 +158,7 @@ def _read_content(archive: zipfile.ZipFile, builder: BlockBuilder, kind: str) ->
 
 
 def _drop_copies(archive: zipfile.ZipFile, root: Any, builder: BlockBuilder) -> set[str]:
+    """Remove the forms of pictures that are not read; return the entries shown nowhere else."""
     copies: set[str] = set()
     for frame in root.iter(_DRAW + "frame"):
         images = {_entry_of(image): image for image in frame.iterchildren(_DRAW + "image")}
@@ -244,17 +246,13 @@ def _add_table(table: Any, number: int | None, builder: BlockBuilder) -> None:
         cells: list[str] = []
         for cell in row.iterchildren(*_CELLS):
             text = " ".join(_paragraphs(cell))
-            repeated = min(_count_repetitions(cell, "columns"), max(_MOST_REPEATED - len(cells), 1))
+            repeated = min(_read_count(cell, "columns"), max(_MOST_REPEATED - len(cells), 1))
             if len(text) * repeated > builder.limits.characters:
                 raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
             cells += [text] * repeated
-        for _ in range(_count_repetitions(row, "rows") if any(cells) else 0):
+        for _ in range(min(_read_count(row, "rows"), _MOST_REPEATED) if any(cells) else 0):
             writer.row(cells, header=row.getparent().tag == _TABLE + "table-header-rows")
     writer.close()
-
-
-def _count_repetitions(element: Any, what: str) -> int:
-    return min(_read_count(element, what), _MOST_REPEATED)
 
 
 def _read_count(element: Any, what: str) -> int:
@@ -334,7 +332,7 @@ class _Finder:
             self._begin_list(element)
         elif element.tag == _ITEM and self._open:
             self._open[-1].is_due = True
-            if (start := _number(element.get(_TEXT + "start-value"))) is not None:
+            if (start := _read_number(element.get(_TEXT + "start-value"))) is not None:
                 self._open[-1].use.starts[self._place()] = start
         elif element.tag in {_PARAGRAPH, _HEADING} and self._open:
             if self._open[-1].is_due:
@@ -365,11 +363,11 @@ class _Finder:
             self._known[identity] = use
 
     def _count_heading(self, element: Any) -> None:
-        place = (_number(element.get(_TEXT + "outline-level")) or 1) - 1
+        place = (_read_number(element.get(_TEXT + "outline-level")) or 1) - 1
         level = self._outline.list.levels.get(place)
         if level is None or not level.text or element.get(_TEXT + "is-list-header") == "true":
             return
-        if (start := _number(element.get(_TEXT + "start-value"))) is not None:
+        if (start := _read_number(element.get(_TEXT + "start-value"))) is not None:
             self._outline.starts[place] = start
         self.markers[element] = count_item(self._outline, place)
 
@@ -377,19 +375,19 @@ class _Finder:
 def _read_levels(style: Any) -> dict[int, Level]:
     levels: dict[int, Level] = {}
     for each in style:
-        place = (_number(each.get(_TEXT + "level")) or 1) - 1
+        place = (_read_number(each.get(_TEXT + "level")) or 1) - 1
         if each.tag in _BULLETS:
             levels[place] = Level("bullet", BULLET)
         elif place < DEEPEST and (form := _FORMS.get(each.get(_STYLE + "num-format") or "")):
-            shown = min(_number(each.get(_TEXT + "display-levels")) or 1, place + 1)
+            shown = min(_read_number(each.get(_TEXT + "display-levels")) or 1, place + 1)
             # Levels without numbers are passed over.
             above = [number for number in range(place + 1 - shown, place) if number in levels]
             numbers = ".".join(f"%{number + 1}" for number in (*above, place))
             text = f"{each.get(_STYLE + 'num-prefix') or ''}{numbers}{each.get(_STYLE + 'num-suffix') or ''}"
-            start = _number(each.get(_TEXT + "start-value"))
+            start = _read_number(each.get(_TEXT + "start-value"))
             levels[place] = Level(form, text[:LONGEST], 1 if start is None else start)
     return levels
 
 
-def _number(text: str | None) -> int | None:
+def _read_number(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and len(text) < 7 else None

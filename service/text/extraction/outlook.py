@@ -7,14 +7,13 @@ import re
 import struct
 from base64 import encodebytes
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import format_datetime, formataddr
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 import compressed_rtf
 import olefile
@@ -26,8 +25,7 @@ from service.text.extraction.mail import MESSAGE, add_mail, attachments_of, name
 from service.text.extraction.names import decode_body
 from service.text.extraction.rtf import parse_rtf
 
-Folder = tuple[str, ...]
-"""The path of a storage in the file; empty for the outermost message."""
+Folder = tuple[str, ...]  # the path of a storage in the file; empty for the outermost message
 
 _MEDIA_TYPE = re.compile(r"(?!message/|multipart/)[a-z]+/[a-z0-9.+-]{1,100}")
 _KIND = "an Outlook message"
@@ -62,7 +60,7 @@ class _Attachment:
 
 def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
     """Add a message; return its subject as title."""
-    with _open(path, builder.limits.entry_bytes) as file:
+    with closing(_open(path, builder.limits.entry_bytes)) as file:
         message, attachments = file.message(())
         if builder.limits.finds_pictures:
             file.fill_pictures(attachments)
@@ -70,7 +68,7 @@ def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
-    with _open(path, largest) as file:
+    with closing(_open(path, largest)) as file:
         message, attachments = file.message(())
         file.fill_pictures(attachments)
         return message
@@ -79,7 +77,7 @@ def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
 @contextmanager
 def open_attachments(path: Path, largest: int) -> Generator[list[tuple[str, str, Callable[[], bytes]]]]:
     """Yield a message's files: name, media type, and a reader; at most `largest` bytes in all."""
-    with _open(path, largest) as file:
+    with closing(_open(path, largest)) as file:
         message, attachments = file.message(())
         reads = {id(each.part): partial(file.read, each) for each in attachments}
         yield [(name_of(part), part.get_content_type(), reads[id(part)]) for part in attachments_of(message)]
@@ -99,12 +97,9 @@ class _MessageFile:
         self._entries: dict[Folder, list[str]] = {}
         for *folder, name in self._file.listdir(streams=True, storages=True):
             self._entries.setdefault(tuple(folder), []).append(name)
-        self._encoding = f"cp{self._number((), _TOP, _CODE_PAGE) & 0xFFFF or 1252}"
+        self._encoding = f"cp{self._read_number((), _TOP, _CODE_PAGE) & 0xFFFF or 1252}"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def message(self, folder: Folder) -> tuple[EmailMessage, list[_Attachment]]:
@@ -118,33 +113,35 @@ class _MessageFile:
 
     def read(self, attachment: _Attachment, depth: int = 0) -> bytes:
         if not attachment.is_message:
-            return self._stream(attachment.folder, f"{_CONTENT}{_BYTES}", must=True)
+            return self._read_stream(attachment.folder, f"{_CONTENT}{_BYTES}", must=True)
         return self._mail(attachment.folder, depth + 1).as_bytes()
 
     def fill_pictures(self, attachments: Sequence[_Attachment]) -> None:
         for each in attachments:
             if each.part.get_content_maintype() == "image":
-                self._fill(each)
+                self._fill_part(each)
 
-    def _fill(self, attachment: _Attachment) -> None:
+    def _fill_part(self, attachment: _Attachment) -> None:
         with suppress(OSError):
             attachment.part.set_payload(encodebytes(self.read(attachment)).decode("ascii"))
         attachment.part["Content-Transfer-Encoding"] = "base64"
 
     def _attachment(self, folder: Folder, html: str) -> _Attachment:
+        """Read an attachment's name and type; a message within becomes an .eml file."""
         inner = (*folder, _INNER)
         if _PROPERTIES in self._entries.get(inner, ()):
-            subject = one_line(self._text(inner, _SUBJECT))[:_FIELD_CHARACTERS] or "message"
-            return _Attachment(_part(f"{subject.replace('/', '_')}.eml", MESSAGE), inner)
-        name = one_line(next((text for each in _FILE_NAMES if (text := self._text(folder, each))), ""))
-        kind = self._text(folder, _TYPE).lower()
+            subject = one_line(self._read_text(inner, _SUBJECT))[:_FIELD_CHARACTERS] or "message"
+            return _Attachment(_new_part(f"{subject.replace('/', '_')}.eml", MESSAGE), inner)
+        name = one_line(next((text for each in _FILE_NAMES if (text := self._read_text(folder, each))), ""))
+        kind = self._read_text(folder, _TYPE).lower()
         if not _MEDIA_TYPE.fullmatch(kind):
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        identity = one_line(self._text(folder, _CONTENT_ID))
-        is_shown = f"cid:{identity}" in html if identity else self._number(folder, _PART, _HIDDEN) & 1 == 1
-        return _Attachment(_part(name[:_FIELD_CHARACTERS], kind, (identity or "shown") if is_shown else ""), folder)
+        identity = one_line(self._read_text(folder, _CONTENT_ID))
+        is_shown = f"cid:{identity}" in html if identity else self._read_number(folder, _PART, _HIDDEN) & 1 == 1
+        return _Attachment(_new_part(name[:_FIELD_CHARACTERS], kind, (identity or "shown") if is_shown else ""), folder)
 
     def _mail(self, folder: Folder, depth: int) -> EmailMessage:
+        """Return a message with all inner messages. Raises Unreadable if nested too deeply."""
         if depth > _DEEPEST:
             raise too_complex(f"The message holds messages within each other more than {_DEEPEST} deep.")
         message, attachments = self.message(folder)
@@ -152,14 +149,14 @@ class _MessageFile:
             if each.is_message:
                 each.part.set_payload([self._mail(each.folder, depth + 1)])
             else:
-                self._fill(each)
+                self._fill_part(each)
         return message
 
     def _read_message(self, folder: Folder) -> tuple[EmailMessage, str]:
         message = EmailMessage()
         self._add_headers(message, folder)
-        plain = self._text(folder, _BODY)
-        html = decode_body(self._stream(folder, f"{_HTML}{_BYTES}"), "") or self._text(folder, _HTML)
+        plain = self._read_text(folder, _BODY)
+        html = decode_body(self._read_stream(folder, f"{_HTML}{_BYTES}"), "") or self._read_text(folder, _HTML)
         if not plain.strip() and not html.strip():
             plain = self._rich_text(folder)
         message.set_content(clean(plain))
@@ -169,15 +166,15 @@ class _MessageFile:
         return message, html
 
     def _add_headers(self, message: EmailMessage, folder: Folder) -> None:
-        fields = {"Subject": [self._text(folder, _SUBJECT)]}
-        fields["From"] = [self._person(folder, _SENDER, _SENDER_ADDRESSES)]
+        fields = {"Subject": [self._read_text(folder, _SUBJECT)]}
+        fields["From"] = [self._read_person(folder, _SENDER, _SENDER_ADDRESSES)]
         for name in sorted(filter(_RECIPIENT.fullmatch, self._entries.get(folder, ())))[:_MOST_RECIPIENTS]:
             person = (*folder, name)
-            field = _FIELDS.get(self._number(person, _PART, _RECIPIENT_KIND) & 0xFF)
+            field = _FIELDS.get(self._read_number(person, _PART, _RECIPIENT_KIND) & 0xFF)
             if field is not None:
-                fields.setdefault(field, []).append(self._person(person, _NAME, _ADDRESSES))
+                fields.setdefault(field, []).append(self._read_person(person, _NAME, _ADDRESSES))
         start = _NESTED if folder else _TOP
-        moment = self._number(folder, start, _SENT) or self._number(folder, start, _DELIVERED)
+        moment = self._read_number(folder, start, _SENT) or self._read_number(folder, start, _DELIVERED)
         with suppress(OverflowError):
             fields["Date"] = [format_datetime(_BEGINNING + timedelta(microseconds=moment // 10))] if moment else []
         for field, values in fields.items():
@@ -186,18 +183,18 @@ class _MessageFile:
                 with suppress(ValueError, IndexError, AttributeError, TypeError):
                     message[field] = text
 
-    def _person(self, folder: Folder, name: str, addresses: tuple[str, ...]) -> str:
-        found = (one_line(self._text(folder, each)) for each in addresses)
+    def _read_person(self, folder: Folder, name: str, addresses: tuple[str, ...]) -> str:
+        found = (one_line(self._read_text(folder, each)) for each in addresses)
         # Inside an organization, Exchange has addresses that are not mail addresses.
         address = next((each for each in found if "@" in each), "")
-        person = one_line(self._text(folder, name))[:_FIELD_CHARACTERS]
+        person = one_line(self._read_text(folder, name))[:_FIELD_CHARACTERS]
         if not address or not address.isascii():
             return " ".join(filter(None, (person, address)))
         return formataddr((person if person != address else "", address), "utf-8")
 
     def _rich_text(self, folder: Folder) -> str:
         """Return the text of an RTF message; empty if damaged, without failing the rest."""
-        if not (packed := self._stream(folder, f"{_RTF}{_BYTES}")):
+        if not (packed := self._read_stream(folder, f"{_RTF}{_BYTES}")):
             return ""
         try:
             shown = BlockBuilder(Limits())
@@ -206,23 +203,23 @@ class _MessageFile:
         except Exception:  # noqa: BLE001 - the library raises no narrower error
             return ""
 
-    def _text(self, folder: Folder, identity: str) -> str:
-        if data := self._stream(folder, f"{identity}{_TEXT}"):
+    def _read_text(self, folder: Folder, identity: str) -> str:
+        if data := self._read_stream(folder, f"{identity}{_TEXT}"):
             return data.decode("utf-16-le", "replace").rstrip("\0")
-        data = self._stream(folder, f"{identity}{_OLD_TEXT}")
+        data = self._read_stream(folder, f"{identity}{_OLD_TEXT}")
         try:
             return data.decode(self._encoding, "replace").rstrip("\0")
         except LookupError:
             return decode_body(data, "").rstrip("\0")
 
-    def _number(self, folder: Folder, start: int, identity: int) -> int:
-        data = self._stream(folder, _PROPERTIES)
+    def _read_number(self, folder: Folder, start: int, identity: int) -> int:
+        data = self._read_stream(folder, _PROPERTIES)
         # Some programs begin an inner message like a file.
         data = data[_TOP if start == _NESTED and len(data) % _ENTRY.size == 0 else start :]
         entries = _ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size])
         return next((value for _, each, _, value in entries if each == identity), 0)
 
-    def _stream(self, folder: Folder, name: str, *, must: bool = False) -> bytes:
+    def _read_stream(self, folder: Folder, name: str, *, must: bool = False) -> bytes:
         """Return the bytes of a property, or all small properties; if absent, empty bytes, or OSError with `must`."""
         name = name if name == _PROPERTIES else f"__substg1.0_{name}"
         if not must and name not in self._entries.get(folder, ()):
@@ -235,7 +232,7 @@ class _MessageFile:
             return stream.read()
 
 
-def _part(name: str, kind: str, identity: str = "") -> EmailMessage:
+def _new_part(name: str, kind: str, identity: str = "") -> EmailMessage:
     part = EmailMessage()
     part["Content-Type"] = kind
     if name:

@@ -26,8 +26,7 @@ from service.text.extraction.svg import read_drawing
 _RATIO_FROM = 32 << 20
 _READ = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
-ENCRYPTED = 0x1
-"""The bit in an entry's flags for a required password."""
+ENCRYPTED = 0x1  # the bit in an entry's flags for a required password
 # ECMA-376 part 2 forbids document type declarations in a package, so such a file is an attack or not an Office file.
 # OpenDocument's macros and pages of e-books refer to an external document type, and declare nothing.
 _DOCTYPE = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -86,6 +85,7 @@ def check_size(total: int, packed: int, limits: Limits, *, largest: int) -> None
 
 
 def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits, refused: re.Pattern[bytes]) -> None:
+    """Raise Unreadable for a password, declared XML entities, or an entry that unpacks to too much."""
     if entry.flag_bits & ENCRYPTED:
         raise Unreadable("file_encrypted", "The file has a password. Send a copy without the password.")
     size = 0
@@ -310,6 +310,7 @@ def _is_package(content: bytes) -> bool:
 
 
 def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes]) -> IO[bytes]:
+    """Return a plain copy in memory: the XML parts, with usual names, and repaired types and relations."""
     main = find_main_part(archive)
     parts = {name: _read_plain(archive, name) for name in archive.namelist() if name != _TYPES}
     parts = {name: content for name, content in {**parts, **inserted}.items() if content is not None}

@@ -91,7 +91,7 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
         if len(document) > builder.limits.pages:
             raise too_complex(f"The PDF has {len(document):,} pages; at most {builder.limits.pages:,} are read.")
         title = document.get_metadata_value("Title")
-        add_pages(_pages(document, builder, with_pictures=_holds_pictures(path)), builder)
+        add_pages(_read_pages(document, builder, with_pictures=_holds_pictures(path)), builder)
         with builder.refinement("forms and notes"):
             _add_annotations(document, builder)
         with builder.refinement("attachments"):
@@ -120,7 +120,7 @@ def open_pdf(file: Path | BinaryIO, builder: BlockBuilder | None = None) -> Any:
     if not isinstance(file, Path):
         file.seek(0)
     try:
-        document = pdfium.PdfDocument(_add_end(file.read_bytes() if isinstance(file, Path) else file.read()))
+        document = pdfium.PdfDocument(_add_trailer(file.read_bytes() if isinstance(file, Path) else file.read()))
     except pdfium.PdfiumError as error:
         raise corrupt_file("PDF") from error
     if builder is not None:
@@ -128,7 +128,7 @@ def open_pdf(file: Path | BinaryIO, builder: BlockBuilder | None = None) -> Any:
     return document
 
 
-def _add_end(data: bytes) -> bytes:
+def _add_trailer(data: bytes) -> bytes:
     catalogs = list(_CATALOG.finditer(data))
     if not catalogs or _PASSWORD_MARK.search(data):
         raise corrupt_file("PDF")
@@ -136,7 +136,7 @@ def _add_end(data: bytes) -> bytes:
     return b"%b endobj\ntrailer <</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % (whole, *catalogs[-1].groups())
 
 
-def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list[list[Line]]:
+def _read_pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list[list[Line]]:
     characters = builder.limits.characters
     pages: list[list[Line]] = []
     total = 0
@@ -153,7 +153,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
             if is_garbled:
                 builder.scan(number + 1)
             else:
-                lines = _lines(page, text_page, number + 1, builder)
+                lines = _read_lines(page, text_page, number + 1, builder)
                 with builder.refinement(f"pictures of page {number + 1}"):
                     if with_pictures or not lines:
                         _note_pictures(page, text_page, lines, number + 1, builder)
@@ -226,9 +226,9 @@ def _bounds(picture: Any) -> tuple[float, float, float, float]:
     return bounds
 
 
-def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> list[Line]:
+def _read_lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> list[Line]:
     """Return a page's lines; PDFium gives each line's position at the first and the last character."""
-    origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
+    origin, right, up = (_to_screen(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
     (a, b), (c, d) = (((right[axis] - origin[axis]) / _FAR, (up[axis] - origin[axis]) / _FAR) for axis in range(2))
     frame = _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
     count: int = text_page.count_chars()
@@ -255,6 +255,7 @@ def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> lis
 
 
 def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Sequence[int]) -> None:
+    """Set the table of each line inside a table that reads as a table."""
     for area in find_tables(_pieces(text_page, frame, lines)):
         left, top, right, bottom = frame.to_parts(area.box)
         inside = [
@@ -318,13 +319,14 @@ def _extents(text_page: Any, *indexes: int) -> list[Any]:
     return boxes
 
 
-def _show(page: Any, x: float, y: float) -> tuple[float, float]:
+def _to_screen(page: Any, x: float, y: float) -> tuple[float, float]:
     left, top = ctypes.c_int(), ctypes.c_int()
     raw.FPDF_PageToDevice(page, 0, 0, _FINE, _FINE, 0, x, y, ctypes.byref(left), ctypes.byref(top))
     return left.value / _FINE, top.value / _FINE
 
 
 def _add_annotations(document: Any, builder: BlockBuilder) -> None:
+    """Add each page's notes and filled fields, equal texts once, and record attachments and recordings."""
     if document.get_formtype() != raw.FORMTYPE_NONE:
         document.init_forms()
     form = document.formenv.raw if document.formenv else None
@@ -347,16 +349,16 @@ def _add_annotations(document: Any, builder: BlockBuilder) -> None:
 def _annotation_text(annotation: Any, form: Any) -> str:
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind != raw.FPDF_ANNOT_WIDGET:
-        return "" if kind == raw.FPDF_ANNOT_POPUP else _wide(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+        return "" if kind == raw.FPDF_ANNOT_POPUP else _read_wide(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
     if form is None or raw.FPDFAnnot_GetFormFieldType(form, annotation) not in _FIELDS:
         return ""
-    value = _wide(raw.FPDFAnnot_GetFormFieldValue, form, annotation).strip()
+    value = _read_wide(raw.FPDFAnnot_GetFormFieldValue, form, annotation).strip()
     names = (raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName)
-    name = next((text for get in names if (text := _wide(get, form, annotation).strip())), "")
+    name = next((text for get in names if (text := _read_wide(get, form, annotation).strip())), "")
     return f"{name}: {value}" if name and value else value
 
 
-def _wide(get: Any, *arguments: Any) -> str:
+def _read_wide(get: Any, *arguments: Any) -> str:
     size: int = get(*arguments, None, 0)
     if size <= 2:
         return ""

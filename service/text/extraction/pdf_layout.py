@@ -53,6 +53,7 @@ class Line:
 
 
 def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
+    """Add all pages as headings, paragraphs and tables; a page whose layout fails, as its lines."""
     kept, levels = pages, dict[float, int]()
     with builder.refinement("layout"):
         kept = _without_running_lines(pages)
@@ -144,7 +145,7 @@ def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence
         return pages
     seen: Counter[str] = Counter()
     for number, page in enumerate(pages):
-        seen.update({key for line in _edge_lines(page) for key in _keys(line, number)})
+        seen.update({key for line in _find_edge_lines(page) for key in _keys(line, number)})
     fewest = len(pages) if len(pages) < _FEWEST_PAGES else len(pages) // 2 + 1
     running = {key for key, count in seen.items() if count >= fewest}
     shown: set[str] = set()
@@ -152,7 +153,8 @@ def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence
 
 
 def _keep_lines(page: Sequence[Line], number: int, running: set[str], shown: set[str]) -> list[Line]:
-    edge = {line for line in _edge_lines(page) if not running.isdisjoint(_keys(line, number))}
+    """Return a page without running lines `shown` before, and note the lines shown now."""
+    edge = {line for line in _find_edge_lines(page) if not running.isdisjoint(_keys(line, number))}
     words = {word for line in edge for word in line.text.split()}
     kept: list[Line] = []
     for line in page:
@@ -183,7 +185,7 @@ def _take_out(line: Line, words: set[str], *, is_counted: bool) -> Line:
     return replace(line, table=None)
 
 
-def _edge_lines(page: Sequence[Line]) -> list[Line]:
+def _find_edge_lines(page: Sequence[Line]) -> list[Line]:
     if len(page) < _FEWEST_LINES:
         return []
     if any(line.box is None for line in page):

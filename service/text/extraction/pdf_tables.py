@@ -64,11 +64,11 @@ def find_tables(pieces: Sequence[Box]) -> list[TableArea]:
     tables: list[TableArea] = []
     run: list[list[Box]] = []
     before: list[Box] = []
-    for line in [*_lines(pieces), []]:
+    for line in [*_gather_lines(pieces), []]:
         if line and run and (_is_inside(run, line) if len(line) == 1 else not _is_far(run, line)):
             run.append(line)
         else:
-            tables += _to_table(run)
+            tables += _find_table(run)
             run = [*([before] if before and _touches(before, line) else []), line] if len(line) >= 2 else []
         before = line
     return tables
@@ -91,7 +91,7 @@ def join_lines(lines: Iterable[str]) -> str:
     return _DIVISION.sub("", " ".join(lines)).strip()
 
 
-def _lines(pieces: Sequence[Box]) -> list[list[Box]]:
+def _gather_lines(pieces: Sequence[Box]) -> list[list[Box]]:
     """Gather pieces at equal height into lines, from top to bottom, and merge words near each other."""
     lines: list[list[Box]] = []
     for piece in sorted(pieces, key=_middle):
@@ -99,10 +99,10 @@ def _lines(pieces: Sequence[Box]) -> list[list[Box]]:
             lines[-1].append(piece)
         else:
             lines.append([piece])
-    return [_join_near(line) for line in lines]
+    return [_join_words(line) for line in lines]
 
 
-def _join_near(line: list[Box]) -> list[Box]:
+def _join_words(line: list[Box]) -> list[Box]:
     joined: list[Box] = []
     for piece in sorted(line):
         if joined and piece[0] - joined[-1][2] < _WORD_GAP * max(_height(piece), _height(joined[-1])):
@@ -130,10 +130,10 @@ def _is_inside(run: Sequence[Sequence[Box]], line: Sequence[Box]) -> bool:
     return near and narrow and left - _SHIFT <= line[0][0] and line[0][2] <= right + _SHIFT
 
 
-def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
+def _find_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
     if sum(len(line) >= 2 for line in lines) < _FEWEST_ROWS:
         return
-    columns = _columns(lines)
+    columns = _find_columns(lines)
     while lines and _is_across(lines[0], columns):
         lines = lines[1:]
     if len(lines) < _FEWEST_ROWS or len(columns) < 2 or _is_prose(lines, columns):
@@ -143,7 +143,7 @@ def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
         yield TableArea(rows, columns, surround(rows))
 
 
-def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
+def _find_columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
     """Return columns' edges, aligned in the lines with most pieces: no heading over several columns is among them."""
     most = sorted(len(line) for line in lines)[len(lines) * 3 // 4]
     pieces = [piece for line in lines for piece in line]

@@ -81,7 +81,7 @@ _ROW_CHARACTERS = 4_000
 
 
 def parse_json(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the values of a JSON document; the title is the outermost field named title or name."""
+    """Add the values of a JSON document; return the outermost title, name, subject or headline."""
     value = _load(read_text(data, builder))
     _add(value, builder)
     if not isinstance(value, dict):
@@ -98,6 +98,7 @@ def parse_json_lines(data: bytes, builder: BlockBuilder) -> None:
 
 
 def _load(text: str) -> Any:
+    """Parse JSON, with numbers as written. Raises Unreadable."""
     try:
         # Numbers stay as written: 1.10 is not 1.1, and an integer of a million digits costs nothing.
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)

@@ -75,7 +75,7 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
             pictures.note(slide.object, number)
         for text in () if lists[_SLIDES] else file.texts():
             _add_paragraphs(text, None, builder)
-        texts = [text for master in lists[_MASTERS] for text in file.shapes(master.object, placeholders=False)]
+        texts = [text for master in lists[_MASTERS] for text in file.shape_texts(master.object, placeholders=False)]
         builder.paragraphs(dict.fromkeys((*texts, *file.printed)))
         for master in lists[_MASTERS]:
             pictures.note(master.object, None)
@@ -92,9 +92,9 @@ def _add_slide(
             builder.heading(text, 1, page=number)
         else:
             _add_paragraphs(text, number, builder)
-    texts = [*file.shapes(slide.object), *file.comments(slide.object)]
-    page = notes.get(file.notes_of(slide.object))
-    for text in (*texts, *(file.shapes(page.object) if page else ())):
+    texts = [*file.shape_texts(slide.object), *file.comment_texts(slide.object)]
+    page = notes.get(file.find_notes(slide.object))
+    for text in (*texts, *(file.shape_texts(page.object) if page else ())):
         _add_paragraphs(text, number, builder)
 
 
@@ -145,12 +145,13 @@ class _Presentation:
         self.printed: list[str] = []
 
     def _read_edit(self, place: int) -> int:
-        record = self._record(place)
+        """Note the objects of a save, except objects saved later; return the position of the save before."""
+        record = self._read_record(place)
         if record.kind != _EDIT:
             raise corrupt_file(_KIND)
         before, directory, document = struct.unpack_from("<3I", self._data, record.start + 8)
         self._document = self._document or document
-        entries = self._record(directory)
+        entries = self._read_record(directory)
         at = entries.start
         while at < entries.end and entries.kind == _PLACES:
             first, count = (word := struct.unpack_from("<I", self._data, at)[0]) & 0xFFFFF, word >> 20
@@ -170,31 +171,31 @@ class _Presentation:
             elif record.kind == _PRINTED:
                 printed_end = record.end
             elif record.kind == _STRING and record.start < printed_end:
-                self.printed.append(self._text(record))
+                self.printed.append(self._read_text(record))
             elif record.start < list_end and record.kind == _LISTED:
                 number, own = struct.unpack_from("<I8xI", self._data, record.start)
                 listed.append(_Listed(number, own))
             elif record.kind == _TEXT_KIND:
                 is_title = self._data[record.start] in _TITLES
             elif record.start < list_end and listed and record.kind in {_WIDE_TEXT, _TEXT}:
-                listed[-1].texts.append((is_title, self._text(record)))
+                listed[-1].texts.append((is_title, self._read_text(record)))
         return lists
 
-    def shapes(self, number: int, *, placeholders: bool = True) -> Iterator[str]:
+    def shape_texts(self, number: int, *, placeholders: bool = True) -> Iterator[str]:
         is_placeholder = False
         for record in self._within(number):
             if record.kind in {_SHAPE, _PLACEHOLDER}:
                 is_placeholder = record.kind == _PLACEHOLDER
             elif record.kind in {_WIDE_TEXT, _TEXT} and (placeholders or not is_placeholder):
-                yield self._text(record)
+                yield self._read_text(record)
 
-    def comments(self, number: int) -> Iterator[str]:
+    def comment_texts(self, number: int) -> Iterator[str]:
         end = 0
         for record in self._within(number):
             if record.kind == _COMMENT:
                 end = record.end
             elif record.kind == _STRING and record.start < end and record.instance == _COMMENT_TEXT:
-                yield self._text(record)
+                yield self._read_text(record)
 
     def find_stored(self) -> Iterator[tuple[bool, int]]:
         for record in self._within(self._document):
@@ -216,7 +217,7 @@ class _Presentation:
     def count(self, kind: int) -> int:
         return sum(record.kind == kind for record in self._within(self._document))
 
-    def notes_of(self, number: int) -> int:
+    def find_notes(self, number: int) -> int:
         for record in self._within(number):
             if record.kind == _SLIDE:
                 return struct.unpack_from("<I", self._data, record.start + 16)[0]
@@ -224,7 +225,7 @@ class _Presentation:
 
     def texts(self) -> Iterator[str]:
         """Yield all texts in the order of writing, for files with lost lists."""
-        return (self._text(each) for each in self._walk(0, len(self._data)) if each.kind in {_WIDE_TEXT, _TEXT})
+        return (self._read_text(each) for each in self._walk(0, len(self._data)) if each.kind in {_WIDE_TEXT, _TEXT})
 
     def _within(self, number: int) -> Sequence[_Record]:
         if number not in self._walked:
@@ -232,21 +233,21 @@ class _Presentation:
             if len(self._walked) > _MOST_KEPT:
                 self._walked.clear()
             place = self._places.get(number)
-            self._walked[number] = [] if place is None else [*self._walk(place, self._record(place).end)]
+            self._walked[number] = [] if place is None else [*self._walk(place, self._read_record(place).end)]
         return self._walked[number]
 
     def _walk(self, place: int, end: int) -> Iterator[_Record]:
         while place + 8 <= end:
-            record = self._record(place)
+            record = self._read_record(place)
             yield record
             place = record.start if record.holds_others else record.end
 
-    def _record(self, place: int) -> _Record:
+    def _read_record(self, place: int) -> _Record:
         form, kind, size = struct.unpack_from("<2HI", self._data, place)
         holds_others = form & 0xF == 0xF or kind == _BLOB
         return _Record(kind, form >> 4, holds_others, place + 8, min(place + 8 + size, len(self._data)))
 
-    def _text(self, record: _Record) -> str:
+    def _read_text(self, record: _Record) -> str:
         content = self._data[record.start : record.end]
         text = content.decode("latin-1") if record.kind == _TEXT else content.decode("utf-16-le", "replace")
         return text.translate(_BREAKS)

@@ -31,7 +31,6 @@ _LONGEST_SAID = 1_000
 _SHAPE = {"sp": "body", "sv": "sp"}
 _SHOWN = frozenset({"body", "sv"})
 
-
 # Two backslashes are one in the text.
 _OBJECT = re.compile(rb"(?<!\\)(?:\\\\)*\\objdata(?![a-z])")
 # After the control word of a picture: its format, and its bytes, in hexadecimal or binary.
@@ -43,16 +42,12 @@ _BYTES = re.compile(r"\\bin(\d{1,9})")
 
 @dataclass(slots=True)
 class _State:
-    to: str = "body"
-    """The destination of text: the paragraph, nowhere, or a property of the file."""
-    opened: str = ""
-    """The part that begins and ends with the group."""
+    to: str = "body"  # the destination of text: the paragraph, nowhere, or a property of the file
+    opened: str = ""  # the part that begins and ends with the group
     code_page: str = "cp1252"
-    replaced: int = 1
-    """The number of substitute characters, for old programs, after each Unicode character."""
+    replaced: int = 1  # the number of substitute characters, for old programs, after each Unicode character
     deleted: bool = False
-    is_object: bool = False
-    """Whether the content represents an object of another program."""
+    is_object: bool = False  # whether the content represents an object of another program
 
 
 @dataclass(slots=True)
@@ -63,8 +58,7 @@ class _Flow:
     cells: list[str] = field(default_factory=list[str])
     level: int = 0
     is_item: bool = False
-    number: str = ""
-    """The number of a list item, until the item's text follows."""
+    number: str = ""  # the number of a list item, until the item's text follows
     is_numbered: bool = False
     in_table: bool = False
 
@@ -81,6 +75,7 @@ def read_rtf_picture(path: Path, place: str) -> bytes:
 
 
 def _read_picture(data: str, place: int) -> tuple[bytes, int]:
+    """Return a picture's bytes and the position behind them."""
     said = word = ""
     while not (counted := _BYTES.match(word)):
         if (found := _SAID.match(data, place)) is not None:
@@ -151,7 +146,7 @@ class _Reader:
                 self._pictures.append((begin, content, self._state.is_object))
                 self._state.to = "nowhere"
             elif word:
-                self._control(word, None if number is None else int(number))
+                self._apply_word(word, None if number is None else int(number))
             elif brace:
                 self._to_skip = 0
                 self._open() if brace == "{" else self._close()
@@ -191,7 +186,7 @@ class _Reader:
             else:
                 self._asides.append(text)
 
-    def _control(self, word: str, number: int | None) -> None:
+    def _apply_word(self, word: str, number: int | None) -> None:
         optional, self._is_optional = self._is_optional, False
         is_hidden = self._state.to not in _READ
         if word == "ud" and optional:
@@ -209,10 +204,10 @@ class _Reader:
         elif word in _ASIDE:
             self._state.opened = word
             self._flows.append(_Flow())
-        elif not self._say(word, number) and not self._format(word, number):
-            self._mark(word)
+        elif not self._put_character(word, number) and not self._format(word, number):
+            self._end_part(word)
 
-    def _say(self, word: str, number: int | None) -> bool:
+    def _put_character(self, word: str, number: int | None) -> bool:
         if word in _CHARACTERS:
             self._put(_CHARACTERS[word])
         elif word == "u" and number is not None:
@@ -255,7 +250,7 @@ class _Reader:
         elif self._state.to == "fonttbl" and (word == "cpg" or number in FONT_CODE_PAGES):
             self._pages[self._number] = f"cp{number}" if word == "cpg" else FONT_CODE_PAGES[number]
 
-    def _mark(self, word: str) -> None:
+    def _end_part(self, word: str) -> None:
         flow = self._flows[-1]
         if self._state.to != "body" or self._state.deleted:
             return
@@ -277,7 +272,7 @@ class _Reader:
         if symbol in _SYMBOLS:
             self._put(_SYMBOLS[symbol])
         elif symbol in "\r\n":
-            self._mark("par")
+            self._end_part("par")
 
     def _flush(self) -> None:
         if self._bytes:

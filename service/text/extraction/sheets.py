@@ -153,6 +153,7 @@ def _read_rows(
 
 
 def _show(cell: Any, book: _Book) -> str | None:
+    """Return a cell's text as shown, with the stored number; None without a value or its shared text."""
     kind, value, style = cell.get("t") or "n", cell.findtext("{*}v"), cell.get("s") or ""
     form = book.forms[int(style)] if style.isdecimal() and int(style) < len(book.forms) else GENERAL
     if kind == "inlineStr":
@@ -208,7 +209,7 @@ def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, lab
     parts = {identity: target for identity, _, target in relations}
     drawings.note_pictures(root, builder, label, archive=archive, names=parts.get, known=set())
     drawings.leave_out_related((each[1:] for each in relations), builder, label)
-    for identity in drawings.graphics(root):
+    for identity in drawings.find_graphics(root):
         if identity in parts:
             drawings.add_graphic(packages.read_undamaged(archive, parts[identity]), builder)
 

@@ -83,6 +83,7 @@ def _is_allowed_suffix(found: FileFormat, named: FileFormat | None) -> bool:
 
 
 def _binary_kind(path: Path, head: bytes, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat | None:
+    """Return a binary format by content; None for text. Raises Unreadable for a refused format."""
     if head.startswith(_COMPOUND):
         return _compound_kind(path, named, unread)
     found = next((kind for mark, kind in _MARKS if mark.match(head)), None)

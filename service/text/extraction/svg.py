@@ -54,7 +54,7 @@ def find_drawings(data: bytes) -> Iterator[bytes]:
 
 
 def to_drawing(root: Any) -> Drawing:
-    """Return the lines of a tree, each once, and the largest of its pictures."""
+    """Return the lines of a tree, each once, the largest of its pictures, and the number of the others."""
     lines = tuple(dict.fromkeys(find_lines(root)))
     pictures = sorted(
         (picture for picture in _pictures(root) if picture[0] is not False), key=lambda one: (bool(one[0]), len(one[1]))

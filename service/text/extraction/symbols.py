@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-BOXES = ("\u2610", "\u2612")
-"""An empty and a ticked box."""
+BOXES = ("\u2610", "\u2612")  # an empty and a ticked box
 _PRIVATE, _LAST = range(0xF000, 0xF100), 0xFF
 # By font name: the characters by their hexadecimal numbers.
 _FONTS = {

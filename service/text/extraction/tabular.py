@@ -10,8 +10,7 @@ from service.text.extraction.building import BlockBuilder, one_line
 
 _NUMBER = re.compile(r"[-+(]?[\d.,:/%€$£ ()-]{1,40}")
 _LONGEST_HEADER = 120
-MOST_SPANNED = 50
-"""Limit on the columns and rows a cell may span."""
+MOST_SPANNED = 50  # limit on the columns and rows a cell may span
 
 
 @dataclass(frozen=True, slots=True)

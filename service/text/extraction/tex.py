@@ -103,21 +103,21 @@ class _Reader:
             self._place = token.end()
             kind, value = token.lastgroup or "", token[token.lastgroup or 0]
             if kind == "environment":
-                self._cross(token["edge"], value)
+                self._begin_or_end(token["edge"], value)
             elif kind in {"text", "formula"}:
                 self._words.append(value.replace("``", '"').replace("''", '"') if kind == "text" else value)
             elif kind == "command":
-                self._command(value)
+                self._read_command(value)
             elif kind == "symbol":
-                self._symbol(value)
+                self._read_symbol(value)
             elif kind == "mark":
-                self._mark(value)
+                self._read_mark(value)
             elif kind == "blank":
                 self._end_paragraph()
         self._end_table()
         self._end_paragraph()
 
-    def _cross(self, edge: str, name: str) -> None:
+    def _begin_or_end(self, edge: str, name: str) -> None:
         plain = name.removesuffix("*")
         if edge == "end":
             self._end_table() if name in _TABLES else self._end_paragraph()
@@ -137,11 +137,11 @@ class _Reader:
             self._end_table()
             self._table = TableWriter(self._builder)
         elif name == "frame" and self._text.startswith("{", self._place):
-            self._open(_LEVELS["frametitle"])
+            self._open_brace(_LEVELS["frametitle"])
 
-    def _command(self, name: str) -> None:
+    def _read_command(self, name: str) -> None:
         if name in _RAW:
-            self._raw(name)
+            self._take_literally(name)
             return
         if name in _COMBINING and (letter := self._skip(_ACCENTED)):
             self._accent(name, letter)
@@ -156,7 +156,7 @@ class _Reader:
         self._skip_arguments(name)
         if name in _LEVELS and self._skip(_BRACE):
             self._end_paragraph()
-            self._open(_LEVELS[name])
+            self._open_brace(_LEVELS[name])
             return
         if name in _EAT_SPACE:
             self._skip(_BLANKS)
@@ -172,7 +172,7 @@ class _Reader:
             self._skip(_OPTION)
             self._skip(_NEXT_ARGUMENT)
 
-    def _raw(self, name: str) -> None:
+    def _take_literally(self, name: str) -> None:
         """Take an address or code literally: a percent sign begins no comment."""
         if name == "lstinline":
             self._skip(_OPTION)
@@ -185,7 +185,7 @@ class _Reader:
             self._words.append(inside)
             self._place += len(inside) + 2
 
-    def _symbol(self, symbol: str) -> None:
+    def _read_symbol(self, symbol: str) -> None:
         if symbol == "\\":
             self._skip(_OPTION)
             self._end_row() if self._table is not None else self._words.append(" ")
@@ -208,7 +208,7 @@ class _Reader:
         end = self._ends[symbol]
         return end if end < self._place + _LONGEST_FORMULA else -1
 
-    def _mark(self, mark: str) -> None:
+    def _read_mark(self, mark: str) -> None:
         if mark == "{":
             self._braces.append(0)
         elif mark == "}":
@@ -223,7 +223,7 @@ class _Reader:
     def _accent(self, accent: str, letter: re.Match[str]) -> None:
         self._words.append(unicodedata.normalize("NFC", (letter[1] or letter[2]) + _COMBINING[accent]))
 
-    def _open(self, level: int) -> None:
+    def _open_brace(self, level: int) -> None:
         self._place += 1
         self._braces.append(level)
 

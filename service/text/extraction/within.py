@@ -48,6 +48,7 @@ def parse_page(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def read_entry(path: Path, name: str) -> bytes:
+    """Return a picture's entry in an archive. Raises Unreadable beyond `_MOST_BYTES`."""
     with open_archive(path) as archive, archive.open(name) as entry:
         content = entry.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

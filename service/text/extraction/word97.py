@@ -46,7 +46,7 @@ class Lists:
             if use is not None and level is not None:
                 break
             style, said = self._styles.get(style, (_NO_STYLE, b""))
-            of_style = dict(_find(said, code) for code in (LIST, LIST_LEVEL))
+            of_style = dict(_find_operand(said, code) for code in (LIST, LIST_LEVEL))
             use = of_style[LIST] if use is None else use
             level = of_style[LIST_LEVEL] if level is None else level
         number = int.from_bytes(use or b"", "little")
@@ -61,7 +61,7 @@ def _offset(main: bytes, place: int) -> int:
     return int(struct.unpack_from("<I", main, place)[0])
 
 
-def _find(operations: bytes, code: int) -> tuple[int, bytes | None]:
+def _find_operand(operations: bytes, code: int) -> tuple[int, bytes | None]:
     """Return an operation's code and operand in a style; the operand is None if absent."""
     place = operations.find(code.to_bytes(2, "little"))
     size = 2 if code == LIST else 1
@@ -203,16 +203,17 @@ def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
         text = _without_instructions(_blank_out(_read_text(main, pieces, header), marked.deleted))
         formats = _Formats(main, table, pieces, header)
     pictures = Pictures(streams, header.table, header.drawings, marked.pictures, builder)
-    body, *others = _parts(text, header.lengths)
+    body, *others = _divide(text, header.lengths)
     _add_body(body, formats, pictures, builder)
     pictures.note_rest()
     objects = sum(len(folder) == 2 and folder[0] == _OBJECTS for folder in file.folders)
     builder.leave_out(NotReadKind.EMBEDDED, count=objects)
-    builder.paragraphs(dict.fromkeys(_clean(line).strip() for part in others for line in _MARK.split(part)))
+    builder.paragraphs(dict.fromkeys(_replace_controls(line).strip() for part in others for line in _MARK.split(part)))
     return file.title
 
 
 def _read_header(main: bytes) -> _Header:
+    """Read the positions of a document's parts. Raises Unreadable for another format or a password."""
     identity, language, flags = (struct.unpack_from("<H", main, place)[0] for place in (0, 6, 10))
     if identity not in {_WORD_97, *_WORD_6}:
         raise corrupt_file(_KIND)
@@ -272,12 +273,12 @@ def _read_text(main: bytes, pieces: list[_Piece], header: _Header) -> str:
         if size > len(main) * 2:
             raise corrupt_file(_KIND)
         page = header.code_page if header.is_old else "cp1252"
-        part = data.decode(page, "replace") if piece.width == 1 else _decode_double(data)
+        part = data.decode(page, "replace") if piece.width == 1 else _decode_with_halves(data)
         parts.append(part.ljust(piece.length, "\x00")[: piece.length])
     return "".join(parts)
 
 
-def _decode_double(data: bytes) -> str:
+def _decode_with_halves(data: bytes) -> str:
     wide = bytearray(len(data) // 2 * 4)
     wide[0::4], wide[1::4] = data[0 : len(data) // 2 * 2 : 2], data[1::2]
     return wide.decode("utf-32-le", "surrogatepass")
@@ -351,6 +352,7 @@ class _Formats:
         self._data = [data for _, _, data in runs]
 
     def at(self, place: int) -> _Paragraph:
+        """Return the format of the paragraph that ends at a character, counted in its list."""
         piece = self._pieces[max(bisect_right(self._starts, place) - 1, 0)]
         offset = piece.offset + (place - piece.start) * piece.width
         number = bisect_right(self._ends, (offset, 1 << 32)) - 1
@@ -406,7 +408,7 @@ def _operations(data: bytes) -> Iterator[tuple[int, bytes]]:
         place += size
 
 
-def _parts(text: str, lengths: Sequence[int]) -> Iterator[str]:
+def _divide(text: str, lengths: Sequence[int]) -> Iterator[str]:
     """Yield the parts of a text: body, footnotes, headers, macros, comments, endnotes, and two kinds of boxes."""
     place = 0
     for length in lengths:
@@ -418,7 +420,7 @@ def _add_body(body: str, formats: _Formats, pictures: Pictures, builder: BlockBu
     table = _Table(builder)
     place = 0
     for mark in _MARK.finditer(body + "\r"):
-        text = _clean(body[place : mark.start()])
+        text = _replace_controls(body[place : mark.start()])
         kind = formats.at(mark.start())
         is_bullet = kind.marker == list_numbers.BULLET and kind.style in _HEADINGS
         text = f"{kind.marker} {text}" if kind.marker and text.strip() and not is_bullet else text
@@ -465,5 +467,5 @@ class _Table:
             self._writer = None
 
 
-def _clean(text: str) -> str:
+def _replace_controls(text: str) -> str:
     return join_halves(text.translate(_OTHERS))

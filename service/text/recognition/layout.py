@@ -82,8 +82,7 @@ class PageView:
         return left, top, right, bottom
 
 
-Row = Sequence[RecognizedLine]
-"""Lines side by side, from left to right: the cells of a table, or a single line."""
+Row = Sequence[RecognizedLine]  # lines side by side, from left to right: the cells of a table, or a single line
 
 
 def make_blocks(lines: Sequence[RecognizedLine], *, view: PageView, page: int | None) -> list[Block]:
@@ -93,10 +92,10 @@ def make_blocks(lines: Sequence[RecognizedLine], *, view: PageView, page: int | 
     straight = [_turn(line, -angle) for line in lines]
     usual = median(line.height for line in straight)
     blocks: list[Block] = []
-    for rows in _paragraphs(_reading_order(straight, usual), usual):
+    for rows in _gather_paragraphs(_reading_order(straight, usual), usual):
         cells = [line for row in rows for line in row]
         box = view.to_parts(_turn(line, angle) for line in cells)
-        kind, level, text = _compose(rows, usual)
+        kind, level, text = _compose_block(rows, usual)
         confidence = round(_certainty(cells), 3)
         texts = pieces(text, _BLOCK_CHARACTERS)
         blocks += [Block(kind, each, level, page, box=box, confidence=confidence) for each in texts]
@@ -126,7 +125,7 @@ def _reading_order(lines: Sequence[RecognizedLine], usual: float, depth: int = 0
         yield from _reading_order([line for line in lines if line.left < edge], usual, depth)
         yield from _reading_order([line for line in lines if line.left >= edge], usual, depth)
         return
-    rows = _rows(lines, usual)
+    rows = _gather_rows(lines, usual)
     if depth >= _DEPTH or len(rows) <= _COLUMN_LINES:
         yield from rows
         return
@@ -154,7 +153,7 @@ def _is_column(lines: Sequence[RecognizedLine]) -> bool:
     return enough and sum(len(line.text) for line in lines) >= _COLUMN_CHARACTERS * len(lines)
 
 
-def _rows(lines: Sequence[RecognizedLine], usual: float) -> list[Row]:
+def _gather_rows(lines: Sequence[RecognizedLine], usual: float) -> list[Row]:
     rows: list[list[RecognizedLine]] = []
     for line in sorted(lines, key=lambda line: line.top + line.bottom):
         middle = (line.top + line.bottom) / 2
@@ -177,7 +176,7 @@ def _join_close(row: Sequence[RecognizedLine], usual: float) -> Row:
     return joined
 
 
-def _paragraphs(rows: Iterable[Row], usual: float) -> Iterator[list[Row]]:
+def _gather_paragraphs(rows: Iterable[Row], usual: float) -> Iterator[list[Row]]:
     run: list[Row] = []
     for row in rows:
         if run and _begins_another(run, row, usual):
@@ -198,7 +197,7 @@ def _begins_another(run: Sequence[Row], row: Row, usual: float) -> bool:
     return first.top < last.top or first.top - last.bottom > _PARAGRAPH_GAP * usual
 
 
-def _compose(rows: Sequence[Row], usual: float) -> tuple[BlockKind, int, str]:
+def _compose_block(rows: Sequence[Row], usual: float) -> tuple[BlockKind, int, str]:
     if any(len(row) > 1 for row in rows):
         return "paragraph", 0, "\n".join(_CELLS.join(line.text for line in row) for row in rows)
     lines = [row[0].text for row in rows]
