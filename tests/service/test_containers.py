@@ -162,7 +162,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
     async def fail(*_args, **_options) -> list[ContainedFile]:
         raise UnreadableFile(Unreadable("file_too_complex", "It takes too long."))
 
-    monkeypatch.setattr(unpacking, "_read_some", fail)
+    monkeypatch.setattr(unpacking, "_read_next", fail)
     document = brought(service, "a.zip", archive({"a.txt": "changed again", "b.txt": "B"}))
     assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 1", "file 2"]}]
     assert left_out(service, document) == [("a.txt", 1, "file_too_complex"), ("b.txt", 2, "file_too_complex")]

@@ -273,7 +273,7 @@ def find_unfit_choices(fields: Sequence[SchemaField | SchemaFieldInfo], member: 
 
 
 def check_metadata(
-    metadata: Mapping[str, str], fields: Fields, *, required: Iterable[str], within: str = ""
+    metadata: Mapping[str, str], fields: Fields, *, required: Iterable[str] = (), within: str = ""
 ) -> dict[str, str]:
     """Return values as stored; BadRequest `invalid_metadata` names unknown keys, and wrong and missing values."""
     read = {key: fields[key].read(value) for key, value in metadata.items() if key in fields}
