@@ -295,8 +295,13 @@ class Names:
         if time.monotonic() - self._since > FRESH_SECONDS:
             self._known, self._asked, self._since = {}, set(), time.monotonic()
         missing = frozenset(wanted) - self._asked
+
+        def look_up(batch: tuple[Ask, list[str]]) -> list[_Called]:
+            ask, ids = batch
+            return list(ask(client, ids))
+
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = list(pool.map(lambda batch: list(batch[0](client, batch[1])), _batch_by_list(missing)))
+            answers = list(pool.map(look_up, _batch_by_list(missing)))
         self._known |= {str(call.id): call for found in answers for call in found}
         self._asked |= missing
         return _disambiguate(self._known)
