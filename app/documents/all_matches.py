@@ -1,7 +1,6 @@
 """Changes of all documents that match the filters of the list, as jobs of the service."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -10,12 +9,12 @@ import streamlit as st
 
 from app import api
 from app.document_collections import contents
-from app.documents.listing import CHANGE, CHOSEN, LIST, Wanted, list_documents, tell_trash
+from app.documents.listing import CHOSEN, LIST, Wanted, list_documents, tell_trash
 from app.labels import DOCUMENT_CHANGES, ROLES
 from app.lookup import find_by_id
 from app.permissions import panel
 from app.ui import notices
-from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog
+from app.ui.dialogs import dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened
@@ -23,12 +22,10 @@ from app.ui.tables import forget, shown_items
 from carrel.wire.catalog import Document
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
-from carrel.wire.document_changes import DocumentChange, DocumentChangeStatus
+from carrel.wire.document_changes import DocumentChangeStatus
 from flows.operations.formatting import count_text
 
-FORM, ALL, REFRESH_SECONDS, SHOWN, ACCESS = "all_matches", "documents.all", 2.0, 5, "ACCESS"
-
-UNDOES = "Each document gets back what this change replaced, unless someone has changed it since."
+FORM, ALL, CHANGE, REFRESH_SECONDS, SHOWN, ACCESS = "all_matches", "documents.all", "change", 2.0, 5, "ACCESS"
 
 
 class Opened(NamedTuple):
@@ -112,23 +109,14 @@ def _start(change: str, opened: Opened, collection: DocumentCollection | None) -
     st.query_params[CHANGE] = str(started.document_change_id)
 
 
-def show_changes() -> None:
-    """Show the changes in the page's address: their progress, and by name the documents that could not be changed."""
-    addresses = st.query_params.get_all(CHANGE)
-    read = partial(find_by_id, api.client().catalog.get_document_change)
-    # Not another person's changes, or older changes.
-    changes = [change for change in show_errors(lambda: list(map(read, addresses))) if change is not None]
-    for change in changes:
-        _show_change(change)
-    if changes and all(change.status is not DocumentChangeStatus.RUNNING for change in changes):
-        notices.offer_action("Close", notices.drop_parameters, CHANGE, key="all.close", kind="tertiary")
-
-
-def _show_change(change: DocumentChange) -> None:
-    change_id = change.document_change_id
-    assert change_id is not None  # noqa: S101 - only a planned change has none
+def show_change() -> None:
+    """Show the change in the page's address: its progress, and by name the documents that could not be changed."""
+    address = st.query_params.get(CHANGE, "")
+    change = show_errors(lambda: find_by_id(api.client().catalog.get_document_change, address))
+    if change is None:  # no address, another person's change, or too old
+        return
     if change.status is DocumentChangeStatus.RUNNING:
-        _watch(change_id)
+        _watch(UUID(address))
         return
     notices.show_note(f"{change.done_count:,} of {count_text(change.document_count, 'document')} done.")
     gone = change.document_count - change.done_count - change.failed_count
@@ -140,14 +128,7 @@ def _show_change(change: DocumentChange) -> None:
         notices.show_warning(f"{count_text(change.failed_count, 'document')} could not be changed.")
         listed = show_errors(lambda: list(api.client().catalog.list_documents(ids=list(why), page_size=1000)))
         list_documents(listed, "Reason", lambda document: why[document.document_id])
-    until = change.undoable_until
-    if until and until > datetime.now(UTC) and st.button("Undo …", key=f"undo.{change_id}", icon=":material/undo:"):
-        confirm("Undo this change?", UNDOES, action=partial(_undo, change_id))
-
-
-def _undo(change_id: UUID) -> None:
-    undoing = str(api.client().catalog.undo_document_change(change_id).document_change_id)
-    st.query_params[CHANGE] = [undoing if each == str(change_id) else each for each in st.query_params.get_all(CHANGE)]
+    notices.offer_action("Close", notices.drop_parameters, CHANGE, key="all.close", kind="tertiary")
 
 
 @st.fragment(run_every=REFRESH_SECONDS)

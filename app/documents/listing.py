@@ -21,8 +21,6 @@ from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text, list_text
 
 LIST, CHOSEN, FOLDERS = "documents", "documents.chosen", "documents.folders"
-CHANGE = "change"
-"""The part of the address with the ids of changes to show."""
 MINE, SHARED, ALL = "mine", "shared", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Only when filtering", ALL: "Always"}

@@ -88,7 +88,7 @@ def _show_list() -> None:
                 listing.LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id)
             )
         else:
-            all_matches.show_changes()
+            all_matches.show_change()
             chosen = tables.choose_rows(listing.CHOSEN, listed, **parts())
             if not all_matches.offers_all(chosen, wanted):
                 offer_actions(chosen)
