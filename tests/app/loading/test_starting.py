@@ -22,7 +22,7 @@ from tests.service.sources import Reporter, an_item
 
 def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -> None:
     page = house.open("ingestion")
-    assert "A file that cannot be read is listed" in page.caption[0].value
+    assert "A file that cannot be read is listed" in page.caption[1].value
     assert "Nothing is selected to load" in plan(page).shown
     assert "Nothing is selected to load" in houses.start(houses.name_place(page, "  ")).shown
     # Whoever sees Prefect would see a password in an address: it is not sent there, and not repeated.
