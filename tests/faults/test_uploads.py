@@ -243,7 +243,7 @@ def test_a_sync_cut_off_while_it_writes_leaves_nothing(tmp_path, monkeypatch):
     async def cut_off():
         settings = SimpleNamespace(uploads_dir=tmp_path, max_upload_bytes=LIMIT)
         document = SimpleNamespace(content=b"words", file_name="a.md", form=None)
-        upload = asyncio.create_task(applying._upload(SimpleNamespace(settings=settings), None, document))
+        upload = asyncio.create_task(applying._upload_and_wait(SimpleNamespace(settings=settings), None, document))
         assert await asyncio.to_thread(begun.wait, 20)
         upload.cancel()
         # What doesn't wait for the thread has removed the file by now, and what does is still there.

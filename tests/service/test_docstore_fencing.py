@@ -57,7 +57,7 @@ def take_up(syncing: Syncing) -> None:
 @pytest.mark.parametrize("overtake", [update, launch, take_up, delete])
 def test_a_run_that_was_overtaken_brings_nothing_more(syncing, overtake, monkeypatch) -> None:
     runtime, organization = syncing.service.runtime, organization_id(syncing.service)
-    upload = applying._upload  # pyright: ignore[reportPrivateUsage] - where a run is while it brings a document
+    upload = applying._upload_and_wait  # pyright: ignore[reportPrivateUsage] - where a run is while it brings a document
 
     async def upload_and_overtake(*arguments: object) -> object:
         status = await upload(*arguments)  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_a_run_that_was_overtaken_brings_nothing_more(syncing, overtake, monkeyp
         return status
 
     monkeypatch.setattr(applying, "AT_ONCE", 1)
-    monkeypatch.setattr(applying, "_upload", upload_and_overtake)
+    monkeypatch.setattr(applying, "_upload_and_wait", upload_and_overtake)
     config = DocstoreConfig.model_validate(syncing.config())
 
     async def run_a_page() -> None:

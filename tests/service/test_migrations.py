@@ -233,7 +233,7 @@ UNFIT = ["CREATE EXTENSION vector", "CREATE EXTENSION absent", "SELECT NULL::abs
 def test_a_database_that_cannot_be_migrated_is_refused(outside: Place, monkeypatch, statements: str) -> None:
     outside.connection.execute("DROP EXTENSION vector")
     if statements != UNFIT[0]:
-        monkeypatch.setattr(migrations, "_run", lambda connection: connection.exec_driver_sql(statements))
+        monkeypatch.setattr(migrations, "_run_alembic", lambda connection: connection.exec_driver_sql(statements))
     refusal = r'(permission denied to create extension|"absent"|unsafe use) .* needs PostgreSQL 17 or newer'
     with pytest.raises(MigrationError, match=refusal):
         migrations.upgrade(outside.url)
