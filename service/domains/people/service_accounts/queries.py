@@ -44,6 +44,9 @@ class Reached(Generic[Row]):
     total: int = 0
     noted: int = 0
 
+    def __bool__(self) -> bool:
+        return self.total > 0
+
 
 async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
     """Return the addresses (lower case) in use by a principal, or used by a deleted service account."""
