@@ -247,7 +247,7 @@ def _find_periods(text: str) -> Iterator[Form]:
 def _find_measures(text: str) -> Iterator[Form]:
     """Yield a number with the word for a power of ten in digits ("2.5 million": 2500000), and with a unit's symbol."""
     for match in _MEASURE.finditer(text):
-        written, noun = match[1], match[2].lower() if match[2].isascii() else fold_marks(fold(match[2]))
+        written, noun = match[1], fold_marks(fold(match[2]))
         power, unit = _POWERS.get(noun), _UNITS.get(noun)
         if power or unit:
             readings = [written] if written.isdecimal() else [form.text for form in read_number(written)]
