@@ -58,7 +58,7 @@ def swap(service: RunningService, rebuild: RunningRebuild) -> Coroutine[Any, Any
 
 def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf, race: Race) -> None:
     rebuild = ready(shelf)
-    race.stop_behind(uploads, "_write")
+    race.stop_behind(uploads, "_write_document")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
     swapping = race.begin_blocked(shelf.service, shelf.service.run, swap(shelf.service, rebuild))
     assert shelf.model() == LOCAL
