@@ -300,6 +300,16 @@ def test_a_restored_group_has_its_members_grants_and_parents_again(service: Runn
         assert [members(service, one) for one in (crew, outer)] == held
 
 
+def test_a_restored_group_is_its_own_member_again(service: RunningService) -> None:
+    a_user(service, ADA)
+    crew = a_group(service, "Crew", user(ADA))
+    done(service.call("admin/groups/addMembers", {"groupId": crew["id"], "members": [group(crew)]}))
+    held = members(service, crew)
+    done(delete(service, crew))
+    done(restore(service, crew))
+    assert (members(service, crew), len(held)) == (held, 2)
+
+
 def test_what_left_or_changed_meanwhile_is_not_restored(service: RunningService) -> None:
     crew, outer = ship(service)
     provider = {"issuer": "https://id.example.test", "domains": ["example.test"], "clientId": "c", "clientSecret": "x"}

@@ -15,5 +15,7 @@ WITH trashed AS (
 )
 INSERT INTO group_members (organization_id, group_id, member_id, member_is_group)
 SELECT :organization_id, group_id, member_id, member_id = :group_id OR kind = 'group'
-FROM pairs JOIN principals ON organization_id = :organization_id AND principal_id = other_id
+FROM pairs LEFT JOIN principals ON organization_id = :organization_id AND principal_id = other_id
+-- This statement doesn't see the group's new row yet, and a group may be its own member.
+WHERE principal_id IS NOT NULL OR other_id = :group_id
 RETURNING group_id, member_id
