@@ -119,7 +119,7 @@ def document_id(house: House, name: str) -> str:
 
 
 def test_searches_are_saved_and_recent_ones_listed_for_the_person_alone(house: House) -> None:
-    mark, email = uuid4().hex[:6], f"own-{uuid4().hex[:6]}@example.test"
+    mark, email = new_word(), f"own-{uuid4().hex[:6]}@example.test"
     house.add_people(email)
     house.client.search.search_document_catalog(f"secret of the admin {mark}")
     house.client.search.save_search(f"saved by the admin {mark}")
@@ -167,7 +167,7 @@ def test_a_hundred_saved_searches_are_enough(house: House) -> None:
 
 @pytest.mark.parametrize(("text", "options", "said"), cases("a_result_tells_of_its_document"))
 def test_a_result_tells_of_its_document(house: House, text: str, options: dict[str, Any], said: str) -> None:
-    name, mark = "Goats and sheep", f"x{uuid4().hex[:6]}"
+    name, mark = "Goats and sheep", new_word()
     house.load(name, text.format(name=name, mark=mark), **options)
     shown = house.open("search", q=mark, by="lexical").shown
     assert shown.count(name) == 1
@@ -485,7 +485,7 @@ def test_what_is_near_in_meaning_alone_is_said(house: House, pen: str, where: st
 
 
 def test_documents_without_their_meaning_are_counted(house: House) -> None:
-    document = house.load(mark := f"x{uuid4().hex[:6]}", f"{mark} travels on deck.")
+    document = house.load(mark := new_word(), f"{mark} travels on deck.")
     house.service.execute(
         "UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + '1 hour' WHERE document_id = %s",
         [document],
@@ -552,7 +552,7 @@ def test_what_others_wrote_leaves_room_for_other_results(house: House) -> None:
 
 
 def test_the_preview_shows_the_chosen_result_in_its_text_and_says_what_is_gone(house: House) -> None:
-    collection, mark = house.add_collection("Bridge <b>"), f"gull{uuid4().hex[:6]}"
+    collection, mark = house.add_collection("Bridge <b>"), f"gull{new_word()}"
     documents = [house.load(f"{name} <b>", document_external_id=f"{mark}/{name}") for name in ("Kept", "Newer", "Lost")]
     for document in documents:
         add_chunks(house, collection, document, "Before <i>.", f"A {mark} <i> on deck.", "After it.", "Far away.")
