@@ -77,6 +77,8 @@ _DATES = (
     re.compile(r"(?P<m>[^\W\d_]{3,14})\.? (?P<d>\d\d?)(?:[a-z]{2})?,? (?P<y>\d{4})(?!\w)"),
     re.compile(r"(?P<y>\d{4})[年년] ?(?P<m>\d\d?)[月월] ?(?P<d>\d\d?)[日일]"),
 )
+_MONTH_BEFORE = re.compile(r"([^\W\d_]{3,14}|\d(?<![\w.,:/-]\d)\d?(?=[./-]))[.,]?[ ./-](?:del? )?\Z")
+_MONTH_AFTER = re.compile(r"[-/.\u5e74\ub144] ?(\d\d?)(?!\d|[-/.]\w|[\u6708\uc6d4] ?\d)[\u6708\uc6d4]?")
 _MONTHS = {
     name: int(number)
     for number, names in tomllib.loads(Path(__file__).with_name("months.toml").read_text()).items()
@@ -122,7 +124,9 @@ _LETTER = re.compile(r" ([A-Z])(?<=[^\W\d_] .)(?![\w'\u2019+#&]|\.\w)")
 _NOUN_BEFORE = re.compile(r"(?:\b|_)([^\W\d_]{3,24})\Z")
 _HAS_POINT = re.compile(r"\.(?<=[\s(].)[A-Za-z]")
 _SIGNED = re.compile(
-    r"(?<![\w.])(?:[A-Za-z](?:\+\+?|#)(?![\w+#])|\.[A-Za-z]{2,5}(?!\w))|\b[A-Za-z] ?& ?[A-Za-z]\b", re.ASCII
+    r"(?<![\w.])(?:[A-Za-z](?:\+\+?|#)(?![\w+#])|\.[A-Za-z]{2,5}(?!\w))|\b[A-Za-z] ?& ?[A-Za-z]\b"
+    r"|\u00a7[ \u00a0]?\d+[a-z]?\b",
+    re.ASCII,
 )
 
 
@@ -215,22 +219,32 @@ def find_forms(text: str) -> Iterator[Form]:
     for match in numbers:
         yield from _move((*read_number(match[0]), _as_written(match[0])), match.start())
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
-    year = has_digits and (_ASCII_YEAR if is_ascii else _YEAR).search(text)
-    for match in chain.from_iterable(pattern.finditer(text) for pattern in (_DATES if year else ())):
+    years = [*(_ASCII_YEAR if is_ascii else _YEAR).finditer(text)] if has_digits else []
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in (_DATES if years else ())):
         if day := _as_date(match["y"], match["m"], match["d"]):
             yield from _move((Form(0, len(match[0]), day, 1.0, 0.3), _as_written(match[0])), match.start())
     for match in _GROUPS.finditer(text) if has_digits else ():
         label = re.match("(?:[A-Z]+ )*", match[0])  # the name of an account, or its beginning
         for at in {0, *(each.end() for each in re.finditer(" ", label[0]))} if label else ():
             yield from _move(_read_groups(match[0][at:]), match.start() + at)
-    has_sign = text[:1] == "." or any(map(text.__contains__, "+#&")) or _HAS_POINT.search(text)
+    has_sign = text[:1] == "." or any(map(text.__contains__, "+#&\u00a7")) or _HAS_POINT.search(text)
     for match in _SIGNED.finditer(text) if has_sign else ():
-        yield Form(*match.span(), match[0].replace(" ", ""), 1.0, 0.3)
+        yield Form(*match.span(), re.sub(rf"[{_BLANKS}]", "", match[0]), 1.0, 0.3)
         if " " in match[0]:
             yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
+    yield from _find_months(text, years)
     yield from _find_periods(text)
     yield from _find_measures(text)
+
+
+def _find_months(text: str, years: Iterable[re.Match[str]]) -> Iterator[Form]:
+    """Yield months of a year in their common form: 2024-03 for "March 2024", "03/2024" and "2024-03"."""
+    for year in years:
+        before = _MONTH_BEFORE.search(text, max(0, year.start() - 24), year.start())
+        for match in filter(None, (before, _MONTH_AFTER.match(text, year.end()))):
+            if day := _as_date(year[0], match[1], "1"):
+                yield Form(min(match.start(), year.start()), max(match.end(), year.end()), day[:7], JOINED, 0.3)
 
 
 def _find_periods(text: str) -> Iterator[Form]:
@@ -248,11 +262,12 @@ def _find_measures(text: str) -> Iterator[Form]:
     """Yield a number with the word for a power of ten in digits ("2.5 million": 2500000), and with a unit's symbol."""
     for match in _MEASURE.finditer(text):
         written, noun = match[1], fold_marks(fold(match[2]))
-        power, unit = _POWERS.get(noun), _UNITS.get(noun)
-        if power or unit:
-            readings = [written] if written.isdecimal() else [form.text for form in read_number(written)]
-            for number in {Decimal(each).scaleb(int(power or 0)).normalize() for each in readings}:
-                yield Form(*match.span(), f"{number:f}{unit or ''}", JOINED, 0.3)
+        ways = {(_POWERS.get(noun, "0"), _UNITS.get(noun, ""))} - {("0", "")}
+        if match[2] == "M" and match.end(1) == match.start(2):  # "$2.5M", and "2.5 m" is a length
+            ways.add(("6", ""))
+        readings = [written] if written.isdecimal() else [form.text for form in read_number(written)] if ways else []
+        for (power, unit), number in product(ways, {Decimal(each) for each in readings}):
+            yield Form(*match.span(), f"{number.scaleb(int(power)).normalize():f}{unit}", JOINED, 0.3)
 
 
 def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:

@@ -10,8 +10,8 @@ from tests.harness.cases import cases
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
 
-NAMES = ("ann", "ben", "carol", "dora", "eve", "fay", "gus", "hal")
-ANN, BEN, CAROL, DORA, EVE, FAY, GUS, HAL = (f"{name}@signs.test" for name in NAMES)
+NAMES = ("ann", "ben", "carol", "dora", "eve", "fay", "gus", "hal", "ida")
+ANN, BEN, CAROL, DORA, EVE, FAY, GUS, HAL, IDA = (f"{name}@signs.test" for name in NAMES)
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 TEXTS = cases("texts_for_signs")
 BY_BEN = {"secret": ("Ben's travel diary", "Travel to the hotel in net 30 minutes.")}
@@ -168,6 +168,22 @@ def test_a_document_that_is_called_by_the_query_comes_first(module_service: Runn
     for query, first in (called | {"5GB": "Mailboxes", "CO alarm": "CO alarm"}).items():
         found = search(module_service, query, as_user=FAY, mode="LEXICAL")["results"]
         assert found[0]["documentName"] == first, query
+
+
+def test_a_code_that_only_parts_match_comes_first(module_service: RunningService) -> None:
+    texts = {
+        "norms": "To ISO/IEC 27099.",
+        "hall": "The hall is open to all. " * 20,
+        "tour": "A tour for visitors starts here.",
+    }
+    add_users(module_service, IDA)
+    for name, text in texts.items():
+        uploaded(module_service, f"codes/{name}", text, as_user=IDA)
+    result = search(module_service, "iso27099", as_user=IDA)
+    assert (result["results"][0]["documentExternalId"], result["applied"]["unmatchedWords"]) == (
+        "codes/norms",
+        ["iso27099"],
+    )
 
 
 def test_relevance_follows_the_ranking(library: RunningService) -> None:

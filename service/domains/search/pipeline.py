@@ -264,6 +264,8 @@ def _put_full_first(ranked: _Ranked, rows: Mapping[Hit, Row], unmatched: Collect
     query, hits, places = ranked.read.search_query, ranked.ranking.hits, dict[Hit, tuple[int, bool]]()
     if not 1 < len(query.reading.words) <= LONGEST_NAME and _HAS_NUMBER.search(query.text) is None:
         return ranked.ranking
+    if query.reading.by_word.keys() <= {*unmatched}:  # then no text has a word
+        return ranked.ranking
 
     def is_full(*texts: str) -> bool:
         return _find_missing(query, texts, set()).keys() <= {*unmatched}

@@ -181,7 +181,8 @@ def _needs_model(query: SearchQuery) -> bool:
 def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:
     """Return the weight of words in the query's language; if uncertain, in the language of most chunks of the space."""
     weights = query.weights_of_words
-    if has_unspaced(query.text):
+    is_code = all(any(map(str.isdigit, part)) for part in query.text.split())  # the model knows no codes and numbers
+    if is_code or has_unspaced(query.text):
         return weights["unspaced"]
     if query.text.isascii() and query.stemmings == (ENGLISH,):
         return WORDS  # detecting the language loads a model
