@@ -172,7 +172,7 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
         assert written == {*keys}
 
 
-async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, feedback: bool = True) -> list[str]:
+async def search(index: Index, question: str, vector: Any, mode: SearchMode) -> list[str]:
     """The ids of the best ten documents."""
 
     async def prepare(space: Space) -> list[SearchQuery]:
@@ -182,7 +182,7 @@ async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, 
     source = Source(index.runtime.database)
     async with open_snapshot(source, index.caller, index.space, prepare=prepare, read_only=True) as read:
         scope = Scope(caller=index.caller, space=read.space, by_chunk=False)
-        ranking = await rank(read.connection, scope, read.search_query, at_least=CUTOFF, feedback=feedback)
+        ranking = await rank(read.connection, scope, read.search_query, at_least=CUTOFF)
     return [index.names[hit.document_id] for hit in ranking.hits[:CUTOFF]]
 
 
@@ -201,22 +201,16 @@ async def evaluate(index: Index, collection: Collection) -> list[dict[str, objec
         [await index.embedder.embed([text for _, text in asked[at : at + 64]]) for at in range(0, len(asked), 64)]
     )
     rows: list[dict[str, object]] = []
-    ways = {
-        "HYBRID": {"mode": SearchMode.HYBRID},
-        "HYBRID without feedback": {"mode": SearchMode.HYBRID, "feedback": False},
-        "LEXICAL": {"mode": SearchMode.LEXICAL},
-        "SEMANTIC": {"mode": SearchMode.SEMANTIC},
-    }
-    for name, way in ways.items():
-        found = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
+    for mode in (SearchMode.HYBRID, SearchMode.LEXICAL, SearchMode.SEMANTIC):
+        found = [await search(index, text, vectors[at], mode) for at, (_, text) in enumerate(asked)]
         with every_chunk_scored():
-            exact = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
+            exact = [await search(index, text, vectors[at], mode) for at, (_, text) in enumerate(asked)]
         shares = [len({*one} & {*other}) / max(len(other), 1) for one, other in zip(found, exact, strict=True)]
         rows.append(
             {
                 "documents": len(collection.documents),
                 "questions": len(asked),
-                "search": name,
+                "search": mode,
                 "nDCG@10": mean_ndcg(collection, found),
                 "nDCG@10 of exact": mean_ndcg(collection, exact),
                 "recall@10 of exact": round(float(np.mean(shares)), 4),

@@ -220,8 +220,10 @@ def find_forms(text: str) -> Iterator[Form]:
         yield from _move((*read_number(match[0]), _as_written(match[0])), match.start())
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
     years = [*(_ASCII_YEAR if is_ascii else _YEAR).finditer(text)] if has_digits else []
+    days = set[int]()
     for match in chain.from_iterable(pattern.finditer(text) for pattern in (_DATES if years else ())):
         if day := _as_date(match["y"], match["m"], match["d"]):
+            days.add(match.start("y"))
             yield from _move((Form(0, len(match[0]), day, 1.0, 0.3), _as_written(match[0])), match.start())
     for match in _GROUPS.finditer(text) if has_digits else ():
         label = re.match("(?:[A-Z]+ )*", match[0])  # the name of an account, or its beginning
@@ -233,7 +235,7 @@ def find_forms(text: str) -> Iterator[Form]:
         if " " in match[0]:
             yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
-    yield from _find_months(text, years)
+    yield from _find_months(text, (year for year in years if year.start() not in days))
     yield from _find_periods(text)
     yield from _find_measures(text)
 
