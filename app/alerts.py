@@ -169,7 +169,7 @@ def _show_open_alerts(found: list[Alert]) -> None:
             format_func=lambda item: f"{KINDS[by_id[item].kind]} · {one_line(about(by_id[item]))}",
         )
         days = {f"Snooze for {count_text(number, 'day')}": number for number in (1, 7)}
-        until = {label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()}
+        until = {label: {"snoozed_until": datetime.now(UTC) + timedelta(days=day)} for label, day in days.items()}
         for label, change in {"Acknowledge": {"acknowledged": True}, **until, "End": None}.items():
             offer_action(label, _change_alert, chosen, change, key=f"alert.{label}", disabled=chosen is None)
     show_note("End an alert if its source is no longer used. Carrel sends an acknowledged alert again if it changes.")

@@ -32,7 +32,7 @@ def client_for_later() -> Callable[[], Carrel]:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def me() -> MeResponse:
-    """Return the signed-in person. An admin whose token doesn't allow administration doesn't count as an admin."""
+    """Return the signed-in person; an admin only if the workbench's key, or else the person's token, can administer."""
     found = person_client().me()
     if (client := key_client()) is not None:
         users = client.admin.users.list(query=found.email)

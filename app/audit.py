@@ -31,7 +31,7 @@ def _setting_in_words(value: object) -> str:
 
 KnownNames: TypeAlias = Mapping[str, str]
 
-EVERYBODY = "everyone"
+EVERYONE = "everyone"
 """Stands for a whole organization as the holder of a role."""
 
 HOLDER = "holder"
@@ -67,12 +67,12 @@ def action_labels() -> dict[str, str]:
 
 def sentence(entry: AuditEntry, names: KnownNames) -> str:
     """Return a sentence for an audit entry: person, action, target. A target without a name is called by its kind."""
-    who = one_line(entry.who)
+    actor = one_line(entry.who)
     if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
-        who += f", for {one_line(entry.acting_for.name)},"
+        actor += f", for {one_line(entry.acting_for.name)},"
     told = _TOLD.get(entry.action)
     special = told(entry, names) if told is not None else None
-    return one_line(f"{who} {special or _default_sentence(entry, names)}")
+    return one_line(f"{actor} {special or _default_sentence(entry, names)}")
 
 
 def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
@@ -111,16 +111,16 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     lost: dict[str, list[str]] = {}
     # "everyone" comes last: "Crew and everyone".
     named = {holder: names.get(holder, "someone") for holder in before.keys() | after.keys()}
-    for holder in sorted(named, key=lambda item: (named[item] == EVERYBODY, named[item].lower(), item)):
+    for holder in sorted(named, key=lambda item: (named[item] == EVERYONE, named[item].lower(), item)):
         had, has = before.get(holder), after.get(holder)
         if had != has:
             table, role = (lost, had) if has is None else (gained, has)
             table.setdefault(ROLES[Role(role)] if role in set(Role) else "some", []).append(named[holder])
     said: list[str] = []
-    for role, who in gained.items():
-        said.append(f"gave {_list_names(who)} {role} access to {'it' if said else _target(entry, names)}")
-    for role, who in lost.items():
-        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list_names(who)}")
+    for role, actor in gained.items():
+        said.append(f"gave {_list_names(actor)} {role} access to {'it' if said else _target(entry, names)}")
+    for role, actor in lost.items():
+        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list_names(actor)}")
     return " and ".join(said) or None
 
 
@@ -329,15 +329,15 @@ def _batch_by_list(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[s
 def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
     shared = Counter((call.kind, call.name) for call in known.values())
     return {
-        identity: f"{one.name} ({one.facts})" if one.facts and shared[one.kind, one.name] > 1 else one.name
-        for identity, one in known.items()
+        identity: f"{call.name} ({call.facts})" if call.facts and shared[call.kind, call.name] > 1 else call.name
+        for identity, call in known.items()
     }
 
 
-def _find_everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+def _find_organization(client: Carrel, ids: list[str]) -> Iterator[_Called]:
     organization_id = client.admin.organization.get().organization_id
     if str(organization_id) in ids:
-        yield _Called(HOLDER, organization_id, EVERYBODY)
+        yield _Called(HOLDER, organization_id, EVERYONE)
 
 
 def _list_by(
@@ -368,8 +368,8 @@ _ASKED: Mapping[str, tuple[Ask, ...]] = {
     GROUP: (_groups,),
     SERVICE_ACCOUNT: (_accounts,),
     APPLICATION: (_applications,),
-    "organization": (_find_everybody,),
-    HOLDER: (_find_everybody, _people, _groups, _accounts),
+    "organization": (_find_organization,),
+    HOLDER: (_find_organization, _people, _groups, _accounts),
     DOCUMENT: (_resources,),
     COLLECTION: (_resources,),
     AGENT: (_resources,),

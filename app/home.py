@@ -340,7 +340,7 @@ def _dismiss() -> None:
 
 
 def _show_to_reader() -> bool:
-    if reads_something():
+    if has_documents():
         return False
     show_nothing_to_find()
     return True
@@ -354,5 +354,5 @@ def show_nothing_to_find() -> None:
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def reads_something() -> bool:
+def has_documents() -> bool:
     return next(iter(api.client().catalog.list_documents(page_size=1)), None) is not None

@@ -53,11 +53,11 @@ class Meaning:
     risk: str
 
 
-TOKEN_SCOPES: Mapping[Scope, Meaning] = {Scope(one): Meaning(*said) for one, said in _TEXTS["token_scopes"].items()}
+TOKEN_SCOPES: Mapping[Scope, Meaning] = {Scope(name): Meaning(*said) for name, said in _TEXTS["token_scopes"].items()}
 """Scopes of service account tokens, the least risky first."""
 
 APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
-    ApiScope(one): Meaning(*said) for one, said in _TEXTS["application_scopes"].items()
+    ApiScope(name): Meaning(*said) for name, said in _TEXTS["application_scopes"].items()
 }
 
 ADMIN_AT_MCP = Meaning(

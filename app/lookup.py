@@ -177,8 +177,8 @@ def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
 def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
     """Return each item by key with a label. Labels that read alike get the id."""
     once = {item.key: item for item in found}
-    labels = tell_apart({key: one.label for key, one in once.items()}, {key: one.id for key, one in once.items()})
-    return {key: (labels[key], one) for key, one in once.items()}
+    labels = tell_apart({key: each.label for key, each in once.items()}, {key: each.id for key, each in once.items()})
+    return {key: (labels[key], each) for key, each in once.items()}
 
 
 def tell_apart(labels: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, str]:

@@ -57,9 +57,9 @@ def addresses() -> frozenset[str]:
 
 def trail_html(name: str) -> str:
     """Return HTML with the way back to Settings, and the pages of the group with the page `name`."""
-    group, entries = next(item for item in GROUPS.items() if name in {one.name for one in item[1]})
+    group, entries = next(item for item in GROUPS.items() if name in {each.name for each in item[1]})
     here = {True: ' aria-current="page"', False: ""}
-    links = (f'<a href="{one.name}" target="_self"{here[one.name == name]}>{one.title}</a>' for one in entries)
+    links = (f'<a href="{entry.name}" target="_self"{here[entry.name == name]}>{entry.title}</a>' for entry in entries)
     above = f'<a href="{SETTINGS}" target="_self">Settings</a> <span>{group}</span>'
     return f'<nav class="carrel-trail" aria-label="Place">{above} {" ".join(links)}</nav>'
 

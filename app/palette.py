@@ -42,7 +42,7 @@ _KINDS = {
 @st.fragment
 def show_palette(*, is_admin: bool, is_editor: bool) -> None:
     """Draw the palette. Typing redraws only the palette; choosing opens the page."""
-    known = {one.name: one for one, has in entries_for(is_admin=is_admin, is_editor=is_editor) if has}
+    known = {page.name: page for page, has in entries_for(is_admin=is_admin, is_editor=is_editor) if has}
     if chosen := st.session_state.pop(_CHOSEN, None):
         _open_chosen(chosen, known)
     items = [_item(entry.title, entry.purpose, entry.icon, entry.name) for entry in known.values()]

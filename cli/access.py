@@ -12,7 +12,7 @@ from carrel.directory.tables import printable
 from carrel.wire import common
 from carrel.wire.admin import Group
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
-from cli.choosing import AsJson, id_in, require_one
+from cli.choosing import AsJson, id_in, require_only
 from cli.exit_codes import ExitCode
 from cli.listing import print_json
 from cli.outcome import connect
@@ -75,7 +75,7 @@ def group_of(name: str, client: "carrel.Carrel") -> Group:
     """Return the group with a name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
     found = [group for group in groups if name in {str(group.id), group.external_id, group.name}]
-    return require_one(found, kind="group", name=name, hint="carrel groups list shows all. Give the external id or id")
+    return require_only(found, kind="group", name=name, hint="carrel groups list shows all. Give the external id or id")
 
 
 def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:

@@ -13,11 +13,11 @@ from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from carrel.wire.places import describe_place
 from carrel.wire.question_log import LoggedQuestion, Outcome
 from cli.access import resource_of
-from cli.choosing import AsJson, PartOfName, Since, id_in, require_one
+from cli.choosing import AsJson, PartOfName, Since, id_in, require_only
 from cli.completing import names_of_agents
 from cli.exit_codes import ExitCode
 from cli.grants import read_grants
-from cli.listing import Columns, print_json, show_first, show_list, show_one, to_json
+from cli.listing import Columns, print_json, show_first, show_list, show_object, to_json
 from cli.outcome import connect
 from cli.screen import Screen
 
@@ -64,7 +64,7 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
         known = client.document_collections.list_document_collections(page_size=1000)
         names = {collection.document_collection_id: collection.collection_name for collection in known}
     used_by = ["everyone in the organization"] * granted.everybody + [item.principal.name for item in granted.grants]
-    show_one(
+    show_object(
         screen,
         found,
         title=found.name,
@@ -103,7 +103,7 @@ def copy(
     """Copy an agent with all its settings, but without deployments; for admins. Change the copy, and compare both."""
     with connect(as_json=as_json) as (screen, client):
         made = carrel.drafts.copy_agent(client, agent_of(agent, client).agent_id, name=name)
-    show_one(screen, made, title=made.name, facts=[("id", made.agent_id), ("used by", "nobody")])
+    show_object(screen, made, title=made.name, facts=[("id", made.agent_id), ("used by", "nobody")])
 
 
 QUESTIONS: Columns[LoggedQuestion] = {
@@ -168,9 +168,9 @@ def evaluate(
     Exit code 1: a question failed, or a score is below --at-least; without --at-least, a reply is worse than before."""
     with connect(as_json=as_json) as (screen, client):
         floors = dict(map(_read_floor, at_least or []))
-        one = _set_of(name, client)
+        chosen = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
-        run, changed, settings = _run_and_compare(client, one, agent_id, note, user, screen=screen)
+        run, changed, settings = _run_and_compare(client, chosen, agent_id, note, user, screen=screen)
     low = carrel.evaluation.find_low_scores(run, floors)
     is_worse = any(each.change < 0 for each in changed)
     code = ExitCode.PROBLEMS if run.failed_count or low or (is_worse and not floors) else ExitCode.DONE
@@ -179,16 +179,16 @@ def evaluate(
 
 
 def _run_and_compare(
-    client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, user: str | None, *, screen: Screen
+    client: "Carrel", chosen: "EvaluationSet", agent: UUID | None, note: str | None, user: str | None, *, screen: Screen
 ) -> "tuple[EvaluationRun, list[Difference], list[str]]":
-    sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
-    before = carrel.evaluation.find_run_to_compare(sets.list_runs(set_id), agent_id=one.agent_id)
+    sets, set_id = client.admin.evaluation_sets, chosen.evaluation_set_id
+    before = carrel.evaluation.find_run_to_compare(sets.list_runs(set_id), agent_id=chosen.agent_id)
     with screen.bar("asking") as bar:
 
         def show(done: int, of: int) -> None:
             bar(f"asked {done:,}", done=done, total=of)
 
-        run = carrel.evaluation.run(client, one, agent_id=agent_id, note=note, user_email=user, on_progress=show)
+        run = carrel.evaluation.run(client, chosen, agent_id=agent, note=note, user_email=user, on_progress=show)
     old = [] if before is None else list(sets.list_results(set_id, before.evaluation_run_id))
     changed = carrel.evaluation.compare(old, list(sets.list_results(set_id, run.evaluation_run_id)))
     settings = [] if before is None else carrel.evaluation.find_changed_settings(before, run)
@@ -211,11 +211,11 @@ def _read_floor(text: str) -> tuple[str, float]:
 def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
     listed = client.admin.evaluation_sets.list(page_size=1000)
     known = [item for item in listed if item.agent_id and name in {item.name, str(item.evaluation_set_id)}]
-    one = require_one(known, kind="evaluation set of an agent", name=name, hint="the page of an agent lists its sets")
-    if not one.case_count:
-        message = f"The evaluation set {one.name} has no questions. Add questions on the Agents page of the workbench"
+    found = require_only(known, kind="evaluation set of an agent", name=name, hint="an agent's page lists its sets")
+    if not found.case_count:
+        message = f"The evaluation set {found.name} has no questions. Add questions on the Agents page of the workbench"
         raise InvalidArgumentError(message)
-    return one
+    return found
 
 
 def _show_run(
@@ -311,7 +311,7 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
 def agent_of(name: str, client: "Carrel") -> AgentDefinition:
     """Return the agent with a name or id; raises InvalidArgumentError for none or several."""
     found = [agent for agent in client.admin.agents.list(page_size=1000) if name in {agent.name, str(agent.agent_id)}]
-    return require_one(found, kind="agent", name=name, hint="carrel agents list shows all agents")
+    return require_only(found, kind="agent", name=name, hint="carrel agents list shows all agents")
 
 
 def _id_of(name: str, client: "Carrel") -> UUID:

@@ -35,21 +35,21 @@ def as_id(text: str) -> UUID:
     return found
 
 
-def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
+def require_only(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
     """Return the only match of a name; raises InvalidArgumentError with the hint for none or several."""
     if len(found) != 1:
         raise InvalidArgumentError(f"There {f'are several {kind}s' if found else f'is no {kind}'} {name}; {hint}")
     return found[0]
 
 
-def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, command: str = "") -> C:
+def require_active(name: str, listed: Callable[..., Iterable[C]], *, kind: str, command: str = "") -> C:
     """Return the key or token with the id, or the active key with the name; `command` lists them (default: `kind`)."""
     if id_in(name) is not None:
         found = list(listed(ids=[name]))
     else:
         found = [one for one in listed(page_size=1000) if one.name == name and one.status is CredentialStatus.ACTIVE]
     hint = f"carrel {command or f'{kind}s'} list shows all with ids"
-    return require_one(found, kind=f"active {kind}", name=name, hint=hint)
+    return require_only(found, kind=f"active {kind}", name=name, hint=hint)
 
 
 def confirm(screen: Screen, question: str, *, outcome: str = "deleted") -> None:

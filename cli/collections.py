@@ -8,9 +8,9 @@ import typer
 import carrel
 from carrel import InvalidArgumentError
 from carrel.wire.collections import DistanceMetric, DocumentCollection, FieldType, SchemaField, find_named
-from cli.choosing import AsJson, PartOfName, Yes, confirm, require_one
+from cli.choosing import AsJson, PartOfName, Yes, confirm, require_only
 from cli.completing import names_of_collections
-from cli.listing import Columns, say_done, show_list, show_one, to_json
+from cli.listing import Columns, say_done, show_list, show_object, to_json
 from cli.loading import SOURCE, Direct, Exclude, Hidden, Include, Metadata, pairs
 from cli.outcome import connect, show_errors
 from cli.screen import Screen
@@ -47,7 +47,7 @@ def show(collection: Named, *, as_json: AsJson = False) -> None:
     """Show a collection and the fields of its metadata."""
     with connect(as_json=as_json) as (screen, client):
         found = collection_of(collection, client)
-    show_one(
+    show_object(
         screen,
         found,
         title=found.collection_name,
@@ -140,7 +140,7 @@ def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> N
 def collection_of(name: str, client: "carrel.Carrel") -> DocumentCollection:
     """Return the collection with an id, name or former name; raises InvalidArgumentError for none, or several."""
     found = find_named(client.document_collections.list_document_collections(page_size=1000), name)
-    return require_one(found, kind="collection", name=name, hint="`carrel collections list` shows all")
+    return require_only(found, kind="collection", name=name, hint="`carrel collections list` shows all")
 
 
 def _field(text: str) -> SchemaField:

@@ -160,7 +160,7 @@ _SIGNS = {"CREATE": "+", "ADD": "+", "UPDATE": "~", "RENAME": "~", "DEACTIVATE":
 STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "bold red"}
 
 
-def _lines(lines: list[str], what: str, *, screen: Screen) -> None:
+def _lines(lines: list[str], heading: str, *, screen: Screen) -> None:
     for line in lines[:SHOWN]:
         screen.line(line, style=STYLES[line[0]])
-    show_more(screen, len(lines) - SHOWN, f" {what}")
+    show_more(screen, len(lines) - SHOWN, f" {heading}")

@@ -10,11 +10,11 @@ import carrel
 from carrel.wire import catalog
 from carrel.wire.formats import FORMATS
 from carrel.wire.trash import TrashedDocument
-from cli.choosing import AsJson, PartOfName, Yes, confirm, id_in, require_one
+from cli.choosing import AsJson, PartOfName, Yes, confirm, id_in, require_only
 from cli.collections import collection_of
 from cli.completing import names_of_collections
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, say_done, show_first, show_list, show_one, to_json
+from cli.listing import Columns, print_json, say_done, show_first, show_list, show_object, to_json
 from cli.outcome import connect
 from flows.operations.formatting import list_text, name_language
 
@@ -136,7 +136,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
         found = document_of(document, client)
     files = found.contained_files or f"{found.files_done or 0:,} of {found.file_count or 0:,} so far"
     languages = [(indexing, indexing.language) for indexing in found.indexed_in if indexing.language]
-    show_one(
+    show_object(
         screen,
         found,
         title=found.document_name,
@@ -153,7 +153,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *(("text recognition", recognition) for recognition in (found.text_recognition,) if recognition),
             *(("not read", failure) for failure in found.list_left_out()),
             *(("index", f"{_place(indexing)}: {_progress(indexing)}") for indexing in found.indexed_in),
-            *(("language", f"{_place(one)}: {name_language(language)}") for one, language in languages),
+            *(("language", f"{_place(item)}: {name_language(language)}") for item, language in languages),
         ],
     )
 
@@ -283,8 +283,8 @@ def document_of(name: str, client: "carrel.Carrel") -> catalog.GetDocumentRespon
     if not (found := list(client.catalog.list_documents(document_external_ids=[name]))):
         named = client.catalog.list_documents(document_name=name, page_size=1000)
         found = [document for document in named if name in {document.document_name, document.file_name}]
-    one = require_one(found, kind="document", name=name, hint="find its id with carrel documents list --query")
-    return client.catalog.get_document(one.document_id)
+    match = require_only(found, kind="document", name=name, hint="find its id with carrel documents list --query")
+    return client.catalog.get_document(match.document_id)
 
 
 def _place(indexing: catalog.DocumentIndexing) -> str:

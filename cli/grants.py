@@ -74,9 +74,9 @@ def give(
         on = resource_of(resource)
         granted, chosen = read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         changes = ["Everyone in the organization can read it."] if everybody and not granted.everybody else []
-        for name, one in chosen.items():
-            if (had := granted.roles.get(one)) is None:
-                known = client.permissions.explain_authorization(on, one).authorized
+        for name, item in chosen.items():
+            if (had := granted.roles.get(item)) is None:
+                known = client.permissions.explain_authorization(on, item).authorized
                 changes.append(f"{name} becomes {role}" + (", and can already read it." if known else "."))
             elif had.role is not role:
                 changes.append(f"{name} becomes {role} instead of {had.role}.")
@@ -106,14 +106,14 @@ def take(
         granted, chosen = read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         gone = {str(granted.roles[item].principal.id) for item in chosen.values() if item in granted.roles}
         changes = ["It is no longer open to everyone in the organization."] * (everybody and granted.everybody)
-        for name, one in chosen.items():
-            if one not in granted.roles:
+        for name, each in chosen.items():
+            if each not in granted.roles:
                 screen.say(f"{name} has no role on it.")
                 continue
-            paths = client.permissions.explain_authorization(on, one).paths
+            paths = client.permissions.explain_authorization(on, each).paths
             others = [words_of(path[1]) for path in paths if not _ends(path, gone, closing=everybody)]
             still = f", and can still read it: {'; '.join(dict.fromkeys(others))}" if others else ""
-            changes.append(f"{name} is no longer {granted.roles[one].role}{still}.")
+            changes.append(f"{name} is no longer {granted.roles[each].role}{still}.")
         screen.lines(changes or ["No changes."])
         if changes and not plan_only:
             confirm(screen, "Revoke access?", outcome="changed")
@@ -150,7 +150,7 @@ def _grants_of_others(granted: Granted, holders: Iterable[common.PrincipalRefere
 
 def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bool:
     """Return whether a path of access ends with the grants of these holders, or (`closing`) of everyone."""
-    holder = next((one for one, after in pairwise(path) if after.type is StepType.GRANT), None)
+    holder = next((item for item, after in pairwise(path) if after.type is StepType.GRANT), None)
     if holder is None:
         return False
     return closing if holder.type is StepType.ORGANIZATION else holder.id in gone

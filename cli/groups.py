@@ -13,7 +13,7 @@ from cli.access import WHO, group_of, principal_of
 from cli.choosing import AsJson, PartOfName, PlanOnly, Yes, confirm
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
+from cli.listing import Columns, print_json, say_done, show_list, show_object, to_json
 from cli.outcome import connect
 from cli.screen import Screen
 
@@ -52,7 +52,7 @@ def show(group: Named, *, as_json: AsJson = False) -> None:
     facts += [("member", name_of(principal)) for principal in members] or [("members", "none")]
     counts = [to_json(count) for count in reach.counts]
     rows = [to_json(member) for member in members]
-    show_one(screen, found, title=found.name, facts=facts, members=rows, canRead=counts)
+    show_object(screen, found, title=found.name, facts=facts, members=rows, canRead=counts)
 
 
 @app.command()

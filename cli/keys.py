@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from carrel.wire.api_keys import ApiKey
-from cli.choosing import AsJson, Yes, confirm, working_one
-from cli.listing import Columns, say_done, show_list, show_one, to_json
+from cli.choosing import AsJson, Yes, confirm, require_active
+from cli.listing import Columns, say_done, show_list, show_object, to_json
 from cli.outcome import connect
 
 app = typer.Typer(no_args_is_help=True)
@@ -69,14 +69,14 @@ def whoami(*, as_json: AsJson = False) -> None:
         "Admin": found.is_admin,
         "Expires": found.expires_at or "never",
     }
-    show_one(screen, found, title=f"{found.name} <{found.email}>", facts=facts.items())
+    show_object(screen, found, title=f"{found.name} <{found.email}>", facts=facts.items())
 
 
 @app.command()
 def revoke(key: _Key, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Revoke an API key at once and permanently."""
     with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
-        one = working_one(key, client.admin.api_keys.list, kind="key")
-        confirm(screen, f"Revoke {one.name}, which acts as {one.owner_email}?", outcome="revoked")
-        revoked = client.admin.api_keys.revoke(one.api_key_id)
-    say_done(screen, "revoked", f"Revoked {one.name}.", **to_json(revoked))
+        found = require_active(key, client.admin.api_keys.list, kind="key")
+        confirm(screen, f"Revoke {found.name}, which acts as {found.owner_email}?", outcome="revoked")
+        revoked = client.admin.api_keys.revoke(found.api_key_id)
+    say_done(screen, "revoked", f"Revoked {found.name}.", **to_json(revoked))

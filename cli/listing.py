@@ -56,7 +56,7 @@ def show_first(
         screen.say(f"{more}. --most shows more than {most}.")
 
 
-def show_one(
+def show_object(
     screen: Screen, found: ResponseModel, *, title: str, facts: Iterable[tuple[str, object]], **members: Any
 ) -> None:
     """Print an object's title and facts, or a JSON object with the members."""

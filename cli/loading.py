@@ -109,5 +109,5 @@ def plan(**given: Any) -> None:
 _OF_A_RUN_ALONE = {"no_wait", "direct", "yes"}
 _UPLOAD = signature(upload)
 plan.__signature__ = _UPLOAD.replace(  # pyright: ignore[reportFunctionMemberAccess] - typer asks for it
-    parameters=[one for name, one in _UPLOAD.parameters.items() if name not in _OF_A_RUN_ALONE]
+    parameters=[parameter for name, parameter in _UPLOAD.parameters.items() if name not in _OF_A_RUN_ALONE]
 )

@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from carrel.wire.oauth_clients import OAuthClient, OAuthConsent
-from cli.choosing import AsJson, Yes, as_id, confirm, require_one
+from cli.choosing import AsJson, Yes, as_id, confirm, require_only
 from cli.listing import Columns, print_json, say_done, show_list
 from cli.outcome import connect, usage
 from cli.screen import Screen
@@ -70,10 +70,10 @@ def withdraw(
     with connect(as_json=as_json, yes=yes, action="withdraw it") as (screen, client):
         found = list(client.admin.oauth_clients.list(ids=[oauth_client]))
         hint = "carrel oauth-clients list shows all with ids"
-        one = require_one(found, kind="client", name=str(oauth_client), hint=hint)
-        confirm(screen, f"Withdraw the consents of {email or 'everyone'} for {one.name}?", outcome="withdrawn")
+        match = require_only(found, kind="client", name=str(oauth_client), hint=hint)
+        confirm(screen, f"Withdraw the consents of {email or 'everyone'} for {match.name}?", outcome="withdrawn")
         count = client.admin.oauth_clients.withdraw_consents(oauth_client, email=email).withdrawn_count
-    words = f"{one.name} can no longer act for {count:,} {('person' if count == 1 else 'people')}."
+    words = f"{match.name} can no longer act for {count:,} {('person' if count == 1 else 'people')}."
     say_done(screen, "withdrawn", words, withdrawnCount=count)
 
 

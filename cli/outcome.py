@@ -36,8 +36,8 @@ def show_errors(screen: Screen) -> Generator[Screen]:
         message = str(exc) or "Interrupted. Completed work stays. Run the command again for the rest."
         raise fail(screen, "interrupted", message, code=ExitCode.INTERRUPTED) from exc
     except OSError as exc:
-        what = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
-        raise fail(screen, "file_unreadable", what, code=ExitCode.USAGE) from exc
+        reason = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
+        raise fail(screen, "file_unreadable", reason, code=ExitCode.USAGE) from exc
     except ModuleNotFoundError as exc:
         if exc.name not in FLOWS_PACKAGES:
             raise

@@ -15,10 +15,10 @@ from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboar
 from carrel.wire.people import GroupMembership
 from carrel.wire.sessions import PersonSession
 from cli.access import group_of
-from cli.choosing import AsJson, PlanOnly, Yes, confirm, require_one
+from cli.choosing import AsJson, PlanOnly, Yes, confirm, require_only
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
-from cli.listing import SHOWN, Columns, print_json, say_done, show_list, show_more, show_one, to_json
+from cli.listing import SHOWN, Columns, print_json, say_done, show_list, show_more, show_object, to_json
 from cli.outcome import connect, usage
 from cli.screen import Screen
 from flows.operations.formatting import counts_text, kind_of
@@ -184,7 +184,7 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
         groups = list(client.admin.groups.list_memberships(reference, page_size=1000))
         reach = client.admin.access.count_resources(readable_by=reference)
     factors = [f"{factor.description}, since {factor.created_at:%Y-%m-%d}" for factor in person.second_factors]
-    show_one(
+    show_object(
         screen,
         person,
         title=person.name,
@@ -273,7 +273,7 @@ def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) ->
 
 def person_of(email: str, client: "carrel.Carrel") -> ListedUser:
     """Return the person with an address; raises InvalidArgumentError when no account has it."""
-    return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all people")
+    return require_only(_find(email, client), kind="person", name=email, hint="carrel people list shows all people")
 
 
 def _find(email: str, client: "carrel.Carrel") -> list[ListedUser]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from carrel.wire.scim_tokens import ScimToken
-from cli.choosing import AsJson, Yes, confirm, working_one
+from cli.choosing import AsJson, Yes, confirm, require_active
 from cli.keys import Expires
 from cli.listing import Columns, say_done, show_list, to_json
 from cli.outcome import connect
@@ -50,7 +50,7 @@ def create(
 def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Revoke a token at once and permanently."""
     with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
-        one = working_one(token, client.admin.scim_tokens.list, kind="token", command="provisioning")
-        confirm(screen, f"Revoke {one.name}?", outcome="revoked")
-        revoked = client.admin.scim_tokens.revoke(one.token_id)
-    say_done(screen, "revoked", f"Revoked {one.name}.", **to_json(revoked))
+        found = require_active(token, client.admin.scim_tokens.list, kind="token", command="provisioning")
+        confirm(screen, f"Revoke {found.name}?", outcome="revoked")
+        revoked = client.admin.scim_tokens.revoke(found.token_id)
+    say_done(screen, "revoked", f"Revoked {found.name}.", **to_json(revoked))

@@ -20,22 +20,22 @@ async def show_quarantine(source: str | None, *, with_ignored: bool, screen: Scr
     settings = FlowSettings()
     async with open_client(settings) as client:
         every = await find_sources(client, None, settings=settings)
-        unreported = await _tell_unreported({one.ledger for one in every}, settings=settings, screen=screen)
+        unreported = await _tell_unreported({each.ledger for each in every}, settings=settings, screen=screen)
         sources = choose_sources(every, source, settings=settings)
-        several = len({one.reported_by.id for one in sources}) > 1
+        several = len({each.reported_by.id for each in sources}) > 1
         rows: list[dict[str, Any]] = []
         number = 0
-        for one in sources:
-            wanted = one.item_count + (one.ignored_count if with_ignored else 0)
+        for each in sources:
+            wanted = each.item_count + (each.ignored_count if with_ignored else 0)
             if not wanted:
                 continue
             if not screen.as_json:
-                screen.line(_head(one, with_reporter=several), style="bold")
+                screen.line(_head(each, with_reporter=several), style="bold")
             ignored = None if with_ignored else False
-            async for item in client.sources.list_source_items(one.source_id, ignored=ignored, page_size=_PAGE):
+            async for item in client.sources.list_source_items(each.source_id, ignored=ignored, page_size=_PAGE):
                 number += 1
                 if screen.as_json:
-                    rows.append(_members(one, item))
+                    rows.append(_members(each, item))
                 else:
                     screen.line(_line(item), style="dim" if item.ignored else "red")
     if screen.as_json:

@@ -287,15 +287,15 @@ def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
 
 def _show_names(rows: NamedRows, words: Mapping[str, str], *, screen: Screen) -> None:
     """Print the first documents of each number, under the kind or its `words`; failures are shown elsewhere."""
-    for what, group in groupby(rows, key=lambda row: row["what"]):
-        named = [] if what == FAILED else [row["path"] for row in group]
+    for kind, group in groupby(rows, key=lambda row: row["what"]):
+        named = [] if kind == FAILED else [row["path"] for row in group]
         if named:
-            screen.line(f"{words.get(what, what)}:", style="bold")
+            screen.line(f"{words.get(kind, kind)}:", style="bold")
         for name in named:
             screen.line(f"- {name}")
         if len(named) == SHOWN:
             screen.line("and possibly more; --names FILE writes all of them")
-        if what == GONE:
+        if kind == GONE:
             screen.line("--delete-missing deletes documents that are gone from the source.", style="dim")
 
 

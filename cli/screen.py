@@ -23,7 +23,7 @@ OnProgress = Callable[[carrel.directory.Progress], None]
 class Bar(Protocol):
     """A progress bar; `total` is None while the amount of work is unknown."""
 
-    def __call__(self, what: str, *, done: int, total: int | None) -> None: ...
+    def __call__(self, text: str, *, done: int, total: int | None) -> None: ...
 
 
 class _Out(Console):
@@ -56,10 +56,10 @@ class Screen:
         except BrokenPipeError:
             _deafen()
 
-    def show(self, what: RenderableType) -> None:
+    def show(self, content: RenderableType) -> None:
         """Print a part of the result, unless the output is JSON."""
         if not self.as_json:
-            self._out.print(what, soft_wrap=isinstance(what, Text))
+            self._out.print(content, soft_wrap=isinstance(content, Text))
 
     def line(self, text: str, *, style: str = "") -> None:
         """Print a line of the result literally: no markup, no control characters, and no second line."""
@@ -95,17 +95,17 @@ class Screen:
         return not self.as_json and self._err.is_terminal
 
     @contextmanager
-    def bar(self, what: str) -> Generator[Bar]:
+    def bar(self, text: str) -> Generator[Bar]:
         """Show a progress bar on a terminal during a block. `what` is the text until the first progress arrives."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         progress = Progress(
             *columns, TimeElapsedColumn(), console=self._err, transient=True, disable=not self.is_watched
         )
         with progress:
-            shown = progress.add_task(what, total=None)
+            shown = progress.add_task(text, total=None)
 
-            def tell(what: str, *, done: int, total: int | None) -> None:
-                progress.update(shown, description=what, completed=done, total=total)
+            def tell(text: str, *, done: int, total: int | None) -> None:
+                progress.update(shown, description=text, completed=done, total=total)
 
             yield tell
 

@@ -8,9 +8,9 @@ import carrel
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import ServiceAccountReference
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
-from cli.choosing import AsJson, Yes, confirm, id_in, require_one
+from cli.choosing import AsJson, Yes, confirm, id_in, require_only
 from cli.completing import names_of_accounts
-from cli.listing import Columns, say_done, show_list, show_one, to_json
+from cli.listing import Columns, say_done, show_list, show_object, to_json
 from cli.outcome import connect
 from flows.operations.formatting import count_text
 
@@ -50,7 +50,7 @@ def show(account: Account, *, as_json: AsJson = False) -> None:
     facts = [("address", found.email), ("id", found.service_account_id), ("created", found.created_at)]
     facts += [("can read", f"{reach.total:,} resources"), *(("in", group.name) for group in groups)]
     facts += [("token", _token(token)) for token in tokens]
-    show_one(
+    show_object(
         screen,
         found,
         title=found.display_name,
@@ -96,7 +96,7 @@ def account_of(name: str, client: "carrel.Carrel") -> ServiceAccount:
     else:
         found = [item for item in accounts.list(query=name, page_size=1000) if name in {item.email, item.display_name}]
     hint = "carrel service-accounts list shows all accounts"
-    return require_one(found, kind="service account", name=name, hint=hint)
+    return require_only(found, kind="service account", name=name, hint=hint)
 
 
 def _token(token: ServiceAccountToken) -> str:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 import carrel
 from carrel import InvalidArgumentError
 from carrel.wire.docstore import DocstoreConfig, DocstoreCounts, DocstoreRun, DocstoreSync
-from cli.choosing import AsJson, Yes, confirm, require_one
+from cli.choosing import AsJson, Yes, confirm, require_only
 from cli.collections import collection_of
 from cli.listing import Columns, print_json, say_done, show_list, table_of
 from cli.outcome import client_of, connect, show_errors, usage
@@ -248,7 +248,7 @@ def sync_of(name: str, client: "carrel.Carrel") -> DocstoreSync:
     """Return the sync with a name or id; raises InvalidArgumentError for none or several."""
     every = client.document_collections.docstore.list_docstore_syncs(page_size=1000)
     found = [sync for sync in every if name in {sync.config.sync_name, str(sync.docstore_credential_id)}]
-    return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
+    return require_only(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
 
 
 def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 import carrel
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccount
-from cli.choosing import AsJson, PlanOnly, Yes, confirm, working_one
+from cli.choosing import AsJson, PlanOnly, Yes, confirm, require_active
 from cli.completing import names_of_accounts
 from cli.keys import Expires
 from cli.listing import print_json, say_done, show_list, to_json
@@ -80,10 +80,10 @@ def create(
 def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Revoke a token at once and permanently."""
     with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
-        one = working_one(token, client.admin.service_account_tokens.list, kind="token")
-        confirm(screen, f"Revoke {one.name}?", outcome="revoked")
-        revoked = client.admin.service_account_tokens.revoke(one.token_id)
-    say_done(screen, "revoked", f"Revoked {one.name}.", **to_json(revoked))
+        found = require_active(token, client.admin.service_account_tokens.list, kind="token")
+        confirm(screen, f"Revoke {found.name}?", outcome="revoked")
+        revoked = client.admin.service_account_tokens.revoke(found.token_id)
+    say_done(screen, "revoked", f"Revoked {found.name}.", **to_json(revoked))
 
 
 def _show_reach(client: "carrel.Carrel", account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:

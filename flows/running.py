@@ -235,7 +235,7 @@ def _read_leases(kept: Path) -> list[UUID]:
 
 
 @asynccontextmanager
-async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
+async def batch_slot(kept: Path) -> AsyncGenerator[None]:
     """Wait for a slot of the limit, and hold it until the block ends. Raises when the limit doesn't exist. The slot is
     recorded in the file `kept`, for `give_slots_back`. A server outage in the block doesn't stop the batch."""
     leases = list[UUID]()
@@ -296,7 +296,7 @@ def _is_worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
 async def send_batch(job: Job, partition: int, concurrency: int) -> int:
     """Send a batch, without documents sent by an earlier try; return the number of documents."""
     settings = FlowSettings()
-    async with one_of_the_batches(slots_file(settings, job.ledger)):
+    async with batch_slot(slots_file(settings, job.ledger)):
         return await run_batch(job, partition, settings=settings, concurrency=concurrency)
 
 
@@ -369,6 +369,6 @@ def _state_of(outcome: Outcome, *, dry_run: bool) -> Ended:
 
 
 def complete(text: str, data: dict[str, Any], *, name: str = "Completed") -> Ended:
-    """Log the text, and return a completed state with it as its message."""
+    """Log the text, and return a completed state with the text as message."""
     get_run_logger().info(text)
     return Completed(name=name, message=text, data=data)

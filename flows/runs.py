@@ -313,7 +313,7 @@ class Runs(AbstractContextManager["Runs"]):
         return self.start("quarantine-retry", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
-        """Start a run with another run's parameters: of its deployment, or if that is gone, of its flow."""
+        """Start a run's deployment again with equal parameters, or the flow if the deployment is gone."""
         if run.deployment_id is not None:
             with suppress(UnknownError):  # its schedule may be deleted
                 return self.start_deployment(run.deployment_id, run.parameters, person=person, key=key)

@@ -316,8 +316,8 @@ def _read(runs: Runs, schedule: Schedule, *, is_stale_refused: bool = False) -> 
     for item in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if item["id"] == str(schedule.schedule_id) and (label := Label.of(item["slug"])) is not None:
             if is_stale_refused and item["updated"] != schedule.revision:
-                who = label.changed_by or "Someone"
-                msg = f"{who} changed this schedule, so nothing was saved. Review the current schedule, and try again."
+                by = label.changed_by or "Someone"
+                msg = f"{by} changed this schedule, so nothing was saved. Review the current schedule, and try again."
                 raise ScheduleChangedError(msg)
             return item, label
     raise ScheduleChangedError("Someone else deleted this schedule. Reload the list.")

@@ -309,7 +309,7 @@ def _choices() -> str:
     kinds = {kind for request in requests for _, field in _members(request) for kind in _alternatives(field.annotation)}
     kinds |= {item for kind in kinds if get_origin(kind) is list for item in _alternatives(get_args(kind)[0])}
     enums = sorted((kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, StrEnum)), key=imports.type)
-    text = "What operations accept for an enum of the wire: a member of it, or its text."
+    text = "Types of arguments for enums: a member, or the member's text."
     alias, literal = imports.name("TypeAlias"), imports.name("Literal")
     aliases = [f"Any{enum.__name__}: {alias} = {enum.__name__} | {literal}{[*map(str, enum)]}" for enum in enums]
     return _file(text, imports, aliases)

@@ -175,13 +175,13 @@ def show_deployment(agent: AgentDefinition) -> None:
     show_access(resource, warn=partial(_warn_without_sources, agent))
 
 
-def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
+def _warn_without_sources(agent: AgentDefinition, users: Iterable[Principal]) -> None:
     """Name the people and groups, of the first ten, that can search none of the agent's collections."""
     if not (ids := agent.collection_ids):
         return
     # Collections that are open to everyone do not count for groups.
     is_open = show_errors(lambda: counts_of(object_ids=ids, organization_wide=True).total)
-    looked_at = [principal for principal in islice(who, MOST_LOOKED_AT) if not is_open or principal.kind != GROUP]
+    looked_at = [principal for principal in islice(users, MOST_LOOKED_AT) if not is_open or principal.kind != GROUP]
     if lacking := show_errors(
         lambda: [principal for principal in looked_at if not counts_of(object_ids=ids, readable_by=principal).total]
     ):

@@ -282,12 +282,12 @@ def _add_to_set(agent_id: UUID, question: str) -> None:
     sets = api.client().admin.evaluation_sets
     chosen = str(st.session_state[_CHOSEN])
     if chosen == _NEW:
-        one = sets.create(text_in(_NAME, missing="Enter a name for the set."), agent_id=agent_id)
-    elif (one := by_id(sets.list, chosen)) is None:
+        target = sets.create(text_in(_NAME, missing="Enter a name for the set."), agent_id=agent_id)
+    elif (target := by_id(sets.list, chosen)) is None:
         raise NotYetError("This set was deleted. Choose another set.")
-    sets.put_judgements(one.evaluation_set_id, [{"question": question}])
+    sets.put_judgements(target.evaluation_set_id, [{"question": question}])
     forget_sets()
-    st.session_state[_ADDED] = (question, str(one.evaluation_set_id), one_line(one.name))
+    st.session_state[_ADDED] = (question, str(target.evaluation_set_id), one_line(target.name))
 
 
 LISTS = {"newest": "Newest first", "unanswered": "Most asked, not answered", "agents": "By agent", "groups": "By group"}

@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     key TEXT PRIMARY KEY, tokens BLOB, person TEXT NOT NULL, begun_at REAL NOT NULL, seen_at REAL NOT NULL
 ) STRICT;
 """
-_ONE_THAT_LASTS = "SELECT tokens, person, seen_at FROM sessions WHERE key = ? AND seen_at >= ? AND begun_at >= ?"
+_LASTING_SESSION = "SELECT tokens, person, seen_at FROM sessions WHERE key = ? AND seen_at >= ? AND begun_at >= ?"
 
 
 class Person(BaseModel):
@@ -180,7 +180,7 @@ class Sessions:
             return None
         key, now = digest_of(cookie), time.time()
         with self._connection() as connection:
-            row = connection.execute(_ONE_THAT_LASTS, (key, *_time_bounds(now))).fetchone()
+            row = connection.execute(_LASTING_SESSION, (key, *_time_bounds(now))).fetchone()
             if row is None:
                 return None
             _, person, seen_at = row
@@ -191,12 +191,12 @@ class Sessions:
     def lasts(self, key: str) -> bool:
         """Return whether a session is still live. The call isn't a use, so an open page lets the session expire."""
         with self._connection() as connection:
-            return connection.execute(_ONE_THAT_LASTS, (key, *_time_bounds(time.time()))).fetchone() is not None
+            return connection.execute(_LASTING_SESSION, (key, *_time_bounds(time.time()))).fetchone() is not None
 
     def get(self, key: str, /) -> Tokens | None:
         """Return a live session's tokens; None after its end, or if an earlier key sealed them."""
         with self._connection() as connection:
-            row = connection.execute(_ONE_THAT_LASTS, (key, *_time_bounds(time.time()))).fetchone()
+            row = connection.execute(_LASTING_SESSION, (key, *_time_bounds(time.time()))).fetchone()
         try:
             return None if row is None else Tokens.model_validate_json(self._sealer.unseal(row[0], of=key))
         except SealError:

@@ -207,11 +207,11 @@ def show_consents(client: OAuthClient | None = None) -> None:
     st.header("Consents", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
-    nobody: list[bool] = []
+    is_refused: list[bool] = []
     clients = api.client().admin.oauth_clients
 
     def show_none() -> None:
-        nobody.append(True)
+        is_refused.append(True)
         if email is not None:
             show_empty("This person has not allowed any application.")
             return
@@ -236,7 +236,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
             action=partial(clients.withdraw_consents, chosen.client_id, email=chosen.email),
             then=clear_caches,
         )
-    if client is None or nobody:
+    if client is None or is_refused:
         return
     if st.button("Withdraw all …", key="consents.withdraw", icon=":material/link_off:"):
         confirm(

@@ -192,7 +192,7 @@ def choose_collection(
 ) -> DocumentCollection | None:
     """Ask for a collection that the person may edit, at first with the id `at`; `none` and `NEW` mean None."""
     known = {str(item.document_collection_id): item for item in api.editable_collections()}
-    options = {"": none} | {one: collection.collection_name for one, collection in known.items()}
+    options = {"": none} | {key: collection.collection_name for key, collection in known.items()}
     options |= {NEW: "New collection …"} if may_create else {}
     start = list(options).index(at) if at in options else 0
     return known.get(st.selectbox(words, list(options), start, key=key, format_func=lambda item: options[str(item)]))

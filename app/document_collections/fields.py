@@ -72,7 +72,7 @@ def _ask_for_change(now: SchemaFieldInfo | None, chosen: str) -> dict[str, Any]:
     was: dict[str, Any] = {"name": chosen, "type": now and now.type, "value": "", "choices": held_choices}
     was["required"] = bool(now and now.required)
     given = {"name": name, "type": TYPES[kind], "value": value, "required": required, "choices": choices}
-    changed = {member: one for member, one in given.items() if one != was[member]}
+    changed = {member: item for member, item in given.items() if item != was[member]}
     return {"field": chosen or None, **changed} if name and changed else {}
 
 

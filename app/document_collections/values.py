@@ -28,7 +28,7 @@ _EDITING = "values.editing"
 
 @dataclass
 class Editing:
-    """The documents that a person edits, as they were at the beginning; `now`: as another person saved them since."""
+    """Documents as they were when a person began to edit; `now` has the changes that others saved since."""
 
     collection_id: UUID
     documents: Sequence[wire.DocumentInCollection]
@@ -125,14 +125,14 @@ def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing
     fields = {field.name: field for field in collection.custom_metadata_schema.fields}
     changed = [(editing.documents[row], name, text) for row, cells in edits.items() for name, text in cells.items()]
     problems = [
-        (one.document_name, name, fields[name].explain(text))
-        for one, name, text in changed
+        (document.document_name, name, fields[name].explain(text))
+        for document, name, text in changed
         if text and fields[name].read(text) is None
     ]
     late = [
-        (one.document_name, name, text or "Empty", values_shown(collection, now).get(name) or "Empty")
-        for one, name, text in changed
-        if (now := editing.now.get(one.document_id)) is not None
+        (document.document_name, name, text or "Empty", values_shown(collection, now).get(name) or "Empty")
+        for document, name, text in changed
+        if (now := editing.now.get(document.document_id)) is not None
     ]
     if problems:
         notices.show_problem("Nothing is saved. These values are not valid for their fields.")
@@ -158,9 +158,9 @@ def offer_saving(key: str, collection: wire.DocumentCollection, editing: Editing
 def _save_edits(editing: Editing, edits: Edits) -> None:
     """Save edits, but not over values that another person saved: `now` gets these. A toast counts deleted documents."""
     changes = [
-        {"document_id": one.document_id, "custom_metadata": values, "version": version}
-        for one, values in ((editing.documents[row], values) for row, values in edits.items())
-        for version in [editing.now.get(one.document_id, one).version]
+        {"document_id": document.document_id, "custom_metadata": values, "version": version}
+        for document, values in ((editing.documents[row], values) for row, values in edits.items())
+        for version in [editing.now.get(document.document_id, document).version]
     ]
     save = partial(api.client().document_collections.change_values, editing.collection_id)
     batches = (changes[start : start + MOST_AT_ONCE] for start in range(0, len(changes), MOST_AT_ONCE))

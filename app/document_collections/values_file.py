@@ -67,10 +67,10 @@ def _show_preview(collection: DocumentCollection, preview: Preview) -> None:
         notices.show_table(lines, heads=("Line", "Reason"))
     kinds = {item.name: item.type for item in collection.custom_metadata_schema.fields}
     changes = [
-        (one.document_name, name, *(shown_value(kinds[name], text) or "Empty" for text in texts))
-        for one, values in ((preview.editing.documents[place], values) for place, values in preview.edits.items())
+        (document.document_name, name, *(shown_value(kinds[name], text) or "Empty" for text in texts))
+        for document, values in ((preview.editing.documents[place], values) for place, values in preview.edits.items())
         for name, value in values.items()
-        for texts in [(one.custom_metadata.get(name, ""), value)]
+        for texts in [(document.custom_metadata.get(name, ""), value)]
     ]
     of = f"{count_text(len(preview.edits), 'document')} will change, {preview.unchanged:,} will not"
     notices.show_text(f"{of}. These are the first changes." if len(changes) > MOST_SHOWN else f"{of}.")
@@ -85,8 +85,9 @@ def read_preview(collection: DocumentCollection, data: bytes) -> Preview:
     rows = list(_read_lines(_decode_text(data), {item.name for item in fields}, preview))
     preview.editing.documents = _fetch_documents(where, [row.get(f"\0{HEADS[0]}", "") for _, row in rows])
     known = defaultdict[tuple[str, str], list[int]](list)
-    for place, one in enumerate(preview.editing.documents):
-        for head, value in zip(HEADS, (str(one.document_id), one.document_external_id, one.document_name), strict=True):
+    for place, held in enumerate(preview.editing.documents):
+        cells = (str(held.document_id), held.document_external_id, held.document_name)
+        for head, value in zip(HEADS, cells, strict=True):
             known[head, value.strip()].append(place)
     seen = set[int]()
     for line, row in rows:

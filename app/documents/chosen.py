@@ -103,7 +103,7 @@ def _add_to_collection(chosen: Sequence[Document], collection: DocumentCollectio
     where, values = collection.document_collection_id, contents.read_values(collection, ADD)
     present = contents.find_inside(where, [document.document_id for document in chosen])
     changed = contents.set_values(where, present, values)
-    before = set(present) - {one for one, status in changed.items() if status == "NOT_FOUND"}
+    before = set(present) - {key for key, status in changed.items() if status == "NOT_FOUND"}
 
     def add(client: carrel.Carrel, document: Document) -> None:
         if document.document_id not in before:

@@ -94,7 +94,7 @@ def _show_dialog(opened: Opened) -> None:
 
 
 def _show_holders(every: Collection[Grants]) -> None:
-    who = {key: one for grants in every for key, one in grants.who.items()}
+    who = {key: named for grants in every for key, named in grants.who.items()}
     held = Counter(pair for grants in every for pair in grants.roles.items())
     held["", GrantRole.VIEWER] = sum(grants.everybody for grants in every)
     rows = [
@@ -115,7 +115,7 @@ def _describe_effect(opened: Opened, planned: Mapping[UUID, object], document: D
 def _changes_in_words(planned: Iterable[tuple[Grants, Grants]], picked: Sequence[Principal], *, of: int) -> list[str]:
     """Return sentences that say on how many of the `of` documents a person or group gets another role."""
     pairs, said = list(planned), list[str]()
-    everyone = {key: one for _, after in pairs for key, one in after.who.items()}.values()
+    everyone = {key: item for _, after in pairs for key, item in after.who.items()}.values()
     for principal in picked:
         changes = [(before.roles.get(principal.key), after.roles.get(principal.key)) for before, after in pairs]
         called = re.sub("^the ", "The ", panel.name_of(principal, panel.count_people(principal), among=everyone))

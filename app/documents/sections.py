@@ -215,8 +215,8 @@ def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
         done = min(place.chunks_embedded or 0, whole)
         st.progress(done / whole, text=f"{done:,} of {count_text(whole, 'passage')} embedded")
     if place.error and place.status is IndexingStatus.FAILED:
-        what = "Carrel retries automatically. If the file is damaged, upload a corrected file with the same name."
-        notices.show_problem(place.error, what, help_at=notices.help_address_of_code("indexing_failed"))
+        advice = "Carrel retries automatically. If the file is damaged, upload a corrected file with the same name."
+        notices.show_problem(place.error, advice, help_at=notices.help_address_of_code("indexing_failed"))
     elif place.error:
         notices.show_warning(place.error, "Carrel retries automatically.")
 

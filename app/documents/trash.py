@@ -75,37 +75,37 @@ def _show_groups() -> None:
     if told := st.session_state.pop(BACK, ""):
         notices.show_note(told)
     groups = api.client().admin.groups
-    one = show_pages(
+    chosen = show_pages(
         directory.TRASHED,
         pages_of(lambda at: groups.list_trashed(**at)),
-        row=lambda one: {"Name": one_line(one.name), "Members": one.member_count, **_when_deleted(one)},
+        row=lambda group: {"Name": one_line(group.name), "Members": group.member_count, **_when_deleted(group)},
         empty=partial(_show_nothing, "", "groups"),
         hint="Select a group to restore it, or to delete it for good.",
     )
-    if one is not None:
+    if chosen is not None:
         back = "The group gets its members, parent groups and access back, without people who left and without "
         back += "documents that were deleted or whose access changed since."
-        delete = partial(groups.delete, one.group_id, for_good=True)
-        act = partial(_restore_group, one)
-        _offer("1 group", back, act, delete, names=[one.name], then=directory.clear_caches)
+        delete = partial(groups.delete, chosen.group_id, for_good=True)
+        act = partial(_restore_group, chosen)
+        _offer("1 group", back, act, delete, names=[chosen.name], then=directory.clear_caches)
 
 
-def _restore_group(one: TrashedGroup) -> None:
-    back = api.client().admin.groups.restore(one.group_id)
-    members, resources = count_text(one.member_count, "member"), count_text(one.resource_count, "resource")
+def _restore_group(group: TrashedGroup) -> None:
+    back = api.client().admin.groups.restore(group.group_id)
+    members, resources = count_text(group.member_count, "member"), count_text(group.resource_count, "resource")
     told = f"{back.member_count:,} of {members} and {back.resource_count:,} of {resources}"
-    st.session_state[BACK] = f"{one_line(one.name)} is restored, with {told}."
+    st.session_state[BACK] = f"{one_line(group.name)} is restored, with {told}."
 
 
-def _row(one: TrashedDocument) -> dict[str, object]:
-    return {"Name": one.document_name, "Path": one.document_external_id, **_when_deleted(one)}
+def _row(document: TrashedDocument) -> dict[str, object]:
+    return {"Name": document.document_name, "Path": document.document_external_id, **_when_deleted(document)}
 
 
-def _when_deleted(one: TrashedDocument | TrashedGroup) -> dict[str, object]:
+def _when_deleted(entry: TrashedDocument | TrashedGroup) -> dict[str, object]:
     return {
-        "Deleted": time_cell(one.deleted_at),
-        "Deleted by": one.deleted_by.name if one.deleted_by else "Identity provider",
-        "Days left": max(ceil((one.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
+        "Deleted": time_cell(entry.deleted_at),
+        "Deleted by": entry.deleted_by.name if entry.deleted_by else "Identity provider",
+        "Days left": max(ceil((entry.kept_until - datetime.now(UTC)) / timedelta(days=1)), 0),
     }
 
 

@@ -39,7 +39,7 @@ def read_sources() -> list[Source]:
 def choose_source(found: Sequence[Source]) -> Source | None:
     """Show a choice of sources, and return the source named in the address, else the first; None if none is found."""
     known = {str(source.source_id): source for source in found}
-    asked = _find_asked(known)
+    asked = _read_address(known)
     if asked and asked not in known:
         notices.show_warning("The source in the URL does not exist.", "Choose a source below.")
     if not (labels := _filter_labels(label_sources(found))):
@@ -71,10 +71,10 @@ def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
     return f"added to {one_line(names.get(str(source.document_collection_id), 'a collection'))}"
 
 
-def _find_asked(known: Mapping[str, Source]) -> str:
-    """Return the source's id in the address, which replaces a ledger there."""
+def _read_address(known: Mapping[str, Source]) -> str:
+    """Return the id of the source in the URL. The id of a source replaces its ledger in the URL."""
     asked = st.query_params.get(ADDRESS, "")
-    found = next((key for key, one in known.items() if one.ledger == asked), None)
+    found = next((key for key, source in known.items() if source.ledger == asked), None)
     if found is not None:
         st.query_params[ADDRESS] = found
     return found or asked

@@ -93,11 +93,11 @@ def _show_names(run: RunStatus) -> None:
     if not run.names:
         return
     st.subheader("Documents by name")
-    for what, group in groupby(run.names, key=lambda row: row["what"]):
+    for kind, group in groupby(run.names, key=lambda row: row["what"]):
         rows = sorted((row["name"], row["path"], row["reason"]) for row in group)
         number = f"the first {SHOWN}" if len(rows) == SHOWN else f"{len(rows)}"
-        label = "Not deleted: deletion blocked" if what == TO_DELETE and run.counts.held_back else what
-        width = 3 if what == FAILED else 2
+        label = "Not deleted: deletion blocked" if kind == TO_DELETE and run.counts.held_back else kind
+        width = 3 if kind == FAILED else 2
         with st.expander(f"{label} ({number})"):
             notices.show_table((row[:width] for row in rows), heads=("Name", "Path", "Reason")[:width])
     fetch = partial(runs.server().names_csv, run.flow_run_id)
@@ -134,7 +134,7 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
     elif run.state == "CANCELLED":
         notices.show_warning("The run was stopped.", again)
     elif left_waiting:
-        notices.show_warning(runs.NOBODY_WORKS, runs.START_WORK)
+        notices.show_warning(runs.NO_FLOW_SERVER, runs.START_WORK)
     elif run.only_plans and run.finished:
         notices.show_text("This is a plan. Nothing was sent or deleted.")
     else:
@@ -328,7 +328,7 @@ _PROBLEM = "run.problem"
 
 
 def show_run_page(name: str) -> None:
-    notices.offer_way_back("All runs", "run", also=_look_at_all)
+    notices.offer_way_back("All runs", "run", also=_show_all_runs)
     hint = "It was removed from Prefect, or the URL is wrong. Go to all runs."
     run = require_found(lambda: find_by_id(runs.server().run_status, name), "This run does not exist.", hint)
     if run.finished:
@@ -345,7 +345,7 @@ def show_run_page(name: str) -> None:
         watch(run.flow_run_id)
 
 
-def _look_at_all() -> None:
+def _show_all_runs() -> None:
     st.session_state.pop(_PROBLEM, None)
     st.query_params["part"] = "runs"
 

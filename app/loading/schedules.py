@@ -237,7 +237,7 @@ def _sync_fields(base: Job | None) -> Job | None:
     if not (names := show_errors(sync_names)):
         notices.show_empty("There are no syncs yet.", "Create a sync on the Syncs page.")
         return None
-    chosen = starting.choose_one("Sync", names, starting.field("source"))
+    chosen = starting.choose_by_name("Sync", names, starting.field("source"))
     return Job("docstore-sync", {**(base.parameters if base else {}), "source": chosen})
 
 
@@ -252,7 +252,7 @@ def _retry_fields() -> Job | None:
     offered = list(islice(sources.values(), MOST))
     labels = label_sources(offered)
     names = {source.ledger: labels[str(source.source_id)] for source in offered}
-    chosen = sources[starting.choose_one("Source", names, starting.field("source"))]
+    chosen = sources[starting.choose_by_name("Source", names, starting.field("source"))]
     return Job("quarantine-retry", {"source": chosen.ledger, "loaded_from": chosen.source})
 
 
@@ -269,7 +269,7 @@ def _evaluation_fields(base: Job | None) -> Job | None:
             "No agent has an evaluation set yet.", "Create an evaluation set on the Agents page, under Evaluation sets."
         )
         return None
-    chosen = starting.choose_one("Evaluation set", names, starting.field("source"))
+    chosen = starting.choose_by_name("Evaluation set", names, starting.field("source"))
     notices.show_text("If a score is lower than its minimum, the run fails and alerts are sent. 0 means no minimum.")
     kept = _read_options(EvaluationOptions, base) or EvaluationOptions()
     floors: dict[str, float] = {}
@@ -340,7 +340,7 @@ def _show_list() -> None:
 def list_found(key: str, found: Sequence[WithSeen], *, empty: Callable[[], None], **columns: None) -> None:
     show_pages(
         key,
-        source_of(found, about=tuple((one.key, one.paused, one.revision) for one, _ in found)),
+        source_of(found, about=tuple((plan.key, plan.paused, plan.revision) for plan, _ in found)),
         row=_row,
         empty=empty,
         columns=columns,

@@ -60,7 +60,7 @@ def _read_loaded() -> dict[str, _Loaded]:
     for report in read_sources():
         at(report.source).reports.append(report)
     # Syncs have their own page, which also lists runs without a flow.
-    return {source: one for source, one in found.items() if runs.is_lasting(source) and not is_id(source)}
+    return {source: item for source, item in found.items() if runs.is_lasting(source) and not is_id(source)}
 
 
 def show_sources() -> None:

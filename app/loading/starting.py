@@ -81,17 +81,17 @@ def _batch_key() -> str:
 
 
 DROPPED, FOLDER, NAMED = "Files from this computer", "Folder from this computer", "Server folder or URL"
-NOBODY = "Only the owner"
+PRIVATE = "Only the owner"
 MINE, THEIRS = "Me", "Service account"
 
-NOBODY_CHOSEN = Problem("No readers are selected.", ("Select at least one person or group, and start again.",))
+NO_READERS_CHOSEN = Problem("No readers are selected.", ("Select at least one person or group, and start again.",))
 
 
 def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Problem:
     if not place:
         return Problem("Nothing is selected to load.", (ask or "Choose files or enter a location, and start again.",))
     if options is None:
-        return NOBODY_CHOSEN
+        return NO_READERS_CHOSEN
     return CREDENTIAL if holds_credential(place) else Job(UPLOAD, {"source": place, "options": options.model_dump()})
 
 
@@ -120,12 +120,12 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     with left:
         owner = choose_owner(also=known.upload_as_user_email)
     with right:
-        readers = st.radio("Who can read the documents", [EVERYONE, SELECTED, NOBODY], key=field("readers", NOBODY))
+        readers = st.radio("Who can read the documents", [EVERYONE, SELECTED, PRIVATE], key=field("readers", PRIVATE))
         picked = list[Principal]()
         if readers == SELECTED:
             chosen = get_named(known.allowed_users, known.allowed_groups)
             picked = pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
-        if readers == NOBODY:
+        if readers == PRIVATE:
             unless = "" if dropped else ", unless a manifest names readers"
             show_note(f"Only the owner can find new documents{unless}. Existing documents keep their readers.")
     pictures = st.toggle("Read text in images inside files", key=field("pictures"))
@@ -133,7 +133,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     if readers == SELECTED and not picked:
         return None
     # Without a choice, existing documents keep their readers.
-    is_chosen = readers != NOBODY or None
+    is_chosen = readers != PRIVATE or None
     return more.model_copy(
         update={
             "collection": collection or None,
@@ -182,7 +182,7 @@ def choose_advanced(base: UploadOptions) -> UploadOptions:
 
 
 def fill_upload(options: UploadOptions, place: str) -> None:
-    readers = SELECTED if options.allowed_users or options.allowed_groups else NOBODY
+    readers = SELECTED if options.allowed_users or options.allowed_groups else PRIVATE
     owner = options.upload_as_user_email
     field("place", place)
     field("collection", _collection_key(options.collection))
@@ -267,7 +267,7 @@ def offer_upload() -> None:
             job = upload_job(place, options)
             begin_job(job.as_plan() if plan and isinstance(job, Job) else job, key=key)
         elif options is None:
-            begin_job(NOBODY_CHOSEN, key=key)
+            begin_job(NO_READERS_CHOSEN, key=key)
         else:
             begin(lambda: start_dropped(files, options, only_plan=plan, key=f"{key}-{batch()}"))
     show_refusal()
@@ -398,10 +398,10 @@ def _choose_collection(collections: list[DocumentCollection], *, everything: boo
     if everything:
         names[CATALOG] = "The whole catalog"
     asked = st.query_params.get("collection", "")
-    return choose_one("Collection", names, field("to", asked if asked in names else None))
+    return choose_by_name("Collection", names, field("to", asked if asked in names else None))
 
 
-def choose_one(label: str, names: Mapping[str, str], key: str) -> str:
+def choose_by_name(label: str, names: Mapping[str, str], key: str) -> str:
     """Show a selectbox of `names`, and return the chosen key, at first, or after the choice is gone, the first."""
     if st.session_state.get(key) not in names:
         st.session_state.pop(key, None)

@@ -64,7 +64,7 @@ def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroups
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def counts_of(**filters: Any) -> AdminAccessCountResourcesResponse:
     """Return counts of resources by the service's filters; in `readable_by`, `owned_by` and the like a `Principal`."""
-    asked: dict[str, Any] = {name: one.reference for name, one in filters.items() if isinstance(one, Principal)}
+    asked: dict[str, Any] = {name: value.reference for name, value in filters.items() if isinstance(value, Principal)}
     return api.client().admin.access.count_resources(**filters | asked)
 
 
@@ -164,7 +164,7 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
 
 
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
-    """Return a sentence that names three of the people who lose access, or says that nobody does."""
+    """Return a sentence with the names of the first three people to lose access, or with the reason for no loss."""
     first = [f"{one_line(loss.principal.name)} ({counts_text(loss.counts)})" for loss in losses.losses[:3]]
     if not losses.person_count:
         return "The group has no members, so nobody loses access."
@@ -304,7 +304,7 @@ def show_person(person_id: str) -> None:
         _ask_ending(person)
 
 
-def _has_left_something(person: ListedUser) -> bool:
+def _has_rights_left(person: ListedUser) -> bool:
     plan = show_errors(partial(offboarding_of, person.email))
     held = (plan.owned, plan.api_keys, plan.groups, plan.browser_session_count, plan.application_count)
     return any(held) or plan.user.is_admin
@@ -327,7 +327,7 @@ def _offer_changes(person: ListedUser) -> None:
         if not person.active and st.button("Activate", key="activate", icon=":material/check:"):
             show_errors(partial(_update_person, person, active=True))
             st.rerun()
-        if person.email != api.me().email and (person.active or _has_left_something(person)):
+        if person.email != api.me().email and (person.active or _has_rights_left(person)):
             offboard = partial(open_dialog, OFFBOARD, str(person.id), NEW_OWNER)
             notices.offer_action("Offboard …", offboard, key="offboard", icon="person_remove")
     done: tuple[str, str] | None = st.session_state.pop(_DONE, None)

@@ -76,8 +76,8 @@ def in_words(path: Path, names: Names) -> str:
         f"{member} belongs to {group}" if step.type is StepType.ORGANIZATION else f"{member} is in {group}"
         for member, group, step in zip(called, called[1:], stops[1:], strict=False)
     ]
-    who = "everyone there" if stops[-1].type is StepType.ORGANIZATION else called[-1]
-    held = f"{who} is {_role_of(path).lower()} of “{names[_identity(path[-1])]}”"
+    reader = "everyone there" if stops[-1].type is StepType.ORGANIZATION else called[-1]
+    held = f"{reader} is {_role_of(path).lower()} of “{names[_identity(path[-1])]}”"
     return f"{', '.join([*inside, held])}."
 
 
@@ -124,11 +124,11 @@ _IN_WORDS = 10
 def show_why(resource: Resource, principal: Principal) -> bool:
     """Show the reasons for a principal's access, or the missing part; return whether the principal may read."""
     found = show_errors(lambda: explanation(resource, principal))
-    name, who = one_line(resource.name), one_line(principal.name)
+    name, reader = one_line(resource.name), one_line(principal.name)
     if not found.authorized:
-        show_warning(f"{who} cannot read “{name}”.", found.missing or "")
+        show_warning(f"{reader} cannot read “{name}”.", found.missing or "")
         return False
-    show_text(f"{who} can read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
+    show_text(f"{reader} can read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
     names = names_in(found.paths)
     words = [in_words(path, names) for path in found.paths]
     st.graphviz_chart(draw_paths(found.paths, names), width="content", alt=" ".join(words[:_IN_WORDS]))

@@ -83,8 +83,8 @@ def _grants(given: Sequence[GrantInfo], version: str | None, *, everybody: bool 
         for one, by, _ in held
     }
     # A principal with several roles is an editor first.
-    roles = {one.key: role for one, _, role in reversed(held)}
-    twice = frozenset(one.key for one, _, role in held if role is not roles[one.key])
+    roles = {item.key: role for item, _, role in reversed(held)}
+    twice = frozenset(item.key for item, _, role in held if role is not roles[item.key])
     return Grants(roles, everybody, who, version, own, twice)
 
 

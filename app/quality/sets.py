@@ -275,7 +275,7 @@ def describe_expected(case: EvaluationCase) -> str:
         return "No answer"
     documents, statements = sum(grade > 0 for grade in case.grades.values()), len(case.statements)
     counts = [(documents, "document"), (statements, "statement")]
-    return ", ".join(count_text(number, what) for number, what in counts if number) or "Any answer"
+    return ", ".join(count_text(number, noun) for number, noun in counts if number) or "Any answer"
 
 
 def go_to_case(evaluation_set: EvaluationSet, question: str) -> None:
@@ -308,9 +308,9 @@ def show_judging() -> None:
         )
         offer_new_set(st.query_params.get("in", CATALOG))
         return
-    one = _choose_set(sets)
+    chosen = _choose_set(sets)
     if question := _ask_question():
-        show_case(one, question)
+        show_case(chosen, question)
     else:
         show_empty("Enter a question to see its results.", "Then judge whether each result answers the question.")
 
@@ -319,8 +319,8 @@ def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
     """Show the choice of a set. The default is the newest set with the target in the address."""
     target = st.query_params.get("in", CATALOG)
     by_id = {str(evaluation_set.evaluation_set_id): evaluation_set for evaluation_set in reversed(sets)}
-    default = next((key for key, one in by_id.items() if _target_of(one) == target), next(iter(by_id)))
-    names = {key: f"{one_line(one.name)} · {describe_target(one)}" for key, one in by_id.items()}
+    default = next((key for key, item in by_id.items() if _target_of(item) == target), next(iter(by_id)))
+    names = {key: f"{one_line(item.name)} · {describe_target(item)}" for key, item in by_id.items()}
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with left:
         chosen = choice_filter("Evaluation set", "set", names, default=default)

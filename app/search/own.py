@@ -47,8 +47,8 @@ def show_own_searches(places: Mapping[str, str], go: Go) -> None:
         _show_saved(saved, places, go)
     with right:
         st.header("Recent searches", anchor=False)
-        for number, (query, one) in enumerate(recent):
-            _offer(query, places, go, key=f"own.recent.{number}", when=ago(one.at))
+        for number, (query, entry) in enumerate(recent):
+            _offer(query, places, go, key=f"own.recent.{number}", when=ago(entry.at))
         if not recent:
             show_note("Your searches appear here. This page shows them to nobody else.")
 

@@ -1,4 +1,4 @@
-"""The preview of a result: its facts, and its passages with the text around them."""
+"""The preview of a result: facts, and passages with the surrounding text."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
@@ -72,7 +72,7 @@ def read_around(client: carrel.Carrel, location: PassageLocation) -> Mapping[int
 def passage_html(
     text: str, spans: Sequence[TextSpan], location: PassageLocation, texts: Mapping[int, str], hits: Container[int]
 ) -> str:
-    """Return a passage as HTML with text around it from its chunk, and neighbouring chunks unless `hits` has them."""
+    """Return a passage as HTML, within its chunk's text and, unless `hits` has their numbers, the chunks around it."""
     if (number := location.chunk_index) is None:  # an older service sends no index
         return f"{place_html(location.place)}{highlight(text, spans)}"
     found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` added the ellipsis

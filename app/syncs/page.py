@@ -44,7 +44,7 @@ def _read_filter(text: str) -> dict[str, Any]:
 Save = Callable[[str, Mapping[str, Any]], object]
 """A function that saves a sync: it gets the address ("" if left empty) and the config in the API's format."""
 
-NOBODY = "Only the creator of the sync"
+CREATOR_ALONE = "Only the creator of the sync"
 _READERS = "sync.readers"
 _ADDRESS = "sync.address"
 _NEEDED = ("syncName", "docstoreURI", "collectionName", "body", "sourceName")
@@ -165,8 +165,8 @@ def _ask_text(values: Mapping[str, Any], member: str, example: str) -> str | Non
 
 def _ask_for_readers(known: list[Principal], *, everybody: bool) -> dict[str, Any] | None:
     """Show fields for the readers, and return them as config members; None until people or groups are selected."""
-    kinds = [EVERYONE, SELECTED, NOBODY]
-    now = EVERYONE if everybody else SELECTED if known else NOBODY
+    kinds = [EVERYONE, SELECTED, CREATOR_ALONE]
+    now = EVERYONE if everybody else SELECTED if known else CREATOR_ALONE
     readers = st.radio("Who can read the documents", kinds, index=kinds.index(now), key="sync.kind")
     if readers != SELECTED:
         return {"internalPublic": readers == EVERYONE or None}
@@ -349,7 +349,7 @@ def _offer_actions(sync: DocstoreSync) -> None:
 
 def _show_config(sync: DocstoreSync) -> None:
     config, fields = sync.config, sync.config.source_fields
-    others = EVERYONE if config.internal_public else NOBODY
+    others = EVERYONE if config.internal_public else CREATOR_ALONE
     deleted = f"is removed, {config.delete_limit_percent} % of all at the most" if config.delete_missing else "stays"
     st.subheader("Configuration", anchor=False)
     notices.show_table(

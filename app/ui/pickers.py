@@ -14,13 +14,13 @@ from app.ui import passages
 from app.ui.errors import show_errors
 from app.ui.notices import drop_parameters, offer_action, show_text, show_warning
 
-EVERYBODY = tuple(PRINCIPALS)
+ALL_KINDS = tuple(PRINCIPALS)
 TELLING = 3
 """With at least so many letters, a single match is taken as chosen."""
 
 
 def pick_principal(
-    name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
+    name: str, *, label: str, kinds: Sequence[str] = ALL_KINDS, compact: bool = False
 ) -> Principal | None:
     """Return the principal in the address's parameter `name`, or show an input that puts a principal there."""
     find, at = partial(_find_principals, kinds=tuple(kinds)), partial(_principal_at, kinds=tuple(kinds))
@@ -33,7 +33,7 @@ def pick_resource(name: str, *, label: str) -> Resource | None:
 
 
 def pick_principals(
-    key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
+    key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = ALL_KINDS, most: int | None = None
 ) -> list[Principal]:
     """Show an input, and return the choice, at first `chosen`: of more than `most`, the last. Not for use in a form."""
     if f"{key}.kept" not in st.session_state:
@@ -105,8 +105,8 @@ def _choose_match(
 
 
 def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
-    if (one := found.get(st.session_state[f"{key}.match"] or "")) is not None:
-        _add(key, one, most=most)
+    if (match := found.get(st.session_state[f"{key}.match"] or "")) is not None:
+        _add(key, match, most=most)
     st.session_state[f"{key}.match"] = None
 
 
@@ -126,7 +126,7 @@ def _keep(key: str) -> None:
     kept: dict[str, Principal] = st.session_state[key]
     if any(principal.key not in {*kept, *left} for principal in get_principals(key)):
         st.session_state[f"{key}.typed"] = ""
-    st.session_state[key] = {one: who for one, who in kept.items() if one in left}
+    st.session_state[key] = {key: who for key, who in kept.items() if key in left}
 
 
 def _show_choice_or_input(
@@ -200,7 +200,7 @@ def _find_resources(query: str) -> list[Resource]:
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _principal_at(key: str, kinds: tuple[str, ...] = EVERYBODY) -> Principal | None:
+def _principal_at(key: str, kinds: tuple[str, ...] = ALL_KINDS) -> Principal | None:
     found = lookup.principal_at(api.client(), key)
     return found if found is not None and found.kind in kinds else None
 

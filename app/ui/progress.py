@@ -46,9 +46,9 @@ def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]]
 def show_skeletons(doing: str, *, count: int) -> Generator[None]:
     """Show boxes in the shape of results during loading; screen readers say `doing`."""
     place = st.empty()
-    one = '<div class="carrel-skeleton"><span></span><span></span><span></span></div>'
+    box = '<div class="carrel-skeleton"><span></span><span></span><span></span></div>'
     said = f'<p class="carrel-unseen" role="status">{html.escape(doing)}</p>'
-    place.html(f'{said}<div class="carrel-skeletons" aria-hidden="true">{one * count}</div>')
+    place.html(f'{said}<div class="carrel-skeletons" aria-hidden="true">{box * count}</div>')
     try:
         yield
     finally:

@@ -50,13 +50,13 @@ def forget_form(form: str) -> None:
 def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send: Callable[..., object]) -> None:
     """Send changed members, if any, with the version of `before`, keeping other people's. Raises ConflictError if both
     changed a member: `show_conflict` then shows the choice, and the next call sends it."""
-    changed = {name: one for name, one in written.items() if _as_json(one) != _as_json(getattr(before, name, None))}
+    changed = {name: new for name, new in written.items() if _as_json(new) != _as_json(getattr(before, name, None))}
     version = before.version
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
     if conflict is not None:
         version = conflict.current.get("version")
         choices = {name: st.session_state.get(f"{form}.choice.{name}") for name in changed}
-        changed = {name: one for name, one in changed.items() if choices[name] != THEIRS}
+        changed = {name: new for name, new in changed.items() if choices[name] != THEIRS}
     while changed:
         try:
             send(**changed, version=version)
@@ -64,7 +64,7 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
             meanwhile = error.meanwhile
             if meanwhile is None or not _is_apart(before, changed, meanwhile):
                 st.session_state[f"{form}.conflict"] = meanwhile
-                mine = {name: _as_json(one) for name, one in changed.items() if name in before.edited}
+                mine = {name: _as_json(new) for name, new in changed.items() if name in before.edited}
                 st.session_state[f"{form}.mine"] = mine
                 raise ConflictError("Nothing is saved yet. Choose the values to keep, and save again.") from None
             version = meanwhile.current.get("version")
@@ -124,6 +124,6 @@ def in_words(value: object, names: Mapping[str, str] = CODES) -> str:
         case {"email": str(email)}:
             return email
         case {**fields}:
-            return ", ".join(f"{label_of(to_snake(name))}: {in_words(one, names)}" for name, one in fields.items())
+            return ", ".join(f"{label_of(to_snake(name))}: {in_words(field, names)}" for name, field in fields.items())
         case plain:
             return "" if plain is None else names.get(str(plain), str(plain))

@@ -82,8 +82,8 @@ def _show_agent(agent: AgentDefinition) -> None:
         show_deployment(agent)
     elif part == "versions":
         show_versions(agent)
-    elif part == "answers" and (one := st.query_params.get(SET)) is not None:
-        show_set(one)
+    elif part == "answers" and (set_id := st.query_params.get(SET)) is not None:
+        show_set(set_id)
     elif part == "answers":
         list_sets(agent.agent_id)
     else:

@@ -92,14 +92,14 @@ def _create() -> None:
 
 def page() -> None:
     require_admin()
-    one = "key" in st.query_params
+    is_chosen = "key" in st.query_params
     new = partial(notices.offer_action, "New API key", open_new, key="new.open", icon="add", kind="primary")
-    count = notices.show_title(TITLE, PURPOSE, action=None if one else new)
+    count = notices.show_title(TITLE, PURPOSE, action=None if is_chosen else new)
     show_held_secret()
-    if one:
+    if is_chosen:
         _show_key(str(st.query_params["key"]))
     _show_new()
-    if not one:
+    if not is_chosen:
         _show_keys(count)
 
 

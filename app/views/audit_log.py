@@ -40,14 +40,14 @@ def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQuer
 
 def _ask_filters() -> Filters:
     named = str(st.query_params.get("files", ""))
-    one = {named: "Files of one archive or email"} if is_id(named) else {}
+    container = {named: "Files of one archive or email"} if is_id(named) else {}
     with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of it")
         action = choice_filter("Event", "action", {"": "All", **action_labels()})
         first, last = _ask_day("From", "from"), _ask_day("To", "to")
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
-        files = choice_filter("Files in archives", "files", {"": "Summarize", "each": "Show each", **one})
+        files = choice_filter("Files in archives", "files", {"": "Summarize", "each": "Show each", **container})
     if first or last:
         notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
     return {
@@ -120,7 +120,7 @@ def _entry_at(entry_id: str) -> AuditEntry | None:
     return by_id(api.client().admin.audit_log.query, entry_id)
 
 
-def _show_one(entry_id: str) -> None:
+def _show_entry(entry_id: str) -> None:
     notices.offer_way_back("All entries", "entry")
     entry = require_found(lambda: _entry_at(entry_id), "This entry does not exist.")
     notices.show_heading(sentence(entry, names_for([entry])), moment(entry.at))
@@ -144,7 +144,7 @@ def _show_one(entry_id: str) -> None:
     notices.show_table([fact for fact in facts if fact[1]], named=True)
     if entry.changes:
         heads = ("Changes", "From", "To")
-        rows = [(name, in_words(one.from_), in_words(one.to)) for name, one in entry.changes.items()]
+        rows = [(name, in_words(change.from_), in_words(change.to)) for name, change in entry.changes.items()]
         notices.show_table(rows, heads=heads)
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
@@ -186,7 +186,7 @@ def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
         format_instant(entry.last_at) if entry.last_at else "",
         entry.text or "",
         entry.request_id or "",
-        in_words(entry.changes and {name: one.model_dump(mode="json") for name, one in entry.changes.items()}),
+        in_words(entry.changes and {name: change.model_dump(mode="json") for name, change in entry.changes.items()}),
         json.dumps(entry.details, ensure_ascii=False, sort_keys=True) if entry.details else "",
     )
 
@@ -195,7 +195,7 @@ def page() -> None:
     require_admin()
     notices.show_title("Audit log", "Who did what, newest first. Nobody can change or delete entries.")
     if "entry" in st.query_params:
-        _show_one(str(st.query_params["entry"]))
+        _show_entry(str(st.query_params["entry"]))
         return
     filters = _ask_filters()
     if filters["from_"] is not None and filters["to"] is not None and filters["from_"] >= filters["to"]:

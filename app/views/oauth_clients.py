@@ -160,12 +160,12 @@ def _rotate(client: OAuthClient) -> None:
 
 def page() -> None:
     require_admin()
-    one = "client" in st.query_params
+    is_chosen = "client" in st.query_params
     open_new = applications.open_new
     new = partial(notices.offer_action, "New application", open_new, key="new.open", icon="add", kind="primary")
-    count = notices.show_title(TITLE, PURPOSE, action=None if one else new)
+    count = notices.show_title(TITLE, PURPOSE, action=None if is_chosen else new)
     show_held_secret()
-    if one:
+    if is_chosen:
         _show_client(str(st.query_params["client"]))
         return
     if number := show_errors(applications.count_waiting):

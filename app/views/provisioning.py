@@ -48,11 +48,11 @@ def _show_refusals() -> None:
     rows: list[tuple[str, str, str]] = []
     for entry in found:
         told, target = entry.details, entry.target
-        what = f"{told.get('method', '')} {told.get('path', '')}: {told['code']}"
+        reason = f"{told.get('method', '')} {told.get('path', '')}: {told['code']}"
         if told["code"] == "unknown_members":
             known = "The other members were added" if "count" in told else "No member was added"
-            what = f"{known}. Unknown here, provision first: {', '.join(told['unknown'])}"
-        rows.append((moment(entry.at), one_line((target and target.name) or (target and target.id) or ""), what))
+            reason = f"{known}. Unknown here, provision first: {', '.join(told['unknown'])}"
+        rows.append((moment(entry.at), one_line((target and target.name) or (target and target.id) or ""), reason))
     notices.show_table(rows, heads=("When", "Item", "Reason"))
 
 
@@ -80,14 +80,14 @@ def _create() -> None:
 
 def page() -> None:
     require_admin()
-    one = "token" in st.query_params
-    notices.show_title(TITLE, PURPOSE, action=None if one else partial(offer_dialog, "New token", NEW))
+    is_chosen = "token" in st.query_params
+    notices.show_title(TITLE, PURPOSE, action=None if is_chosen else partial(offer_dialog, "New token", NEW))
     show_held_secret()
     first = show_errors(first_page)
-    if one:
+    if is_chosen:
         _show_token(str(st.query_params["token"]), first.tokens)
     _show_new()
-    if not one:
+    if not is_chosen:
         _show_address(first)
         show_pages(
             TOKENS,

@@ -131,8 +131,8 @@ def page() -> None:
         searches.show_replay(search)
         return
     part = part_of("part", {key: label for key, (label, _) in _PARTS.items()}, default="worst")
-    if part == "sets" and (one := st.query_params.get(SET)) is not None:
-        show_set(one)
+    if part == "sets" and (set_id := st.query_params.get(SET)) is not None:
+        show_set(set_id)
         return
     _, show = _PARTS[part]
     show()

@@ -12,7 +12,7 @@ import streamlit as st
 from app import api
 from app.chat import conversations
 from app.documents.sections import show_details
-from app.home import reads_something, show_home, show_nothing_to_find
+from app.home import has_documents, show_home, show_nothing_to_find
 from app.search import queries
 from app.search.own import offer_saving, show_own_searches
 from app.search.preview import preview_result
@@ -210,7 +210,7 @@ def _show(found: Found, result: Result) -> None:
 
 
 def _show_no_results(found: queries.Answer, question: queries.SearchQuery) -> None:
-    if not show_errors(reads_something):
+    if not show_errors(has_documents):
         show_nothing_to_find()
         return
     tries = ["other words"]

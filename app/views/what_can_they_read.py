@@ -74,21 +74,21 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
         notices.show_warning("You selected the same person or group twice. Compare with another.")
         return first, None
     pair = (first, second)
-    names = tell_apart({one.key: one_line(one.name) for one in pair}, {one.key: one.facts for one in pair})
-    one_name, two_name = names[first.key], names[second.key]
-    one, two = show_errors(lambda: counts(first)), show_errors(lambda: counts(second))
-    only_one, only_two = show_errors(lambda: counts(first, second)), show_errors(lambda: counts(second, first))
+    names = tell_apart({item.key: one_line(item.name) for item in pair}, {item.key: item.facts for item in pair})
+    left_name, right_name = names[first.key], names[second.key]
+    left, right = show_errors(lambda: counts(first)), show_errors(lambda: counts(second))
+    only_left, only_right = show_errors(lambda: counts(first, second)), show_errors(lambda: counts(second, first))
     notices.show_table(
-        browsing.compare_counts(one, two, only_first=only_one, only_second=only_two),
-        heads=("", "Both can read", f"Only {one_name}", f"Only {two_name}"),
+        browsing.compare_counts(left, right, only_first=only_left, only_second=only_right),
+        heads=("", "Both can read", f"Only {left_name}", f"Only {right_name}"),
         named=True,
     )
     if (first.kind == GROUP) != (second.kind == GROUP):
         notices.show_note("Resources that are open to everyone count for each person, but not for groups.")
     lists = {
-        "": f"All that {one_name} can read ({one.total:,})",
-        ONLY_FIRST: f"Only {one_name} can read ({only_one.total:,})",
-        ONLY_SECOND: f"Only {two_name} can read ({only_two.total:,})",
+        "": f"All that {left_name} can read ({left.total:,})",
+        ONLY_FIRST: f"Only {left_name} can read ({only_left.total:,})",
+        ONLY_SECOND: f"Only {right_name} can read ({only_right.total:,})",
     }
     chosen = choice_filter("List", "only", lists)
     if chosen == ONLY_SECOND:
@@ -142,17 +142,17 @@ def _show_reach(principal: Principal) -> None:
     offer_export(name, HEADS, question.rows(), about=question)
 
 
-def _show_one(who: Principal, key: str) -> None:
+def _explain_resource(principal: Principal, key: str) -> None:
     notices.offer_way_back("Everything they can read", "resource")
     found = require_found(lambda: resource_at(api.client(), key), "The resource in the URL does not exist.")
     notices.show_heading(found.name, TYPES[found.type])
-    reads = show_why(found, who)
+    reads = show_why(found, principal)
     if (second := pick_principal("with", label="Compare with another")) is not None:
-        who, reads = second, show_why(found, second)
+        principal, reads = second, show_why(found, second)
     if reads:
         offer_change(found)
     else:
-        offer_access(found, who)
+        offer_access(found, principal)
     notices.show_link("Who else can read it?", "who_can_read", resource=found.key)
 
 
@@ -165,7 +165,7 @@ def page() -> None:
         browsing.show_principals()
         return
     if "resource" in st.query_params:
-        _show_one(principal, str(st.query_params["resource"]))
+        _explain_resource(principal, str(st.query_params["resource"]))
     else:
         _show_reach(principal)
 

@@ -64,7 +64,7 @@ def _show_resource(resource: Resource) -> None:
     pick_principal("who", label="Check a person or group")
 
 
-def _show_one(resource: Resource) -> None:
+def _explain_access(resource: Resource) -> None:
     offer_way_back("Everyone who can read it", "who")
     who: Principal | None = pick_principal("who", label="Check why, or why not")
     if who is None:
@@ -87,7 +87,7 @@ def page() -> None:
     if resource.kind == DOCUMENT and resource.object_id is not None:
         show_link("Open document", "documents", document=str(resource.object_id))
     if "who" in st.query_params:
-        _show_one(resource)
+        _explain_access(resource)
     else:
         _show_resource(resource)
 

@@ -376,12 +376,12 @@ def recall(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = C
 def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
     """Return 1 over the rank of the first relevant result up to `cutoff`, or 0; the mean over questions is the MRR."""
     judged = _relevant(relevant)
-    ranks = (rank for rank, one in enumerate(_first(found, cutoff), 1) if one in judged)
+    ranks = (rank for rank, item in enumerate(_first(found, cutoff), 1) if item in judged)
     return 1 / next(ranks, math.inf)
 
 
 def _relevant(judgements: Mapping[_Id, int]) -> dict[_Id, int]:
-    judged = {one: judgement for one, judgement in judgements.items() if judgement > 0}
+    judged = {item: judgement for item, judgement in judgements.items() if judgement > 0}
     if not judged:
         raise ValueError("No document is relevant to this question, so every ranking is equally good. Leave it out.")
     return judged

@@ -86,7 +86,7 @@ def mark_of_deletions(ledger: Ledger) -> str:
 async def skip_modified(
     client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, outages: OutagePolicy
 ) -> None:
-    """Mark documents that others changed, or that another source found, as UNCHANGED: they are not deleted."""
+    """Keep documents changed by others, or found by another source, from deletion: mark them as UNCHANGED."""
     for start in range(0, len(documents), _PAGE):
         page = [
             Missing(document.document.external_id, document.document_id, document.fingerprint, None)
@@ -94,7 +94,7 @@ async def skip_modified(
         ]
         plans = await _ask_once(client, page, upload_as=upload_as, outages=outages)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [missing.external_id for missing in page])
-        spared = [one for one, plan in plans if plan.action in _OTHERS or one.external_id in elsewhere]
+        spared = [item for item, plan in plans if plan.action in _OTHERS or item.external_id in elsewhere]
         await asyncio.to_thread(ledger.mark, spared, state=State.UNCHANGED)
 
 
@@ -129,21 +129,21 @@ async def _mark(
     marked, after = 0, FIRST
     while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]
-        left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
+        left_out = [item for _, item in page if _is_left_out(item.external_id, files, hidden=options.hidden)]
         unsure = [missing for missing in left_out if not missing.fingerprint]  # an interrupted run planned these
-        looked_for = [one for _, one in page if one not in left_out]
+        looked_for = [item for _, item in page if item not in left_out]
         documents = await asyncio.to_thread(_select_without_problem, ledger, looked_for)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [document.external_id for document in documents])
         plans = await _ask(client, [*documents, *unsure], upload_as=options.upload_as_user_email, outages=outages)
-        gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
-        still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE and one not in unsure]
+        gone = [item.external_id for item, plan in plans if plan.action is PlanAction.CREATE]
+        still = [(item, plan) for item, plan in plans if plan.action is not PlanAction.CREATE and item not in unsure]
         left_out = [missing for missing in left_out if missing.external_id not in gone]
         await asyncio.to_thread(ledger.mark, left_out, state=State.IGNORED)
-        others = [one for one, plan in still if plan.action in _OTHERS or one.external_id in elsewhere]
+        others = [item for item, plan in still if plan.action in _OTHERS or item.external_id in elsewhere]
         ours = [
-            replace(one, document_id=str(plan.document_id) if plan.document_id else one.document_id)
-            for one, plan in still
-            if one not in others
+            replace(item, document_id=str(plan.document_id) if plan.document_id else item.document_id)
+            for item, plan in still
+            if item not in others
         ]
         await asyncio.to_thread(ledger.mark, ours)
         await asyncio.to_thread(ledger.mark, others, state=State.UNCHANGED)
@@ -159,7 +159,7 @@ def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> boo
 
 
 def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
-    """Return the documents without a problem in this scan, of their own or of a folder above them."""
+    """Return the documents for which this scan found no problem, either in the document or in a folder above."""
     lines = {document.external_id: folders_of(document.external_id) for document in documents}
     names = sorted({name for line in lines.values() for name in line})
     problems: set[str] = set()
@@ -174,11 +174,11 @@ async def _ask(
     """Return each document with the catalog's answer: as it was sent, or else as a killed run may have sent it."""
     answers: list[tuple[Missing, UploadPlan]] = []
     doubtful: list[Missing] = []
-    for one, plan in await _ask_once(client, documents, upload_as=upload_as, outages=outages):
-        if plan.action is PlanAction.UPDATE and one.fingerprint and one.intended:
-            doubtful.append(replace(one, fingerprint=None))
+    for item, plan in await _ask_once(client, documents, upload_as=upload_as, outages=outages):
+        if plan.action is PlanAction.UPDATE and item.fingerprint and item.intended:
+            doubtful.append(replace(item, fingerprint=None))
         else:
-            answers.append((one, plan))
+            answers.append((item, plan))
     return answers + await _ask_once(client, doubtful, upload_as=upload_as, outages=outages)
 
 

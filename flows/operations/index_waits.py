@@ -93,7 +93,7 @@ class _IndexWait:
 
         async def work() -> None:
             for entry in queue:
-                await self._ask_one(entry, answers)
+                await self._check_document(entry, answers)
 
         await run_workers(work, number=min(_WORKERS, len(chosen)))
         return answers
@@ -116,8 +116,8 @@ class _IndexWait:
         self._after = FIRST
         return chosen
 
-    async def _ask_one(self, entry: Entry, answers: _Answers) -> None:
-        """Read a document's state: mark it searchable, or quarantine it, or add its progress to the answers."""
+    async def _check_document(self, entry: Entry, answers: _Answers) -> None:
+        """Read a document's state. Mark a searchable document, quarantine a failed document, or count the progress."""
         try:
             get = partial(self.client.catalog.get_document, entry.document_id or "", user_email=self.user_email)
             document = await self.outages.call(get)

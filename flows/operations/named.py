@@ -28,11 +28,11 @@ COLUMNS = ("what", "name", "path", "document", "reason")
 def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict[str, str]]:
     """Yield the documents of each kind, at most `limit` of each, by path: action, name, path, id and reason. Without a
     limit, the order is the ledger's."""
-    for what, states, actions in _KINDS:
+    for kind, states, actions in _KINDS:
         kinds = ((state, action) for state in states for action in actions)
         walks = (ledger.walk(state, action=action, page_size=limit or PAGE) for state, action in kinds)
         entries = islice(chain.from_iterable(walks), limit)
-        rows = (_row(what, each.document.name, each.document.external_id, each.document_id or "") for each in entries)
+        rows = (_row(kind, each.document.name, each.document.external_id, each.document_id or "") for each in entries)
         yield from rows if limit is None else sorted(rows, key=itemgetter("path"))
     for failure in ledger.failures(limit=limit):
         path = failure.external_id or failure.place

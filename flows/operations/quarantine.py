@@ -41,7 +41,7 @@ def choose_sources(every: list[Source], source: str | None, *, settings: FlowSet
         identity, target = source_identity(source), settings.base_url
         collections = [item.document_collection_id and str(item.document_collection_id) for item in every]
         names = [ledger_name(identity, target=target, collection=collection) for collection in collections]
-        found = [one for one, name in zip(every, names, strict=True) if one.ledger == name]
+        found = [each for each, name in zip(every, names, strict=True) if each.ledger == name]
     if not found:
         raise SourceError(f"No run has reported {source}. `carrel quarantine list` lists the sources.")
     return found
@@ -54,7 +54,7 @@ async def ignore_items(
     found = await find_sources(client, source, settings=settings)
     if len(found) > 1:
         whose = [f"{purpose_text(item.document_collection_id)}, reported by {reporter_of(item)}" for item in found]
-        means = ", ".join(f"{one.source_id} ({words})" for one, words in zip(found, whose, strict=True))
+        means = ", ".join(f"{each.source_id} ({words})" for each, words in zip(found, whose, strict=True))
         raise SourceError(f"{source} matches several sources. Give an id: {means}.")
     change = client.sources.restore_source_items if undo else client.sources.ignore_source_items
     wanted, unknown = list(dict.fromkeys(names)), list[str]()

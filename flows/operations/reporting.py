@@ -59,7 +59,7 @@ class RunReport:
             self.outcome = RunOutcome.INCOMPLETE if summary.held_back else RunOutcome.QUARANTINE
 
     def take_problems(self, *, found: bool) -> None:
-        """Report that the work has begun, and (`found`) that it is incomplete."""
+        """Report that the work has begun; with `found`, report problems, so incomplete work."""
         self.has_begun = True
         if found:
             self.outcome = RunOutcome.INCOMPLETE

@@ -103,7 +103,7 @@ async def _chunks_of(items: Iterator[SourceItem]) -> AsyncGenerator[list[SourceI
 
 
 def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem], retry: Retry) -> list[SourceItem]:
-    """Return the items that a retry concerns: the item itself, or a folder above it, is in quarantine."""
+    """Return the items to retry: items in quarantine, and items below a folder in quarantine."""
     lines = [_names_of(item) for item in items]
     wanted = ledger.quarantined_among(sorted({name for line in lines for name in line}))
     return [item for item, line in zip(items, lines, strict=True) if wanted & line and retry.concerns(line)]

@@ -114,7 +114,7 @@ class Summary:
             (self.indexing, "document to finish indexing", "documents to finish indexing"),
             (self.pages_waiting, "scanned page or picture to read", "scanned pages or pictures to read"),
         ]
-        return ", ".join(count_text(number, one, many) for number, one, many in coming if number)
+        return ", ".join(count_text(number, single, many) for number, single, many in coming if number)
 
     def text(self) -> str:
         parts = [

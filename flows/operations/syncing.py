@@ -101,7 +101,7 @@ async def sync(
 async def _find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
     async def find() -> list[DocstoreSync]:
         every = client.document_collections.docstore.list_docstore_syncs(page_size=1000)
-        return [one async for one in every if name == one.config.sync_name or name.lower() == _id_of(one)]
+        return [item async for item in every if name == item.config.sync_name or name.lower() == _id_of(item)]
 
     found = await outages.call(find)
     if len(found) == 1:

@@ -50,19 +50,19 @@ class Telling:
         )
         if begun is not None and (begun[1] or not quiet):
             alert, is_new = begun
-            await self._notify(alert, what=BEGAN if is_new else CONTINUES)
+            await self._notify(alert, event=BEGAN if is_new else CONTINUES)
 
     async def end(self, kind: AlertKind, *subjects: str) -> None:
         """End the open alerts of a kind about subjects, and notify receivers of each."""
         await queries.lock_alerts(self.connection, self.organization_id)
         for alert in await queries.end_alerts(self.connection, self.organization_id, kind=kind, subjects=subjects):
-            await self._notify(alert, what=ENDED)
+            await self._notify(alert, event=ENDED)
 
     async def end_settled(self) -> None:
         """End alerts about sources and syncs without remaining problems, and notify receivers of each."""
         await queries.lock_alerts(self.connection, self.organization_id)
         for alert in await queries.end_settled(self.connection, self.organization_id):
-            await self._notify(alert, what=ENDED)
+            await self._notify(alert, event=ENDED)
 
     async def tell_of_quarantine(self, count: int | None, **values: Any) -> None:
         """Begin or update the alert about failed items (None: an unknown number) unless zero; end settled alerts."""
@@ -80,20 +80,20 @@ class Telling:
         for alert in reversed(found):
             is_new = _is_about(rule, alert) and not (before and _is_about(before, alert))
             if is_new and (alert.snoozed_until is None or alert.snoozed_until <= now):
-                await self._notify(alert, what=CONTINUES, rule_id=rule.alert_rule_id)
+                await self._notify(alert, event=CONTINUES, rule_id=rule.alert_rule_id)
 
     async def tell_left_out(self) -> None:
         """Make rules with a full hour behind them report how many messages were left out."""
         for rule, left_out in await sending_queries.take_left_out(self.connection, self.organization_id):
-            await self.send([rule], what=LEFT_OUT, about={"leftOutCount": left_out, **self._link("health")})
+            await self.send([rule], event=LEFT_OUT, about={"leftOutCount": left_out, **self._link("health")})
 
     async def send(
-        self, rules: Sequence[Rule], *, what: str, about: Mapping[str, Any], alert_id: UUID | None = None
+        self, rules: Sequence[Rule], *, event: str, about: Mapping[str, Any], alert_id: UUID | None = None
     ) -> list[UUID]:
         """Enqueue a message from each rule to each of its receivers; return the ids of the deliveries."""
         organization = await get_organization(self.connection, self.organization_id)
         message: dict[str, Any] = {
-            "type": what,
+            "type": event,
             "timestamp": format_instant(await Clock().now(self.connection)),
             "data": {"organization": {"id": str(self.organization_id), "name": organization.name}, **about},
         }
@@ -119,7 +119,7 @@ class Telling:
         workbench = self.runtime.settings.workbench_url
         return {} if workbench is None else {"link": f"{workbench}/{page}"}
 
-    async def _notify(self, alert: Alert, *, what: str, rule_id: UUID | None = None) -> None:
+    async def _notify(self, alert: Alert, *, event: str, rule_id: UUID | None = None) -> None:
         rules = await sending_queries.take_rules_about(
             self.connection, self.organization_id, kind=alert.kind, name=alert.name, rule_id=rule_id
         )
@@ -135,7 +135,7 @@ class Telling:
             **{told: getattr(alert, name) for name, told in _TOLD.items() if getattr(alert, name) is not None},
             **self._link(_page_of(alert)),
         }
-        await self.send(rules, what=what, about=about, alert_id=alert.alert_id)
+        await self.send(rules, event=event, about=about, alert_id=alert.alert_id)
 
 
 def _is_about(rule: Rule, alert: Alert) -> bool:

@@ -207,8 +207,8 @@ async def list_entries(
 
 def _to_entry(*, target_id: str | None, details: dict[str, Any], **columns: Any) -> AuditEntry:
     kind, name, words = (columns.pop(item) for item in ("target_type", "target_name", "text"))
-    parts = ("id", "name", "email")
-    actor, acting_for = (_to_person(*(columns.pop(f"{who}_{one}") for one in parts)) for who in ("actor", "acting_for"))
+    parts = ("_id", "_name", "_email")
+    actor, acting_for = (_to_person(*(columns.pop(role + name) for name in parts)) for role in ("actor", "acting_for"))
     target = None if target_id is None else AuditTarget(type=kind, id=target_id, name=name)
     said: dict[str, Any] = {"details": details, "text": words}
     if "changes" in details:

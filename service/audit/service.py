@@ -14,7 +14,7 @@ from service.auth.callers import Caller, find_acting
 from service.platform.batches import Batch
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
-from service.platform.networks import NOBODY, Sender, current_sender
+from service.platform.networks import NO_SENDER, Sender, current_sender
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Origin:
     credential_id: UUID
     acting_through: UUID | None = None
     request_id: str | None = None
-    sender: Sender = NOBODY
+    sender: Sender = NO_SENDER
 
 
 async def record(
@@ -125,7 +125,7 @@ def _to_entry(change: Change, caller: Caller | None) -> dict[str, Any]:
         "details": dict(change.details),
         "text": change.text,
         "request_id": request_id() or None,
-        **(current_sender() if caller else NOBODY).columns,
+        **(current_sender() if caller else NO_SENDER).columns,
     }
 
 

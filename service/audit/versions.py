@@ -82,13 +82,13 @@ def _cut_around_difference(old: object, new: object) -> dict[str, object]:
     start = 0
     if isinstance(old, str) and isinstance(new, str):
         pairs = enumerate(zip(old, new, strict=False))
-        start = max(0, next((at for at, (one, other) in pairs if one != other), 0) - _BEFORE)
+        start = max(0, next((at for at, (old, new) in pairs if old != new), 0) - _BEFORE)
     return {"from": _cut(old, start), "to": _cut(new, start)}
 
 
 def _cut(value: object, start: int) -> object:
     if isinstance(value, dict):
-        return {name: _cut(one, 0) for name, one in cast("dict[str, object]", value).items()}
+        return {name: _cut(item, 0) for name, item in cast("dict[str, object]", value).items()}
     if not isinstance(value, str) or len(value) <= LONGEST:
         return value
     end = start + LONGEST

@@ -36,8 +36,8 @@ def intersect_scopes(scopes: Collection[str], *, to: Collection[str]) -> tuple[s
 
 def agent_of(scope: str) -> UUID | None:
     """Return the agent of a scope for a single agent; None for every other scope."""
-    one = scope.startswith(MESSAGE_PREFIX) and scope != ApiScope.AGENT_MESSAGE
-    return UUID(scope.removeprefix(MESSAGE_PREFIX)) if one else None
+    is_single = scope.startswith(MESSAGE_PREFIX) and scope != ApiScope.AGENT_MESSAGE
+    return UUID(scope.removeprefix(MESSAGE_PREFIX)) if is_single else None
 
 
 def meaning(scope: str, *, audience: OAuthAudience = OAuthAudience.API, agent_name: str | None = None) -> str:

@@ -55,25 +55,25 @@ async def resolve(
 ) -> list[Named]:
     """Resolve references (each with its field) to principals, in order. BadRequest `unknown_principal` lists the
     unknown, and principals that the caller may not name in a place: the caller can't distinguish the two."""
-    emails = {form for _, one in references if isinstance(one, UserReference) for form in _address_forms(one.email)}
-    ids = {one.id for _, one in references if not isinstance(one, UserReference)}
+    emails = {form for _, item in references if isinstance(item, UserReference) for form in _address_forms(item.email)}
+    ids = {item.id for _, item in references if not isinstance(item, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
     people = {row.email: row for row in rows if row.email is not None}
     others = {(row.kind, row.principal_id): row for row in rows}
     named: list[Named] = []
     unknown: list[FieldError] = []
-    for place, (field, one) in enumerate(references):
-        if isinstance(one, UserReference):
-            known = [people[form] for form in _address_forms(one.email) if form in people]
+    for place, (field, item) in enumerate(references):
+        if isinstance(item, UserReference):
+            known = [people[form] for form in _address_forms(item.email) if form in people]
         else:
-            kind = "group" if isinstance(one, GroupReference) else "serviceAccount"
-            known = [others[kind, one.id]] if (kind, one.id) in others else []
+            kind = "group" if isinstance(item, GroupReference) else "serviceAccount"
+            known = [others[kind, item.id]] if (kind, item.id) in others else []
         nameable = (row.principal_id for row in known if may_be_named is None or may_be_named(row, place))
         found = next(nameable, None)
         if found is None:
-            unknown.append(FieldError(field, f"{describe(one)} is unknown in this organization"))
+            unknown.append(FieldError(field, f"{describe(item)} is unknown in this organization"))
         else:
-            named.append(Named(principal_id=found, is_group=isinstance(one, GroupReference)))
+            named.append(Named(principal_id=found, is_group=isinstance(item, GroupReference)))
     _refuse_unknown(unknown, is_limited=may_be_named is not None)
     return named
 
@@ -105,7 +105,7 @@ async def find_group_ids(
     rows = await queries.find_principals(connection, organization_id, ids=group_ids)
     groups = {row.principal_id for row in rows if row.kind == "group"}
     missing = sorted(set(group_ids) - groups)
-    _refuse_unknown([FieldError(field, f"group {one} is unknown in this organization") for one in missing])
+    _refuse_unknown([FieldError(field, f"group {item} is unknown in this organization") for item in missing])
     return frozenset(groups)
 
 

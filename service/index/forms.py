@@ -453,7 +453,7 @@ def _respell(query: str) -> Iterator[Form]:
 
 def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
     """Yield a query's words as if joined ("wi fi": wifi), and a small letter next to a noun; not indexed in texts."""
-    spaced = [query[one.end : other.start].isspace() for one, other in pairwise(words)]
+    spaced = [query[word.end : other.start].isspace() for word, other in pairwise(words)]
     for first, size in product(range(len(words)), (2, 3, 4)):
         joined = words[first : first + size]
         if len(joined) < size or not all(spaced[first : first + size - 1]):

@@ -101,7 +101,7 @@ def split_run(run: str, *, as_written: bool = False) -> list[str]:
     if not is_unspaced(run):
         return [run]
     folded = _fold(run) if as_written else _fold_run(run)
-    return [one + other for one, other in pairwise(folded)] or [folded]
+    return [left + right for left, right in pairwise(folded)] or [folded]
 
 
 def _split_word(start: int, word: str) -> Iterator[Word]:

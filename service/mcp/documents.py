@@ -76,16 +76,16 @@ async def search(call: Call, arguments: SearchArguments) -> SearchResult:
     return SearchResult(
         results=[
             FoundDocument(
-                id=str(one.document_id),
-                title=one.document_name,
-                url=url_of(call, one.document_external_url, one.document_id, of_passage=_passage_of(one)),
-                text=one.snippet.text,
+                id=str(entry.document_id),
+                title=entry.document_name,
+                url=url_of(call, entry.document_external_url, entry.document_id, of_passage=_passage_of(entry)),
+                text=entry.snippet.text,
                 relevance=round(relevance[number], 2),
                 is_weak=number >= strong,
                 words=words[number],
-                similar={str(other.document_id): other.document_name for other in one.similar} or None,
+                similar={str(other.document_id): other.document_name for other in entry.similar} or None,
             )
-            for number, one in enumerate(found.results)
+            for number, entry in enumerate(found.results)
         ],
         unmatched_words=applied.unmatched_words,
         corrections={each.word: each.replaced_by for each in applied.corrections or ()} or None,

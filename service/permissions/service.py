@@ -164,7 +164,7 @@ async def end_shares(connection: Connection, organization_id: UUID, *, owner_ids
 def ended_shares(resources: Iterable[queries.Resource], before: Mapping[int, Access]) -> list[Change]:
     """Build the audit log's entries for roles that owners gave and that end; `before` is each class's old access."""
     given = [(resource, resource.shared_in(before[resource.access_class])) for resource in resources]
-    return [share_change(one, shared, {}) for one, shared in given if shared]
+    return [share_change(item, shared, {}) for item, shared in given if shared]
 
 
 async def _change_accesses(
@@ -224,9 +224,9 @@ def identity_of(reference: ResourceReference) -> tuple[str, str]:
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
     """Raise Conflict `document_in_container` if a resource is a file in a container; the details name the fields."""
     details = [
-        FieldError(field, f"is a file in the document with the documentId {one.container_id}")
-        for field, one in named
-        if one.container_id is not None
+        FieldError(field, f"is a file in the document with the documentId {item.container_id}")
+        for field, item in named
+        if item.container_id is not None
     ]
     if details:
         raise Conflict(

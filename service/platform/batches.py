@@ -201,13 +201,13 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
     assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what a SELECT is compiled by
     if compiled.post_compile_params:
         raise TypeError("A statement of a batch has one text: pass an array (in_array) instead of IN with a list.")
-    binding = {name: _find_binder(one.type) for name, one in compiled.binds.items()}
+    binding = {name: _find_binder(bind.type) for name, bind in compiled.binds.items()}
     columns = statement.selected_columns
     return _Compiled(
         # A unique text, so that the driver never takes a statement of a failed batch for prepared.
         text=f"/* batch */ {compiled}",
         names=tuple(compiled.positiontup or ()),
-        constants={name: one.effective_value for name, one in compiled.binds.items() if not one.required},
+        constants={name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required},
         binding={name: convert for name, convert in binding.items() if convert is not None},
         columns=tuple(columns.keys()),
         types=tuple(column.type for column in columns),
@@ -223,12 +223,12 @@ def _find_binder(kind: TypeEngine[Any]) -> Convert | None:
 
 def _write_array(write: Callable[[Any], str], values: Iterable[Any] | None) -> str | None:
     """Write an array for PostgreSQL. The driver would read values thrice, and prepare again per size of number."""
-    return None if values is None else "{" + ",".join(["NULL" if one is None else write(one) for one in values]) + "}"
+    return None if values is None else f"{{{','.join('NULL' if each is None else write(each) for each in values)}}}"
 
 
 @lru_cache(STATEMENTS)
 def _find_converters(types: tuple[TypeEngine[Any], ...], codes: tuple[int, ...]) -> Mapping[int, Convert]:
     found = (
-        one.dialect_impl(_DIALECT).result_processor(_DIALECT, code) for one, code in zip(types, codes, strict=True)
+        item.dialect_impl(_DIALECT).result_processor(_DIALECT, code) for item, code in zip(types, codes, strict=True)
     )
     return {at: convert for at, convert in enumerate(found) if convert is not None}

@@ -232,12 +232,12 @@ class Promise:
         self.end()
         # Received bytes are on the disk, and no longer count as free.
         needed = [(system, max(system.needed_for(whole) - received, 0)) for system in self._file_systems]
-        for one, room in needed:
-            if one.free < room:
-                raise _no_room(one, room)
-        for one, room in needed:
-            if one.is_promised(room):
-                raise _storage_busy(one)
+        for item, room in needed:
+            if item.free < room:
+                raise _no_room(item, room)
+        for item, room in needed:
+            if item.is_promised(room):
+                raise _storage_busy(item)
         self._add(whole)
 
     def end(self) -> None:
@@ -311,11 +311,11 @@ def _group_by_file_system(areas: Mapping[StorageArea, Path], settings: Settings,
     found: list[FileSystem] = []
     for _, group in groupby(ordered, key=lambda area: folders[area].stat().st_dev):
         here = tuple(group)
-        one = FileSystem(here, folders[here[0]], keep_free=settings.storage_low_bytes, share=share)
+        fs = FileSystem(here, folders[here[0]], keep_free=settings.storage_low_bytes, share=share)
         if StorageArea.DATABASE in here:
             cluster, size = folders[StorageArea.DATABASE], settings.storage_reserve_bytes
-            one.reserve = Reserve(cluster, size=_reserve_of(shutil.disk_usage(cluster).total) if size is None else size)
-        found.append(one)
+            fs.reserve = Reserve(cluster, size=_reserve_of(shutil.disk_usage(cluster).total) if size is None else size)
+        found.append(fs)
     return found
 
 

@@ -303,8 +303,8 @@ class Sender:
         return asdict(self)
 
 
-NOBODY = Sender()
-_sender: ContextVar[Sender] = ContextVar("carrel_sender", default=NOBODY)
+NO_SENDER = Sender()
+_sender: ContextVar[Sender] = ContextVar("carrel_sender", default=NO_SENDER)
 
 
 def current_sender() -> Sender:

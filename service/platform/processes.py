@@ -85,10 +85,10 @@ class Child:
             self.order(STOP)
             self.stops += 1
 
-    def order(self, what: bytes) -> None:
+    def order(self, command: bytes) -> None:
         """Send an order to the process; an ended process is ignored."""
         with suppress(OSError):
-            self.orders.send(what)
+            self.orders.send(command)
 
     def hear(self) -> None:
         """Set `is_ready` if the process has reported READY."""
@@ -126,9 +126,9 @@ class Orders(asyncio.Protocol):
             self._at_death()
             os._exit(1)
 
-    def say(self, what: bytes) -> None:
+    def say(self, message: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(what)
+            self._transport.write(message)
 
     def close(self) -> None:
         if self._transport is not None:

@@ -175,7 +175,7 @@ def _newer_form(value: Any) -> Any:
         message = "A resource can't be identified by its address. Send its externalResourceId and resourceType."
         raise BadRequest(message, code="resource_address_unsupported")
     kind = {"type"} if members.get("type") == "external-resource-id" else set[str]()
-    return _rename({name: one for name, one in members.items() if name not in kind}, IDENTIFIER)
+    return _rename({name: member for name, member in members.items() if name not in kind}, IDENTIFIER)
 
 
 def _newer_forms(value: Any) -> Any:
@@ -204,6 +204,6 @@ def _complete_checks(answer: Json) -> Any:
 
 COMPLETIONS: Mapping[str, Callable[[Json], Any]] = {
     LIST_MEMBERS: _complete_members,
-    SEARCH_COLLECTION: lambda answer: {**answer, "results": [{"documentUrl": "", **one} for one in answer["results"]]},
+    SEARCH_COLLECTION: lambda answer: {**answer, "results": [{"documentUrl": "", **hit} for hit in answer["results"]]},
     CHECK_BULK: _complete_checks,
 }

@@ -38,7 +38,7 @@ async def test_index_that_does_not_come_is_no_success(slow: Source, monkeypatch:
         pass
 
     with monkeypatch.context() as stalled:
-        stalled.setattr(index_waits._IndexWait, "_ask_one", nothing_is_done)
+        stalled.setattr(index_waits._IndexWait, "_check_document", nothing_is_done)
         stalled.setattr(index_waits, "STALLED_SECONDS", 0.1)
         with pytest.raises(ServiceDownError, match=r"12 documents .* Run again"):
             await slow.load()

@@ -24,7 +24,7 @@ from flows import schedules as plans
 from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG, read_deployments
 from flows.errors import DeploymentsError
-from flows.running import BATCHES, ensure_batch_limit, give_slots_back, one_of_the_batches, set_batch_limit, slots_file
+from flows.running import BATCHES, batch_slot, ensure_batch_limit, give_slots_back, set_batch_limit, slots_file
 from flows.runs import FLOWS, NotServedError, Runs, tag_of_this_machine
 from flows.schedules import Draft, InvalidScheduleError, ScheduleChangedError, Times
 from flows.settings import FlowSettings
@@ -243,7 +243,7 @@ async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings
     await set_batch_limit(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
     assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 1
     kept = slots_file(flow_settings, "a ledger")
-    async with one_of_the_batches(kept):
+    async with batch_slot(kept):
         assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1
         second = asyncio.create_task(_one_batch(kept))
         assert not (await asyncio.wait({second}, timeout=0.5))[0]
@@ -254,7 +254,7 @@ async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings
 
 
 async def _one_batch(kept: Path) -> None:
-    async with one_of_the_batches(kept):
+    async with batch_slot(kept):
         pass
 
 

@@ -28,7 +28,7 @@ from flows.operations.names import check_readers
 from flows.operations.outages import Pace
 from flows.operations.sources.documents import Access
 from flows.operations.summary import Summary
-from flows.running import one_of_the_batches
+from flows.running import batch_slot
 from flows.runs import Label, Runs, RunsError
 from tests.harness.cases import cases
 
@@ -113,9 +113,9 @@ async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path, monkeyp
 
     monkeypatch.setattr("flows.running.concurrency", slot)
     kept = tmp_path / "ledger.slots"
-    async with one_of_the_batches(kept):
+    async with batch_slot(kept):
         first = kept.read_text()
-        async with one_of_the_batches(kept):
+        async with batch_slot(kept):
             assert len({UUID(line) for line in kept.read_text().splitlines()}) == 2
         assert kept.read_text() == first
     assert not kept.exists()

@@ -70,8 +70,8 @@ def _require_safe(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
     callers = (yield from organization.read_callers(connection)) if plan.deprived else None
     locked_out = (callers or frozenset()) & plan.deprived
     if locked_out:
-        who = ", ".join(sorted(locked_out))
-        msg = f"Nothing was changed: {who} may be the importing user, who would be locked out. Make a new plan"
+        emails = ", ".join(sorted(locked_out))
+        msg = f"Nothing was changed: {emails} may be the importing user, who would be locked out. Make a new plan"
         raise PlanRefusedError(msg)
 
 

@@ -99,9 +99,9 @@ def _read_csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
         text = contents if isinstance(contents, str) else contents.decode("utf-8")
         text = text.removeprefix("\ufeff")
     except UnicodeDecodeError as exc:
-        what = "is UTF-16" if exc.object.startswith(UTF_16_MARKS) else "is not UTF-8"
+        fault = "is UTF-16" if exc.object.startswith(UTF_16_MARKS) else "is not UTF-8"
         line = exc.object.count(b"\n", 0, exc.start) + 1
-        found.refuse_file(line, f"the file {what}; save it as “CSV UTF-8”")
+        found.refuse_file(line, f"the file {fault}; save it as “CSV UTF-8”")
         return found
     lines = io.StringIO(text, newline="")
     first = next((line for line in io.StringIO(text, newline="") if line.strip(BLANK)), "")

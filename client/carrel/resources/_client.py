@@ -49,7 +49,7 @@ class Resources(Resource[M]):
 
     @cached_property
     def alerts(self) -> Alerts[M]:
-        """Reports of runs and schedules, so that somebody is told when they fail."""
+        """Reports of runs and schedules, which raise alerts about failures."""
         return Alerts(self._session)
 
     @cached_property

@@ -40,7 +40,7 @@ NO_NUL = must(lambda text: "\0" not in text, _NUL_REFUSED)
 def is_address(text: str) -> bool:
     """Return whether a text is an email address."""
     local, _, domain = text.rpartition("@")
-    return bool(local and domain) and "@" not in local and all(not one.isspace() and one.isprintable() for one in text)
+    return bool(local and domain) and "@" not in local and not any(map(str.isspace, text)) and text.isprintable()
 
 
 def normal_email(email: str) -> str:

@@ -89,9 +89,9 @@ class ClaimedRun:
     def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
         """Take the source and its unfinished run, or begin a run, as for a `retry`. Raises SourceBusyError."""
         if not self._store.lock():
-            who = _name_holder(self._latest_run(), shared=self.address.shared)
+            holder = _name_holder(self._latest_run(), shared=self.address.shared)
             advice = "Wait for it to end, or stop it, then run again."
-            raise SourceBusyError(f"Another run is loading this source ({who}). {advice}")
+            raise SourceBusyError(f"Another run is loading this source ({holder}). {advice}")
         self._retry = retry or Retry()
         with self._store.write() as connection:
             source_id = self._keep_source(connection, options)

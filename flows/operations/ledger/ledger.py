@@ -415,7 +415,7 @@ class Ledger(ClaimedRun):
         return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids (at most a thousand) problems of this scan have."""
+        """Return the external ids, of at most a thousand, that have a problem in this scan."""
         problems = of_scan(self.run, ignored=None, part=0)
         found = sa.select(quarantine.c.external_id).where(problems, quarantine.c.external_id.in_(names))
         return {str(row.external_id) for row in self._rows(found)}

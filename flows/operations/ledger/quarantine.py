@@ -40,7 +40,7 @@ def release(connection: sa.Connection, run: Run, key: bytes) -> None:
 def release_unseen(connection: sa.Connection, run: Run, *, names: frozenset[str]) -> None:
     """Remove items missing in this scan, of the names or (without names) all: gone or repaired."""
     unseen = (quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan)
-    connection.execute(sa.delete(quarantine).where(*unseen, _is_named(names) if names else sa.true()))
+    connection.execute(sa.delete(quarantine).where(*unseen, _matches_names(names) if names else sa.true()))
 
 
 def of_scan(run: Run, *, ignored: bool | None = False, part: int | None = None) -> sa.ColumnElement[bool]:
@@ -56,8 +56,8 @@ def to_failure(row: AnyRow) -> Failure:
     return Failure(row.place, row.external_id, row.code, row.message, row.since, ignored, row.fingerprint)
 
 
-def _is_named(names: Collection[str]) -> sa.ColumnElement[bool]:
-    # A manifest's row has its place as its key, and may have moved since the report.
+def _matches_names(names: Collection[str]) -> sa.ColumnElement[bool]:
+    """Match items by key, and a manifest's rows, which may have moved since the report, by external id."""
     of_rows = sa.and_(quarantine.c.part == 0, quarantine.c.external_id.in_(names))
     return sa.or_(quarantine.c.key.in_([key_of(storable(name)) for name in names]), of_rows)
 
@@ -130,7 +130,7 @@ def mark_ignored(settings: FlowSettings, known: KnownSource, wanted: set[tuple[s
     """Ignore items (at most 500) in quarantine, by the service's name and fingerprint, or undo that; return the number.
     The service names an item by its external id, or by its place."""
     ours = quarantine.c.source_id == known.source_id
-    named = sa.select(quarantine).where(ours, _is_named({name for name, _ in wanted}))
+    named = sa.select(quarantine).where(ours, _matches_names({name for name, _ in wanted}))
     with open_store(settings.ledger(known.ledger)) as store, store.write() as connection:
         found = [row for row in connection.execute(named) if _mark_of(row) in wanted]
         for part in (0, 1):
@@ -142,7 +142,7 @@ def mark_ignored(settings: FlowSettings, known: KnownSource, wanted: set[tuple[s
 
 def names_in_quarantine(settings: FlowSettings, known: KnownSource, names: frozenset[str]) -> set[str]:
     """Return the names (as the service has them) of items in a source's quarantine."""
-    found = sa.select(quarantine).where(quarantine.c.source_id == known.source_id, _is_named(names))
+    found = sa.select(quarantine).where(quarantine.c.source_id == known.source_id, _matches_names(names))
     with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
         return {_mark_of(row)[0] for row in connection.execute(found)} & names
 

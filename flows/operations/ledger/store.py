@@ -85,7 +85,7 @@ class Store(AbstractContextManager["Store"]):
         """Record the present format of the tables."""
 
     def _wait_for_makers(self, connection: sa.Connection) -> None:
-        """Wait for other processes that create the tables at the same time; in SQLite, a writer has already waited."""
+        """Wait until no other process is creating the tables; in SQLite, a writer has already waited."""
 
     def _prepare(self) -> None:
         with self.read() as connection:

@@ -88,7 +88,7 @@ class Readers:
 
     def _people_by_group(self) -> dict[str, int]:
         groups = groupby(self._rows(files.GROUP_PEOPLE), key=itemgetter(0))
-        return {str(group_id): self._people.set_of([str(one) for _, one in rows]) for group_id, rows in groups}
+        return {str(group_id): self._people.set_of([str(item) for _, item in rows]) for group_id, rows in groups}
 
     def _rows(self, name: str) -> Iterator[Row]:
         return read_rows(files.table(self._folder, name), files.COLUMNS[name])

@@ -140,7 +140,7 @@ async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy
             ),
             list_rows(
                 admin.service_accounts.list,
-                lambda one: (str(one.service_account_id), "serviceAccount", one.display_name, one.email, "true"),
+                lambda each: (str(each.service_account_id), "serviceAccount", each.display_name, each.email, "true"),
             ),
             list_rows(admin.groups.list, lambda group: (str(group.id), "group", group.name, None, "true")),
         ),

@@ -114,7 +114,7 @@ def document_at(path: str, place: str, defaults: Defaults, *, stored: StoredObje
 
 
 def folders_of(place: str) -> set[str]:
-    """Return the place itself and each folder above it."""
+    """Return a place and all folders above."""
     return set(accumulate(place.split("/"), lambda folder, part: f"{folder}/{part}"))
 
 

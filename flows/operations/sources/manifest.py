@@ -29,17 +29,17 @@ from flows.operations.sources.documents import Access, Defaults, Problem, Source
 MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
 _METADATA_PREFIX = "metadata."
 _READERS = frozenset({"allowed_users", "allowed_groups", "internal_public"})
-NOBODY = "-"
+NO_READERS = "-"
 _CELL_CHARACTERS = 1_000_000
 _SAVE = 'In Excel, save the file as "CSV UTF-8". In other programs, choose the encoding UTF-8.'
 _NOT_UTF8 = f"The row is not valid UTF-8. {_SAVE}"
 
 
 def _parse_list(value: object) -> object:
-    """Return a cell's text as a list (NOBODY: empty), or a JSON value as it is. Raises ValueError for wrong JSON."""
+    """Return a cell's text as a list (NO_READERS: empty), or a JSON value. Raises ValueError for wrong JSON."""
     if not isinstance(value, str):
         return value
-    if value.strip() == NOBODY:
+    if value.strip() == NO_READERS:
         return []
     if value.lstrip().startswith("["):
         return _json(value)
@@ -49,7 +49,7 @@ def _parse_list(value: object) -> object:
 def _parse_flag(value: object) -> object:
     if not isinstance(value, str):
         return value
-    flag = False if value.strip() == NOBODY else flag_of(value)
+    flag = False if value.strip() == NO_READERS else flag_of(value)
     return value if flag is None else flag
 
 
@@ -74,7 +74,7 @@ _Listed = Annotated[tuple[_Line, ...], BeforeValidator(_parse_list)]
 
 
 class ManifestRow(BaseModel):
-    """One row, as written. Unknown members are refused."""
+    """A row as written. Raises ValidationError for unknown members."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 

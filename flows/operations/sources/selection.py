@@ -54,6 +54,6 @@ async def select_documents(
     async for page in walk_pages(outages, lambda token: listed(page_size=_PAGE, page_token=token)):
         chosen = ((document, document.document_external_id) for document in page.documents if selection.takes(document))
         yield [
-            replace(document_at(name, name, defaults), name=one.document_name, file_name=one.file_name)
-            for one, name in chosen
+            replace(document_at(name, name, defaults), name=item.document_name, file_name=item.file_name)
+            for item, name in chosen
         ]

@@ -77,9 +77,9 @@ async def list_rules(
 ) -> list[AlertRule]:
     """List rules, oldest first, with recipients; or only the rule with id `rule_id`."""
     ids = alert_rules.c.recipient_ids
-    one = user_as("recipient", principals.c.principal_id)
+    recipient = user_as("recipient", principals.c.principal_id)
     order = func.array_position(ids, principals.c.principal_id)
-    people = select(func.coalesce(func.jsonb_agg(aggregate_order_by(one.element, order)), text("'[]'::jsonb")))
+    people = select(func.coalesce(func.jsonb_agg(aggregate_order_by(recipient.element, order)), text("'[]'::jsonb")))
     own = principals.c.organization_id == organization_id
     people = people.where(own, principals.c.principal_id == any_(ids)).scalar_subquery().label("recipients")
     chosen = alert_rules.c.organization_id == organization_id, optional(alert_rules.c.alert_rule_id, rule_id)
@@ -133,7 +133,7 @@ async def take_left_out(connection: Connection, organization_id: UUID) -> list[t
     )
     rules = await find_rows(connection, found, _to_rule)
     statement = update(alert_rules).where(
-        rule.organization_id == organization_id, in_array(rule.alert_rule_id, [one.alert_rule_id for one, _ in rules])
+        rule.organization_id == organization_id, in_array(rule.alert_rule_id, [item.alert_rule_id for item, _ in rules])
     )
     await connection.execute(statement.values(hour_began_at=func.now(), sent_count=1, left_out_count=0))
     return rules

@@ -104,7 +104,7 @@ async def _resolve(
 
     references = [(f"grants.{place}.principal", grant.principal) for place, grant in enumerate(grants)]
     resolved = await resolve(connection, caller.organization_id, references=references, may_be_named=may_be_named)
-    return best_roles((one.principal_id, Role(grant.role)) for one, grant in zip(resolved, grants, strict=True))
+    return best_roles((item.principal_id, Role(grant.role)) for item, grant in zip(resolved, grants, strict=True))
 
 
 def _is_gain(before: str | None, role: Role) -> bool:

@@ -50,7 +50,7 @@ def _read(text: str) -> tuple[frozenset[str], frozenset[int]]:
     """Return the numbers and names of a text, and its runs of words as hashes."""
     written = split_words(text)
     words = [fold(word) for word in written]
-    telling = (one for each, one in zip(written, words, strict=True) if one in _NUMBERS or not each.islower())
+    telling = (word for text, word in zip(written, words, strict=True) if word in _NUMBERS or not text.islower())
     return frozenset(telling), frozenset(hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1))
 
 

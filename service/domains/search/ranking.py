@@ -40,7 +40,7 @@ class Ranking:
         return dict(zip(hits, relevance if self.is_by_time else smooth_scores(relevance), strict=True))
 
     def with_hits(self, hits: Sequence[Hit]) -> "Ranking":
-        """Return the ranking with only these of its hits, in this order."""
+        """Return the ranking limited to the given hits, in the given order."""
         if hits is self.hits:
             return self
         similarities = dict(zip(self.hits, self.similarities, strict=True))

@@ -75,7 +75,7 @@ async def check_words(
             batch, scope, terms=its, is_common=sum(known.get(term, 0) for term in its) > COMMON
         )
         for word, its in terms.items()
-        if its and word not in _OF_QUESTIONS and not _is_left_out(word, its, search_query.stemmings)
+        if its and word not in _OF_QUESTIONS and not _is_dropped_stop_word(word, its, search_query.stemmings)
     }
     await batch.run(connection)
     unmatched = [word for word, answer in answers.items() if not answer.rows]
@@ -93,8 +93,8 @@ def _terms(word: str, stemmings: Sequence[str]) -> tuple[int, ...]:
     return tuple({term for part in terms_of(word, stemmings) for term in part})
 
 
-def _is_left_out(word: str, terms: Iterable[int], stemmings: Sequence[str]) -> bool:
-    """Return whether English texts may have the word, but not their index: *it* as opposed to *IT*."""
+def _is_dropped_stop_word(word: str, terms: Iterable[int], stemmings: Sequence[str]) -> bool:
+    """Return whether a word is an English stop word that indexes leave out, such as *it*, but not *IT*."""
     return ENGLISH in stemmings and fold(word) in INDEX_STOP_WORDS and {*terms} <= {*_terms(word, stemmings)}
 
 

@@ -50,7 +50,7 @@ class Choice:
     @classmethod
     def of(cls, sent: Mapping[str, Sequence[str]]) -> "Choice":
         """Read the choice from a form; invalid ids are ignored."""
-        given = {one for text in sent.get("collection", ()) if (one := to_uuid(text)) is not None}
+        given = {found for text in sent.get("collection", ()) if (found := to_uuid(text)) is not None}
         name_contains = next(iter(sent.get("find", ())), "").replace("\0", "").strip()[:LONGEST_NAME]
         reach = sent.get("reach")
         contradicts = bool(given) and reach == ["everything"]

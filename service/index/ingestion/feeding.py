@@ -43,7 +43,7 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
     if organization_ids is None:
         organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))
 
-    async def feed_one(organization_id: UUID) -> None:
+    async def feed_if_waiting(organization_id: UUID) -> None:
         nonlocal taken
         # Only one claim at a time: two would each fill all the room.
         async with indexer.feeding:
@@ -54,7 +54,7 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
             if organization_id not in indexer.resting:
                 taken += await _feed_organization(indexer, organization_id)
 
-    await for_each_organization(organization_ids, feed_one)
+    await for_each_organization(organization_ids, feed_if_waiting)
     return taken
 
 
@@ -166,12 +166,12 @@ async def measure(indexer: Indexer) -> None:
     waiting = list(indexer.backlogged)
     found = indexer.pressure.last_measured(waiting)
 
-    async def measure_one(organization_id: UUID) -> None:
+    async def measure_organization(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
             found[organization_id] = await measure_backlog(connection, organization_id, half=indexer.half)
 
     try:
-        await for_each_organization(waiting, measure_one)
+        await for_each_organization(waiting, measure_organization)
     finally:
         indexer.pressure.measure(found)
 
@@ -195,8 +195,8 @@ async def renew(indexer: Indexer) -> None:
     """Renew the claims on all documents in work, and record their progress."""
     progress = indexer.progress()
 
-    async def renew_one(organization_id: UUID) -> None:
+    async def renew_organization(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id) as connection:
             await renew_claims(connection, organization_id, progress=progress[organization_id], half=indexer.half)
 
-    await for_each_organization(progress, renew_one)
+    await for_each_organization(progress, renew_organization)

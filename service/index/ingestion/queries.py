@@ -36,7 +36,7 @@ _IS_OF_CONTENTS = sa.and_(
 
 
 def all_names(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
-    """Build one text of the names by which the index finds a row of `documents`: its own or its file's, and a title."""
+    """Build the text of names that the index has for a row of `documents`: the document's or file's name, and title."""
     own = {"document_id": documents.c.document_id, "version": documents.c.version}
     versions = document_versions.outerjoin(document_contents, _IS_OF_CONTENTS)
     names = sa.select(sa.func.concat_ws(" ", NAME, TITLE)).select_from(versions)

@@ -23,7 +23,7 @@ _TABLES = """
       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
     ORDER BY 1
 """
-_ANYTHING = """
+_OBJECTS = """
     SELECT EXISTS (
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%'
@@ -31,7 +31,7 @@ _ANYTHING = """
           AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
     )
 """
-_READS_EVERYTHING = """
+_READS_ALL_ROWS = """
     SELECT pg_has_role(current_user, 'pg_database_owner', 'USAGE') OR rolsuper OR rolbypassrls
     FROM pg_roles WHERE rolname = current_user
 """
@@ -117,27 +117,27 @@ def server_version(connection: Connection) -> int:
     return int(connection.execute(text("SHOW server_version_num")).scalar_one())
 
 
-def unreadable(connection: Connection) -> list[str]:
-    """Return tables that may have rows hidden from the connection's user, so that a backup would lack them."""
+def list_hidden_tables(connection: Connection) -> list[str]:
+    """Return tables with rows that may be hidden from the connection's user, and so missing from a backup."""
     bypasses = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     if connection.execute(text(bypasses)).scalar_one():
         return []
-    if not connection.execute(text(_READS_EVERYTHING)).scalar_one():
+    if not connection.execute(text(_READS_ALL_ROWS)).scalar_one():
         return table_names(connection)
     return list(connection.execute(text(_HIDDEN)).scalars())
 
 
 def refuse_hidden(connection: Connection) -> None:
-    if hidden := unreadable(connection):
+    if hidden := list_hidden_tables(connection):
         raise BackupError(
             f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner "
             "or a user with BYPASSRLS. After an upgrade, start this Carrel once on the database first."
         )
 
 
-def has_anything(connection: Connection) -> bool:
+def has_objects(connection: Connection) -> bool:
     """Return whether the database has a table, view or sequence, apart from extensions'."""
-    return bool(connection.execute(text(_ANYTHING)).scalar_one())
+    return bool(connection.execute(text(_OBJECTS)).scalar_one())
 
 
 def prepare_empty(connection: Connection) -> None:

@@ -130,7 +130,7 @@ def refuse_unknown_schema(revision: str) -> None:
 
 def refuse_filled_database(owner: URL) -> None:
     with queries.connect(owner) as connection:
-        if queries.has_anything(connection):
+        if queries.has_objects(connection):
             raise NotEmptyError("The database is not empty. Restore into an empty database.")
 
 

@@ -109,7 +109,7 @@ async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenera
     `new`, a missing database is created. Raises CommandError for another schema, and as `open_access`."""
     with open_access(settings, new=new) as access:
         with queries.connect(access.owner) as connection:
-            is_empty = not queries.has_anything(connection)
+            is_empty = not queries.has_objects(connection)
         if is_empty or access.is_alone:
             migrations.upgrade(access.owner)
         check_schema(access)

@@ -87,9 +87,9 @@ def _choose_claim(
         )
     if not among:
         state = "claimed" if confirmed else "claimed or confirmed"
-        whom = "any organization" if wanted is None else wanted
+        owner = "any organization" if wanted is None else wanted
         raise CommandError(
-            f"Nothing to do: {domain} is not {state} for {whom}. It is claimed by {_list_claimants(of_domain, names)}."
+            f"Nothing to do: {domain} is not {state} for {owner}. It is claimed by {_list_claimants(of_domain, names)}."
         )
     if len(among) > 1:
         message = f"Several organizations claim {domain}. Add --organization: {_list_claimants(among, names)}."

@@ -159,9 +159,9 @@ def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
 
 
 def _advice(data_dir: Path, *, given: bool) -> str:
-    what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
+    source = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
     return (
-        f"{what} does not belong to this database. Set the same CARREL_SECRET_KEY on every replica, or restore "
+        f"{source} does not belong to this database. Set the same CARREL_SECRET_KEY on every replica, or restore "
         f"{KEY_FILE} from a backup. To change the key, put the old key back and run `python -m service rotate-key`. If "
         "the old key is lost, run `python -m service rotate-key --lost`."
     )

@@ -178,8 +178,8 @@ class _Hold:
         """Close the connection's socket: cancelling a statement would wait for a server that may not answer."""
         self._is_cut = True
         if self._driver is not None and not self._driver.closed:
-            with suppress(OSError), socket.socket(fileno=os.dup(self._driver.fileno())) as one:
-                one.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError), socket.socket(fileno=os.dup(self._driver.fileno())) as copy:
+                copy.shutdown(socket.SHUT_RDWR)
 
 
 def _is_away(error: BaseException) -> bool:

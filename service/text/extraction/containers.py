@@ -112,11 +112,11 @@ def _open_archive(path: Path, limits: Limits, _file_name: str) -> Generator[Sequ
     with archive:
         every = archive.infolist()
         check_declared(every, limits)
-        files = [(name, one) for name, one in _name_all(every) if not one.is_dir() and not is_leftover(name)]
+        files = [(name, item) for name, item in _name_all(every) if not item.is_dir() and not is_leftover(name)]
         paths = _clean_paths([name for name, _ in files])
         yield [
-            _Entry(cleaned, partial(_read_entry, archive, one), is_encrypted=bool(one.flag_bits & ENCRYPTED))
-            for cleaned, (_, one) in zip(paths, files, strict=True)
+            _Entry(cleaned, partial(_read_entry, archive, item), is_encrypted=bool(item.flag_bits & ENCRYPTED))
+            for cleaned, (_, item) in zip(paths, files, strict=True)
         ]
 
 

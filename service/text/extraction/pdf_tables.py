@@ -45,7 +45,7 @@ class TableArea:
         """Return whether another table, on the next page, has the same columns."""
         edges = zip(self.columns, other.columns, strict=False)
         return len(self.columns) == len(other.columns) and all(
-            min(abs(one[0] - two[0]), abs(one[1] - two[1])) <= _SHIFT for one, two in edges
+            min(abs(left[0] - right[0]), abs(left[1] - right[1])) <= _SHIFT for left, right in edges
         )
 
     def fill(self, words: Iterable[tuple[str, Box]]) -> list[list[str]]:

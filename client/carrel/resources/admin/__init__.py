@@ -24,7 +24,7 @@ M = TypeVar("M")
 
 
 class Admin(Resource[M]):
-    """The organization, its people and what they are granted, its credentials, and its logs."""
+    """The organization: people and access, credentials, and logs."""
 
     @property
     def organization(self) -> OrganizationSettings[M]:
@@ -83,7 +83,7 @@ class Admin(Resource[M]):
 
     @property
     def sessions(self) -> Sessions[M]:
-        """Where people are signed in, and which applications act for them."""
+        """People's sessions in browsers and applications."""
         return Sessions(self._session)
 
     @property
@@ -98,7 +98,7 @@ class Admin(Resource[M]):
 
     @property
     def agents(self) -> AgentDefinitions[M]:
-        """Which agents there are, and who may use them."""
+        """Agents, and the people who may use them."""
         return AgentDefinitions(self._session)
 
     @property
@@ -108,17 +108,17 @@ class Admin(Resource[M]):
 
     @property
     def alerts(self) -> AdminAlerts[M]:
-        """Alerts: what is wrong now, and what was wrong in the last 30 days."""
+        """Alerts that are current, or ended in the last 30 days."""
         return AdminAlerts(self._session)
 
     @property
     def alert_rules(self) -> AlertRules[M]:
-        """Who is told when something fails."""
+        """Rules that send alerts to people or to a web address."""
         return AlertRules(self._session)
 
     @property
     def audit_log(self) -> AuditLog[M]:
-        """The audit log: all changes, and who made them."""
+        """The audit log: all changes with their authors."""
         return AuditLog(self._session)
 
     @property

@@ -164,7 +164,7 @@ class AlertRules(Resource[M]):
 
 
 class AdminAlerts(Resource[M]):
-    """What is wrong, and what was."""
+    """Current and ended alerts."""
 
     @property
     def with_raw_response(self) -> "AdminAlerts[Raw[M]]":

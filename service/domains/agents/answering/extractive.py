@@ -79,13 +79,13 @@ async def _write(
     # Another section of a page that answers one part of the question may answer a part that no sentence answers.
     pages = {sentence.document for some, fit in chosen if fit == "answers" for sentence in some}
     beside = [[one for one in some if fit == "far" and one.document in pages and not compares] for some, fit in chosen]
-    chosen = [(near, "close") if near else one for near, one in zip(beside, chosen, strict=True)]
+    chosen = [(near, "close") if near else entry for near, entry in zip(beside, chosen, strict=True)]
     answers, close, far = (
         list({(item.number, item.quote): item for some, each in chosen if each == fit for item in some}.values())
         for fit in ("answers", "close", "far")
     )
     longer = ((answer, [other for other in answers if len(answer.quote) < len(other.quote)]) for answer in answers)
-    quotes = [one for one, others in longer if not any(is_alike(one, other) for other in others)]
+    quotes = [entry for entry, others in longer if not any(is_alike(entry, other) for other in others)]
     marked = {sentence.text for some, fit in chosen if fit == "answers" for sentence in some}
     told = [_write_quotes(quotes, phrases, marked)] if quotes else []
     if close := [sentence for sentence in close if not any(is_alike(sentence, other) for other in quotes)]:

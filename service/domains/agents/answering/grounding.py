@@ -75,7 +75,7 @@ def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | Non
 
 
 def _read_statements(reply: str, stemming: str) -> Iterator[tuple[frozenset[str], frozenset[int], list[int]]]:
-    """Yield the numbers, terms and citations of each sentence that states something."""
+    """Yield the numbers, terms and citations of each sentence that is a statement."""
     for bare, cited in _sentences(reply):
         terms = frozenset(term_of(word, stemming) for word in _content_words(bare) if not word.isdigit()) - {0}
         numbers = frozenset(_NUMBER.findall(bare))

@@ -73,7 +73,7 @@ def phrases_of(question: str) -> Phrases:
 def language_of(question: str) -> str:
     """Return the language with phrases that a question is most likely in, as a code. May take a second."""
     words = _plain(question).split()
-    hits = {code: sum(word in one.grammar for word in words) for code, one in PHRASES.items()}
+    hits = {code: sum(word in phrase.grammar for word in words) for code, phrase in PHRASES.items()}
     most = max(hits.values())
     likely = [code for code, count in hits.items() if count == most]
     if most and len(likely) == 1:
@@ -96,8 +96,8 @@ def answer_small_talk(message: str) -> str | None:
     """Return the reply to a mere greeting, thanks, or question about possible questions; None for other messages."""
     # Compare the whole message first, because its greeting tells the language of "como está".
     for said in (_plain(message), _plain(drop_greeting(message))):
-        for one in PHRASES.values():
-            known = {one.welcome: one.greetings, one.you_are_welcome: one.thanks, one.ability: one.ability_questions}
+        for its in PHRASES.values():
+            known = {its.welcome: its.greetings, its.you_are_welcome: its.thanks, its.ability: its.ability_questions}
             for reply, messages in known.items():
                 if said in messages:
                     return reply

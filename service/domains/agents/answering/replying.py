@@ -89,9 +89,9 @@ async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progre
 def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[list[Citation], list[str]]:
     """Return citations with the reply's unsupported parts, and warnings (support, missing citations, language)."""
     named = "\n".join([asked[0], *(passage.document_name for passage in deps.passages)])
-    passages = {number: deps.passages[one.passage_no].text for number, one in enumerate(checked.citations, 1)}
+    passages = {number: deps.passages[citation.passage_no].text for number, citation in enumerate(checked.citations, 1)}
     lacking = grounding.find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)
-    citations = [replace(one, unsupported=tuple(lacking.get(at, ()))) for at, one in enumerate(checked.citations, 1)]
+    citations = [replace(item, unsupported=tuple(lacking.get(at, ()))) for at, item in enumerate(checked.citations, 1)]
     opposed = grounding.find_contradicted(checked.text, passages)
     words = [f"“{word}”" for each in lacking.values() for word in each]
     if len(words) > _MOST_NAMED:
@@ -177,7 +177,7 @@ async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, 
     """Return the newest exchanges within `most_tokens` of the tokenizer, oldest first, without citation numbers."""
     newest_first = [Exchange(each.message, _CITED.sub("", each.reply)) for each in reversed(history)]
     counts = await asyncio.to_thread(tokenizer.count, [f"{each.message}\n{each.reply}" for each in newest_first])
-    return [one for one, tokens in zip(newest_first, accumulate(counts), strict=True) if tokens <= most_tokens][::-1]
+    return [item for item, tokens in zip(newest_first, accumulate(counts), strict=True) if tokens <= most_tokens][::-1]
 
 
 def _as_messages(history: Sequence[Exchange]) -> list[messages.ModelMessage]:

@@ -129,14 +129,14 @@ def _choose_all(
     for (question, having), row, places in zip(questions, near, chain(found, repeat(())), strict=False):
         rank = np.array([_rank(each, places) for each in quotable])
         prior = -COMMON * max(row[within].mean(), USUAL) - RANK * rank - BESIDE * ~within
-        fit = [place for place, one in enumerate(stemmings) if has_words(quotable[place], having, one)]
+        fit = [place for place, stemming in enumerate(stemmings) if has_words(quotable[place], having, stemming)]
         asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
-        one: Chosen = ([], "far")
+        best: Chosen = ([], "far")
         if fit and question.strip():
-            one = _choose_for(question, *asked, row[fit], prior[fit], within=within[fit], pages=pages, limit=most)
-        if one[1] == "answers" and most > 1:
-            pages |= {each.document for each in one[0]}
-        chosen.append(([], "far") if having and one[1] != "answers" else one)
+            best = _choose_for(question, *asked, row[fit], prior[fit], within=within[fit], pages=pages, limit=most)
+        if best[1] == "answers" and most > 1:
+            pages |= {each.document for each in best[0]}
+        chosen.append(([], "far") if having and best[1] != "answers" else best)
     return chosen
 
 
@@ -180,7 +180,7 @@ def _choose_for(
         return _choose(quotable, named.tolist(), bound=BOUND, most=min(most, limit), share=share), "answers"
     best = int(scores.argmax())
     is_first = quotable[best].document == quotable[int(prior.argmax())].document
-    others = [score for one, score in zip(quotable, scores, strict=True) if one.document != quotable[best].document]
+    others = [score for each, score in zip(quotable, scores, strict=True) if each.document != quotable[best].document]
     leads = near[best] >= CLOSE_IN_MEANING and scores[best] >= max(CLOSE, max(others, default=0) + CLEARLY)
     is_titled = above[best] >= MOST_OF_IT and scores[best] >= CLOSE_TITLED
     if has_names[best] and is_first and (leads or is_titled):
@@ -261,12 +261,12 @@ _Word = tuple[str, frozenset[int]]
 
 
 def _has_in_a_row(words: Sequence[_Word], phrase: Sequence[_Word], *, has_compounds: bool) -> bool:
-    def is_form(word: _Word, of: _Word) -> bool:
+    def is_form_or_compound(word: _Word, of: _Word) -> bool:
         begins = has_compounds and len(of[0]) >= SHORTEST_STEM and of[0].isalpha() and word[0].startswith(of[0])
         return word[0] == of[0] or not word[1].isdisjoint(of[1]) or begins
 
     places = range(len(words) - len(phrase) + 1)
-    return any(all(map(is_form, words[place : place + len(phrase)], phrase)) for place in places)
+    return any(all(map(is_form_or_compound, words[place : place + len(phrase)], phrase)) for place in places)
 
 
 def _tell_stemmings(quotable: Sequence[Quotable]) -> list[str]:

@@ -69,7 +69,7 @@ def repeated_path(before: str, after: str) -> str | None:
 def _join_section(
     passage: Passage, section: Sequence[Passage | FoundPassage], ranks: Mapping[tuple[UUID, str], int]
 ) -> Passage:
-    after = (two.text.removeprefix(repeated_path(one.text, two.text) or "") for one, two in pairwise(section))
+    after = (below.text.removeprefix(repeated_path(above.text, below.text) or "") for above, below in pairwise(section))
     texts = [section[0].text, *after]
     starts = accumulate((len(text) + 1 for text in texts[:-1]), initial=0)
     parts = [

@@ -207,13 +207,13 @@ def _cut_line(line: str) -> list[Span]:
 
 
 def _join_related(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
-    """Yield each sentence, with the sentence before if it points back, and with the text that it introduces."""
+    """Yield each sentence, after the sentence it points back to, and before the text it introduces, if any."""
     for place, sentence in enumerate(sentences):
         before, text = sentences[place - 1] if place else None, sentence.text
         if before and _points_back(text) and len(before.text) + len(text) < LONGEST_SEGMENT:
             text = before.text + sentence.gap + text
         if sentence.text.endswith(_LEADING):
-            yield _with_what_follows(text, sentences[place + 1 :], below)
+            yield _add_introduced(text, sentences[place + 1 :], below)
         else:
             yield text
 
@@ -223,7 +223,7 @@ def _points_back(sentence: str) -> bool:
     return first in _BACK or (first in _TIMES and rest.startswith(("that", "this")))
 
 
-def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence[Span]]) -> str:
+def _add_introduced(lead: str, rest: Sequence[Span], below: Sequence[Sequence[Span]]) -> str:
     text = lead
     lines = ("\n" + "".join(span.gap + span.text for span in line) for line in below)
     for more in chain((span.gap + span.text for span in rest), lines):

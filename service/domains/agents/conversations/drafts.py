@@ -32,7 +32,7 @@ class Draft:
         self._passages: list[StoredPassage] = []
         self._written_at = float("-inf")
         self.attempt = work.attempt
-        self.carried = [StoredPassage(-number, one, None, None, rests_on=True) for number, one in enumerate(carried, 1)]
+        self.carried = [StoredPassage(-number, key, None, None, rests_on=True) for number, key in enumerate(carried, 1)]
 
     async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
         """Save text and passages when due, unless the database is out of reach. Raises Superseded on a void attempt."""

@@ -47,7 +47,7 @@ class Work:
 
     @property
     def origin(self) -> Origin:
-        """Who sent the message, for the audit log."""
+        """The message's sender, for the audit log."""
         sender = Sender(self.address, self.device)
         return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id, sender)
 
@@ -67,7 +67,7 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     if len(names) != len(ids):
         raise unknown_document()
     # Short quoted names: the author of a document's name must not write in place of the sender.
-    plain = {one: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for one, name in names.items()}
+    plain = {key: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for key, name in names.items()}
     values = {
         variable.name: ", ".join(f"“{plain[item]}”" for item in dict.fromkeys(variable.ids)) for variable in variables
     }

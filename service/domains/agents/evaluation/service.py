@@ -14,7 +14,7 @@ from service.audit.service import Change, record, record_all
 from service.audit.versions import change_between, differences, refuse_stale, to_text
 from service.auth.callers import Caller
 from service.domains.agents.answering.grounding import measure_groundedness
-from service.domains.agents.conversations.reading.queries import list_sources, list_turns_of_everybody
+from service.domains.agents.conversations.reading.queries import list_sources, list_turns_of_all
 from service.domains.agents.definitions.service import require_agent
 from service.domains.agents.evaluation import queries
 from service.domains.documents.collections.service import unknown_collection
@@ -112,15 +112,15 @@ async def put_judgements(
     ]
     ids = [row["case_id"] for row in rows]
     before = await _find_cases(connection, caller, set_id, ids)
-    for case_id, one in zip(ids, request.cases, strict=True):
-        await refuse_stale(connection, caller, one.version, before.get(case_id), target_id=set_id)
+    for case_id, case in zip(ids, request.cases, strict=True):
+        await refuse_stale(connection, caller, case.version, before.get(case_id), target_id=set_id)
     changed = await queries.save_cases(connection, caller.organization_id, set_id=set_id, rows=rows)
     if changed:
         await _refuse_wrong_cases(connection, caller, set_id, changed)
         count = sum(len(question.judgements) for question in request.cases)
         details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
         after = await _find_cases(connection, caller, set_id, sorted(changed & before.keys())[:MOST_TOLD])
-        told = {str(case_id): differences(before[case_id], one) for case_id, one in after.items()}
+        told = {str(case_id): differences(before[case_id], case) for case_id, case in after.items()}
         words = {
             case_id: {side: {member: pair[side] for member, pair in pairs.items()} for side in ("from", "to")}
             for case_id, pairs in told.items()
@@ -436,14 +436,14 @@ async def measure_replies(
 
 async def _read_replies(database: Database, caller: Caller, message_ids: Sequence[UUID]) -> list[_Reply]:
     async with database.transaction(caller.organization_id, read_only=True) as connection:
-        turns = await list_turns_of_everybody(connection, caller, turn_ids=message_ids)
+        turns = await list_turns_of_all(connection, caller, turn_ids=message_ids)
         shown = [turn for turn in turns if turn.reply and turn.citations and not turn.withheld]
         turn_ids = [turn.turn_id for turn in shown]
         sources = await list_sources(connection, caller, turn_ids=turn_ids, with_text=True) if shown else []
     texts = {(source.turn_id, source.passage_no): source.text or "" for source in sources}
     replies: list[_Reply] = []
     for turn in shown:
-        cited = {number: (turn.turn_id, one["passageNo"]) for number, one in enumerate(turn.citations, 1)}
+        cited = {number: (turn.turn_id, citation["passageNo"]) for number, citation in enumerate(turn.citations, 1)}
         passages = {number: texts[key] for number, key in cited.items() if key in texts}
         replies.append((turn.turn_id, turn.reply or "", passages))
     return replies

@@ -408,7 +408,7 @@ async def write_values(
     connection: Connection, organization_id: UUID, *, space_id: int, values: Mapping[UUID, Mapping[str, str]]
 ) -> None:
     """Replace documents' metadata in a space, and in the space being built to replace it."""
-    rows = [{"document_id": one, "custom_metadata": dict(held)} for one, held in values.items()]
+    rows = [{"document_id": key, "custom_metadata": dict(held)} for key, held in values.items()]
     given = sql.rows_of([space_documents.c.document_id, space_documents.c.custom_metadata], rows)
     space_ids = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
     await sql.update_rows(

@@ -77,7 +77,7 @@ async def change_values(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
     )
     found = await queries.list_members(connection, caller, space_id=collection.space_id, ids=ids, limit=len(ids))
-    held = {one.document_id: one for one, _ in found}
+    held = {document.document_id: document for document, _ in found}
     results = [
         _plan_change(each, held.get(each.document_id), collection, within=f"changes.{number}.")
         for number, each in enumerate(request.changes)
@@ -87,11 +87,11 @@ async def change_values(
     held |= await _add_files(connection, caller, collection.space_id, values)
     await queries.write_values(connection, organization_id, space_id=collection.space_id, values=values)
     changes = list[Change]()
-    for one, after in values.items():
-        details, within = {"collectionId": str(request.document_collection_id)}, held[one].parent_document_id
+    for key, after in values.items():
+        details, within = {"collectionId": str(request.document_collection_id)}, held[key].parent_document_id
         details |= {"containerId": str(within)} if within else {}
         new = wire.MetadataInCollection(custom_metadata=after)
-        changes.append(change_between("collection.change_values", "document", one, held[one], new, details=details))
+        changes.append(change_between("collection.change_values", "document", key, held[key], new, details=details))
     await record_all(connection, caller, changes=changes)
     return wire.ChangeValuesResponse(results=results)
 
@@ -104,10 +104,10 @@ async def _add_files(
     if not inside:
         return {}
     found = await queries.list_members(connection, caller, space_id=space_id, ids=inside, limit=len(inside))
-    files = {one.document_id: one for one, _ in found if one.parent_document_id is not None}
-    for one, container_id in inside.items():  # containers come before the files in them
-        if one in files and container_id in values:
-            values[one] = values[container_id]
+    files = {file.document_id: file for file, _ in found if file.parent_document_id is not None}
+    for document_id, container_id in inside.items():  # containers come before the files in them
+        if document_id in files and container_id in values:
+            values[document_id] = values[container_id]
     return files
 
 

@@ -37,14 +37,14 @@ def _names(value: object) -> Iterator[tuple[str, int]]:
     """Yield every name in a JSON value with its depth, "" for a list. No recursion, as nesting may be very deep."""
     pile = [(value, 1)]
     while pile:
-        one, at = pile.pop()
-        if isinstance(one, Mapping):
-            members = cast("Mapping[str, object]", one)
+        item, at = pile.pop()
+        if isinstance(item, Mapping):
+            members = cast("Mapping[str, object]", item)
             yield from ((name, at) for name in members)
             pile += [(each, at + 1) for each in members.values()]
-        elif isinstance(one, list):
+        elif isinstance(item, list):
             yield "", at
-            pile += [(each, at + 1) for each in cast("list[object]", one)]
+            pile += [(each, at + 1) for each in cast("list[object]", item)]
 
 
 def _invalid(reason: str) -> BadRequest:

@@ -222,7 +222,7 @@ async def list_stuck_syncs(
         _is_lost(),
     )
     statement = sql.rows_after(stuck, docstore_syncs.c.sync_id, after=after, limit=limit)
-    return [(one, title) for one, title in await connection.execute(statement)]
+    return [(key, title) for key, title in await connection.execute(statement)]
 
 
 async def delete_sync(connection: Connection, key: SyncKey) -> None:

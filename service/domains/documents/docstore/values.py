@@ -99,7 +99,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): plain_value(one) for key, one in cast("Mapping[Any, Any]", value).items()}
+        return {str(key): plain_value(each) for key, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [plain_value(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, int):

@@ -91,7 +91,7 @@ async def enqueue_reading(
 async def sweep(runtime: Runtime) -> None:
     """Enqueue documents with waiting pages and no job, such as after an outage, in every organization."""
 
-    async def sweep_one(organization_id: UUID) -> None:
+    async def sweep_organization(organization_id: UUID) -> None:
         after = NIL
         while True:
             async with runtime.database.transaction(organization_id) as connection:
@@ -104,7 +104,7 @@ async def sweep(runtime: Runtime) -> None:
                 return
             after = found[-1]
 
-    await for_each_organization(await organization_ids(runtime.database), sweep_one)
+    await for_each_organization(await organization_ids(runtime.database), sweep_organization)
 
 
 def _lock_of(document_id: UUID | str) -> str:

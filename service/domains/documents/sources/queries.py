@@ -149,7 +149,7 @@ async def insert_report(connection: Connection, key: ReportKey, **values: Any) -
 async def keep_only_report(
     connection: Connection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
-    """Delete all other reports of a source (None: all reports) with their items."""
+    """Delete a source's reports, with items, except the report `report_no` (None: no exception)."""
     is_other = source_reports.c.report_no.is_distinct_from(report_no)
     await sql.delete_rows(connection, source_reports, organization_id, is_other, source_id=source_id)
 

@@ -124,7 +124,7 @@ async def test_rule(
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     await _record(connection, caller, "test", rule)
     to = Telling(runtime, connection, caller.organization_id)
-    return wire.AdminAlertRulesTestResponse(delivery_ids=await to.send([rule], what=TEST, about={}))
+    return wire.AdminAlertRulesTestResponse(delivery_ids=await to.send([rule], event=TEST, about={}))
 
 
 async def send_again(

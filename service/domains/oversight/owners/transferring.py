@@ -133,10 +133,10 @@ async def _transfer_named(
         identities = [permissions.identity_of(reference) for reference in named if reference.resource_type is not _SYNC]
         resources = await lock_resources(connection, organization_id, identities=identities) if identities else []
         there = {(item.resource_type, item.resource_id) for item in resources} | {(_SYNC.value, item) for item in known}
-        missing = [place for place, one in enumerate(named) if permissions.identity_of(one) not in there]
+        missing = [place for place, each in enumerate(named) if permissions.identity_of(each) not in there]
         if missing:
             raise permissions.unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
-        places = {permissions.identity_of(one): place for place, one in enumerate(named)}
+        places = {permissions.identity_of(each): place for place, each in enumerate(named)}
         permissions.refuse_contained(
             (f"resources.{places[resource.resource_type, resource.resource_id]}", resource) for resource in resources
         )
@@ -206,8 +206,8 @@ def _refuse_repeated_or_ownerless(named: Sequence[ResourceReference]) -> None:
     counts = Counter((reference.resource_type, reference.resource_id) for reference in named)
     again = [
         FieldError(f"resources.{place}", "given more than once")
-        for place, one in enumerate(named)
-        if counts[one.resource_type, one.resource_id] > 1
+        for place, item in enumerate(named)
+        if counts[item.resource_type, item.resource_id] > 1
     ]
     if again:
         raise BadRequest(
@@ -216,8 +216,8 @@ def _refuse_repeated_or_ownerless(named: Sequence[ResourceReference]) -> None:
     message = "Agents have no owner; any admin can change them. Leave out the agent."
     agents = [
         FieldError(f"resources.{place}", message)
-        for place, one in enumerate(named)
-        if one.resource_type is ResourceType.AGENT
+        for place, item in enumerate(named)
+        if item.resource_type is ResourceType.AGENT
     ]
     if agents:
         raise BadRequest(message, code="resource_without_owner", details=agents[:MOST_DETAILS])

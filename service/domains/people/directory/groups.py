@@ -226,7 +226,7 @@ async def restore_group(
     granted = await listing.count_granted(connection, organization_id, group_id=group_id)
     restored = Change("group.restore", "group", group_id, {"resourceCount": granted})
     await record_all(connection, caller, changes=[restored, *_member_changes(added=added, removed=[])])
-    member_count = sum(one == group_id for one, _ in added)
+    member_count = sum(key == group_id for key, _ in added)
     return people.AdminGroupsRestoreResponse(group_id=group_id, member_count=member_count, resource_count=granted)
 
 
@@ -303,8 +303,8 @@ async def _replace_members(
     references = [(field, member) for _, field, member in given]
     named = await resolve(connection, caller.organization_id, references=references)
     memberships = [
-        Membership(group_id=group_id, member_id=one.principal_id, member_is_group=one.is_group)
-        for (group_id, _, _), one in zip(given, named, strict=True)
+        Membership(group_id=group_id, member_id=item.principal_id, member_is_group=item.is_group)
+        for (group_id, _, _), item in zip(given, named, strict=True)
     ]
     replaced = [group_id for group_id, group in zip(ids, groups, strict=True) if group.members is not None]
     organization_id = caller.organization_id

@@ -46,7 +46,7 @@ async def list_users(
 async def list_second_factors(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> dict[UUID, list[SecondFactor]]:
-    """List the second factors of each user who has one, oldest first."""
+    """List second factors by user, oldest first; users without a second factor are absent."""
     columns = columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced)
     statement = (
         sa.select(second_factors.c.principal_id, *columns)

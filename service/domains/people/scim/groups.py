@@ -72,7 +72,7 @@ async def change_members(
             raise BadRequest(message, code="unknown_members", details=named)
         refused = {"code": "unknown_members", "count": len(unknown), "unknown": unknown[:MOST_NAMED]}
         await record_changes(connection, caller, changes=[Change("scim.refuse", "group", group_id, refused)])
-    memberships = [Membership(group_id, one, kind == "group") for one, kind in kinds.items()]
+    memberships = [Membership(group_id, key, kind == "group") for key, kind in kinds.items()]
     came = await identity.add_members(connection, organization_id, memberships=memberships)
     gone: list[UUID] = []
     if removed or replaces:

@@ -92,7 +92,7 @@ async def find_visible_user(connection: Connection, organization_id: UUID, *, us
 async def find_users_by(
     connection: Connection, organization_id: UUID, *, email: str, external_id: str | None
 ) -> list[StoredUser]:
-    """Return the visible people with this address or, unless None, this external id."""
+    """Return the visible people with the address, or with the external id unless None."""
     taken = principals.c.email == email
     if external_id is not None:
         taken = or_(taken, principals.c.external_id == external_id)

@@ -77,5 +77,5 @@ def words_of(question: str) -> Words:
         .replace(" ", "")
         for item in found
     ]
-    kept = [(word, one.span()) for word, one in zip(folded, found, strict=True) if word]
+    kept = [(word, match.span()) for word, match in zip(folded, found, strict=True) if word]
     return Words(question, [word for word, _ in kept], [span for _, span in kept])

@@ -45,7 +45,7 @@ class QueryText:
 
     @property
     def may_state(self) -> bool:
-        """Whether a condition is possible: the question names documents, or a field followed by a mark."""
+        """Whether a condition is possible: an English question has a word for documents, or a colon or equals sign."""
         return not self.words.is_foreign and re.search(f" {DOCUMENTS} | [:=] ", self.line) is not None
 
     def find_named(self, *kinds: FieldType) -> dict[str, Field]:

@@ -26,7 +26,7 @@ from service.platform.identifiers import uuid7
 LONGEST_NAME = 200
 # Anyone can open an account with these issuers. Entra's tenant of personal accounts has this id.
 ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
-OPEN_TO_ANYBODY = frozenset({id_tokens.GOOGLE_HOST, "appleid.apple.com"})
+OPEN_TO_ALL = frozenset({id_tokens.GOOGLE_HOST, "appleid.apple.com"})
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Known:
 def is_of_one_tenant(issuer: str) -> bool:
     """Return whether all accounts of an issuer can belong to one organization, judged by the issuer's address."""
     parts = urlsplit(issuer)
-    if parts.hostname in OPEN_TO_ANYBODY:
+    if parts.hostname in OPEN_TO_ALL:
         return False
     if parts.hostname not in id_tokens.ENTRA_HOSTS:
         return True
@@ -245,8 +245,8 @@ async def update_memberships(
     ended = sorted(brought - wanted)
     for group_id in ended:
         await identity.remove_members(connection, organization_id, group_id=group_id, member_ids=[person_id])
-    for group_id, what in [*((item, "added") for item in new), *((item, "removed") for item in ended)]:
-        details = {what: [str(person_id)], "providerId": str(provider.provider_id)}
+    for group_id, verb in [*((item, "added") for item in new), *((item, "removed") for item in ended)]:
+        details = {verb: [str(person_id)], "providerId": str(provider.provider_id)}
         change = Change("group.members", "group", group_id, details)
         await record_for(connection, organization_id, actor_id=person_id, change=change)
     return {}

@@ -60,8 +60,8 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
     """Return the registration at a provider; None means the provider of the settings. Raises NotFound
     `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`."""
     if chosen is None:
-        nobody = BadRequest("There is no other sign-in provider. Use your password.", code="no_upstream_provider")
-        return Registered(require(registration_of(runtime.settings), nobody), None)
+        refusal = BadRequest("There is no other sign-in provider. Use your password.", code="no_upstream_provider")
+        return Registered(require(registration_of(runtime.settings), refusal), None)
     async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
         stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
     return Registered(_require_registration(runtime, stored), stored)

@@ -10,7 +10,7 @@ from carrel.wire import question_log as wire
 from service.auth.callers import Caller
 from service.domains.agents.conversations.question_log import queries
 from service.domains.agents.conversations.question_log.queries import Position
-from service.domains.agents.conversations.reading.queries import list_turns_of_everybody
+from service.domains.agents.conversations.reading.queries import list_turns_of_all
 from service.domains.agents.conversations.reading.turns import SeenTurn, see_turns
 from service.schema.conversations import COMPLETED
 from service.web.pagination import Cursor, bucket_starts, require_span
@@ -29,7 +29,7 @@ async def query_log(
     if request.query is not None and page.next_page_token is None:
         last = await queries.find_last_searched(connection, organization_id, filters=request, before=before)
         page = page if last is None else cursor.page_until(rows, after=_position(last.at, last.turn_id))
-    turns = await list_turns_of_everybody(connection, caller, turn_ids=[row.message_id for row in page.items])
+    turns = await list_turns_of_all(connection, caller, turn_ids=[row.message_id for row in page.items])
     seen = {turn.turn_id: turn for turn in await see_turns(connection, caller, rows=turns)}
     return wire.AdminQuestionLogQueryResponse(
         questions=[_with_reply(row, seen.get(row.message_id)) for row in page.items],

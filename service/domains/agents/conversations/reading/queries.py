@@ -138,9 +138,7 @@ async def list_turns(
     return await find_rows(connection, statement, StoredTurn)
 
 
-async def list_turns_of_everybody(
-    connection: Connection, caller: Caller, *, turn_ids: Collection[UUID]
-) -> list[StoredTurn]:
+async def list_turns_of_all(connection: Connection, caller: Caller, *, turn_ids: Collection[UUID]) -> list[StoredTurn]:
     """List turns of all people's conversations, each with `withheld`. Only for admins."""
     statement = _select_turns(caller).where(
         turns.c.organization_id == caller.organization_id, in_array(turns.c.turn_id, turn_ids)
@@ -299,7 +297,7 @@ def _conversations(caller: Caller, visible: ColumnElement[bool]) -> Select[*tupl
 
 
 def is_shared_with(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
-    """Build the condition that an active person shares a conversation with the caller, who may use its agent."""
+    """Build the condition: an active person shares the conversation with the caller, who may use the agent."""
     reads = matches(conversation_readers, caller.organization_id, principal_id=caller.principal_id)
     usable = select(agents.c.agent_id).join(resources, resources.c.object_id == agents.c.agent_id)
     needed = (

@@ -131,10 +131,10 @@ async def apply_documents(
         caller = await run.caller(connection)
         await queries.note_documents(connection, run.key, document_ids=ids)
         unchanged = await _find_unchanged(connection, caller, run, mapped)
-    outcomes = await _upload_all(run, caller, {one: mapped[one] for one in mapped if one not in unchanged})
+    outcomes = await _upload_all(run, caller, {key: mapped[key] for key in mapped if key not in unchanged})
     failures = [_to_failure(attempt, outcomes.get(attempt.document_id, attempt.mapped)) for attempt in tried]
     done = dict.fromkeys(unchanged, "unchanged")
-    done |= {one: o.value.lower() for one, o in outcomes.items() if isinstance(o, UploadStatus)}
+    done |= {key: o.value.lower() for key, o in outcomes.items() if isinstance(o, UploadStatus)}
     async with run.transaction() as connection:
         kept = [failure for failure in failures if failure is not None]
         await queries.replace_failures(connection, run.key, tried=ids, failures=kept)
@@ -162,8 +162,8 @@ async def _find_unchanged(
     )
     return frozenset(
         document_id
-        for document_id, one in mapped.items()
-        if document_id in there and states.get(document_id, ())[:2] == (one.form.fingerprint, True)
+        for document_id, item in mapped.items()
+        if document_id in there and states.get(document_id, ())[:2] == (item.form.fingerprint, True)
     )
 
 

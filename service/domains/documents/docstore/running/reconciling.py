@@ -89,11 +89,11 @@ async def _remove_unlisted(run: Run, listing_no: int, *, only_approved: bool) ->
         if not gone:
             return
         for document_id in gone:
-            await _remove_one(run, document_id)
+            await _remove_document(run, document_id)
         after = gone[-1]
 
 
-async def _remove_one(run: Run, document_id: UUID) -> None:
+async def _remove_document(run: Run, document_id: UUID) -> None:
     """Delete a document with its record, in one transaction. A document now owned by another principal is kept."""
     deleted = 0
     async with run.transaction() as connection:
