@@ -95,7 +95,7 @@ def collection_id(client: carrel.Carrel, name: str) -> UUID:
     return next(item.document_collection_id for item in found if item.collection_name == name)
 
 
-def set_up_agent(client: carrel.Carrel, agent: Mapping[str, str], *, collection: UUID) -> None:
+def set_up_agent(client: carrel.Carrel, agent: Mapping[str, Any], *, collection: UUID) -> None:
     """Define the agent that answers from the collection, and let everybody use it."""
     known = next((item for item in client.admin.agents.list(query=agent["name"]) if item.name == agent["name"]), None)
     if known is None:
@@ -103,6 +103,7 @@ def set_up_agent(client: carrel.Carrel, agent: Mapping[str, str], *, collection:
             agent["name"],
             description=agent["description"],
             instructions=agent["instructions"],
+            starter_questions=agent["starter_questions"],
             collection_ids=[collection],
             api_access_enabled=True,
         )

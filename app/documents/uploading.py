@@ -110,7 +110,9 @@ _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 def offer_upload(list_key: str) -> None:
     """Show the upload button; `list_key` names the list for showing the files."""
     with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
-        show_text(f"{in_words()}. A file with the name of an earlier upload becomes its next version.")
+        with st.expander("File formats"):
+            show_text(f"{in_words()}.")
+        show_note("A file with the name of an earlier upload becomes its next version.")
         files = _choose_files()
         access = _choose_readers()
         # None keeps a document's earlier setting.
