@@ -161,7 +161,7 @@ def _arithmetic_text(arithmetic: oversight.ArithmeticState | None) -> str:
     bits = "8" if arithmetic.precision == "int8" else "32"
     if arithmetic.times_as_fast is None:
         return f" in {bits} bits (CARREL_EMBEDDINGS_PRECISION)"
-    return f" in {bits} bits (on this processor, 8 are {arithmetic.times_as_fast:g} times as fast as 32)"
+    return f" in {bits} bits (8 bits are {arithmetic.times_as_fast:g} times as fast as 32 on this processor)"
 
 
 def _check_index(index: oversight.IndexingState, at: datetime) -> Finding:

@@ -167,7 +167,7 @@ CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Open alerts": ("No open alerts.", _find_alerts),
     "Failed documents": ("Every document was loaded and indexed.", _find_failures),
     "Blocked deletions": ("No deletions wait for your approval.", _find_blocked_deletions),
-    "Questions without an answer": ("No question of the last seven days is without an answer.", _find_unanswered),
+    "Questions without an answer": ("No unanswered questions in the last seven days.", _find_unanswered),
     "Expiring credentials": ("No token or key expires within 14 days.", _find_expiring),
     "Loading runs in the last 24 hours": ("Nothing was loaded.", _find_loaded),
     "New access in the last seven days": ("No new access.", _find_new_access),

@@ -335,7 +335,7 @@ def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int)
     counts = [[getattr(bucket, name) for bucket in buckets] for name in names]
     asked, unanswered, down, failed, up = map(sum, counts)
     notices.show_text(
-        f"{count_text(asked, 'question')} of {count_text(askers, 'person', 'people')}: "
+        f"{count_text(asked, 'question')} from {count_text(askers, 'person', 'people')}: "
         f"{unanswered:,} not answered, {failed:,} failed, {up:,} thumbs up, {down:,} thumbs down."
     )
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
@@ -344,7 +344,7 @@ def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int)
             **dict(zip(_LINES, counts[:3], strict=True)),
         },
         x="Begins",
-        x_label=f"Midnight in {browser_zone()}",
+        x_label=f"Day ({browser_zone()})",
         y=list(_LINES),
         color=list(_LINES.values()),
         y_label="Count",

@@ -35,7 +35,7 @@ def show_details(document_id: UUID) -> None:
     facts = [
         ("Name", document.document_name),
         ("File", f"{document.file_name} ({size(document.file_size)})"),
-        ("Version", f"{document.document_version:,}, of {moment(document.updated_at)}"),
+        ("Version", f"{document.document_version:,} ({moment(document.updated_at)})"),
         ("Identifier", document.document_external_id),
         *((name, YES_NO.get(value, value)) for name, value in document.custom_metadata.items()),
         ("Direct access", readers),

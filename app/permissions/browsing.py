@@ -16,7 +16,7 @@ from app.labels import PRINCIPALS as PRINCIPAL_KINDS
 from app.lookup import Principal, Resource, principal_from
 from app.people.directory import counts_of
 from app.ui.errors import show_errors
-from app.ui.filters import part_of, text_filter
+from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.notices import look_at, show_empty
 from app.ui.progress import offer_export
 from app.ui.tables import ItemsPage, Source, pages_of, show_pages, time_cell
@@ -153,7 +153,8 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
 
 
 def _list_resources(*, is_open: bool) -> None:
-    query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
+    with filter_line():
+        query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
     filters: dict[str, Any] = {"query": query or None, "organization_wide": is_open}
     access, total = api.client().admin.access, show_errors(partial(counts_of, **filters)).total
     # Sorting very many is slow except by id.
@@ -171,11 +172,12 @@ def _list_resources(*, is_open: bool) -> None:
 
 
 def _list_principals(part: str) -> None:
-    query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
+    with filter_line():
+        query = text_filter("Find", "find", placeholder="Part of the name").replace("\0", "")
     admin = api.client().admin
     lists: Mapping[str, tuple[Callable[..., Pager[Any, Any]], str]] = {
         "groups": (admin.groups.list, "Members"),
-        "people": (admin.users.list, "Address"),
+        "people": (admin.users.list, "Email"),
         "accounts": (admin.service_accounts.list, "Address"),
     }
     find, column = lists[part]

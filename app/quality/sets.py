@@ -51,10 +51,10 @@ def _target_of(item: EvaluationSet) -> str:
 
 def describe_target(evaluation_set: EvaluationSet) -> str:
     if evaluation_set.agent_id is not None:
-        return f"agent {one_line(evaluation_set.target_name)}" if evaluation_set.target_name else "a deleted agent"
+        return f"Agent {one_line(evaluation_set.target_name)}" if evaluation_set.target_name else "A deleted agent"
     if evaluation_set.document_collection_id is None:
-        return "the whole catalog"
-    return one_line(evaluation_set.target_name) if evaluation_set.target_name else "a deleted collection"
+        return "The whole catalog"
+    return one_line(evaluation_set.target_name) if evaluation_set.target_name else "A deleted collection"
 
 
 def list_sets(agent_id: UUID | None = None) -> None:

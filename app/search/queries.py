@@ -310,7 +310,7 @@ def _ask_field(kinds: Kinds, *, has_schema: bool) -> str:
         if st.session_state.get(_FIELD) not in names:
             st.session_state[_FIELD] = names[0]
         return st.selectbox("Field", names, key=_FIELD)
-    return st.text_input("Field", key="only.name", max_chars=200, placeholder="As in the results: team").strip()
+    return st.text_input("Field", key="only.name", max_chars=200, placeholder="For example: team").strip()
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")

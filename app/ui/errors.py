@@ -195,12 +195,15 @@ def require_admin() -> None:
 def require_editor() -> None:
     """End the page's run for everyone except admins and editors of collections."""
     if not show_errors(api.me).is_admin and not show_errors(api.editable_collections):
-        show_empty(
-            "This page is for admins and for editors of a collection.",
-            "Ask an admin or an owner to make you an editor of a collection.",
-        )
+        todo = "Ask an admin or an owner to make you an editor of a collection."
+        _show_no_access("This page is for admins and for editors of a collection.", todo)
         st.stop()
 
 
 def show_admins_only() -> None:
-    show_empty("This page is for admins.", "Ask an admin of your organization for help.")
+    _show_no_access("This page is for admins.", "Ask an admin of your organization for help.")
+
+
+def _show_no_access(reason: str, todo: str) -> None:
+    st.title("No access", anchor=False)
+    show_empty(reason, todo)

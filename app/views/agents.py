@@ -54,7 +54,7 @@ def _make() -> None:
 
 
 def _show_agent(agent: AgentDefinition) -> None:
-    model = agent.model or "default of the service"
+    model = agent.model or "default model"
     show_heading(agent.name, agent.description, count_text(len(agent.collection_ids), "collection"), model)
     show_link("Show questions", "agents", show="questions", of=str(agent.agent_id))
     part = part_of("part", PARTS, default="define")
@@ -73,7 +73,7 @@ def _show_agent(agent: AgentDefinition) -> None:
             if st.button("Delete …", key="delete", icon=":material/delete:"):
                 confirm(
                     "Delete this agent?",
-                    f"Nobody can ask {agent.name} afterwards. People keep their conversations with it.",
+                    f"Nobody can use “{agent.name}” afterwards. People keep their conversations with it.",
                     action=lambda: api.client().admin.agents.delete(agent.agent_id),
                     then=partial(forget, "agents"),
                     leaving=ONE,
@@ -113,10 +113,11 @@ def page() -> None:
                     "Description": agent.description,
                     "Collections": len(agent.collection_ids),
                     "Model": agent.model or "Default",
-                    "Programs": agent.api_access_enabled,
+                    "Open to programs": agent.api_access_enabled,
                     "Changed": time_cell(agent.updated_at),
                 },
                 empty=lambda: show_empty(*(NONE_CALLED if name else NONE_YET)),
+                columns={"Description": {"width": "large"}},
                 go=lambda chosen: look_at("agent", chosen.agent_id),
                 hint="Select a row to change or test an agent, or to change its access.",
             )

@@ -26,7 +26,7 @@ def _show_keys(count_at: DeltaGenerator) -> None:
     show_pages(
         tokens.KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(**at)),
-        row=lambda key: {**tokens.row_of(key), "Acts as": key.owner_email, "For others": key.may_act_for_users},
+        row=lambda key: {**tokens.row_of(key), "Acts as": key.owner_email, "Acts for others": key.may_act_for_users},
         empty=lambda: notices.show_empty(
             "No API keys yet.", "Create an API key for a program that acts as one person."
         ),
@@ -40,7 +40,7 @@ def _show_key(key_id: str) -> None:
     key = require_found(partial(tokens.key_of, key_id), "This API key does not exist.")
     for_others = "Yes, for anyone in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
-    notices.offer_action("New key like this one", open_new, key, key="new.successor", icon="autorenew")
+    notices.offer_action("New key with the same settings", open_new, key, key="new.successor", icon="autorenew")
     every = show_errors(tokens.all_keys)
     revoke = partial(api.client().admin.api_keys.revoke, key.api_key_id)
     tokens.show_credential(key, every=every, kind="key", facts=facts, revoke=revoke, then=tokens.clear_keys)

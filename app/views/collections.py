@@ -68,7 +68,7 @@ def _ask_for_collection() -> None:
         key="new.model",
         index=None,
         accept_new_options=True,
-        placeholder="Default. Choose another model, or enter its name",
+        placeholder="Default, or another model's name",
     )
     offer_submit(NEW, "Create", action=_make)
 
@@ -102,7 +102,7 @@ def _show_about(collection: DocumentCollection) -> None:
         return
     with st.container(horizontal=True):
         notices.offer_action("Rename", open_dialog, RENAME, where, key="rename", icon="edit")
-        if st.button("Delete …", key="delete"):
+        if st.button("Delete …", key="delete", icon=":material/delete:"):
             confirm(
                 "Delete this collection?",
                 "This deletes the collection's index and field values, and agents can no longer search it. "

@@ -177,8 +177,8 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
     if not st.button("Delete …", key="delete", icon=":material/delete:"):
         return
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
-    leaves = f" It leaves {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
-    files = f", {count_text(document.file_count, 'file')} in it" if document.file_count else ""
+    leaves = f" It is removed from {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
+    files = f" and {count_text(document.file_count, 'file')} in it" if document.file_count else ""
     undoing = listing.tell_undoing([document])
 
     def tell() -> None:
@@ -187,8 +187,8 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
     confirm(
         "Delete this document?",
-        f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody can find it "
-        f"afterwards. {undoing}",
+        f"“{document.document_name}” has {count_text(len(document.versions), 'version')}{files}.{leaves} "
+        f"Nobody can find it afterwards. {undoing}",
         action=lambda: api.client().catalog.delete_document(document.document_id),
         then=tell,
         leaving=ONE,

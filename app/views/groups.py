@@ -65,7 +65,7 @@ def _show_group(group_id: str) -> None:
     st.subheader("What members can read", anchor=False)
     counts = show_errors(partial(directory.counts_of, readable_by=principal)).counts
     with_others = ", including the access of parent groups" if around else ""
-    notices.show_text(f"{counts_text(counts) or 'It opens nothing'}{with_others}.")
+    notices.show_text(f"{counts_text(counts) or 'Nothing'}{with_others}.")
     notices.show_link("What can they read?", "what_can_they_read", who=principal.key)
     st.subheader("Effect of deleting the group", anchor=False)
     directory.show_losses(losses)
@@ -81,7 +81,7 @@ def _offer_changes(group: Group) -> None:
             again = " The next import from the other directory creates it again, without its access."
             confirm(
                 "Delete this group?",
-                f"{one_line(group.name)}: {tell_trash('it', by='Admins')} {in_words}"
+                f"{tell_trash(f'“{one_line(group.name)}”', by='Admins')} {in_words}"
                 + (again if group.external_id else ""),
                 action=lambda: api.client().admin.groups.delete(group.id),
                 then=partial(_tell_deleted, group),

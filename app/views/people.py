@@ -42,7 +42,7 @@ def _show_people() -> None:
         pages_of(lambda at: api.client().admin.users.list(**filters, **at), about=(query, shown)),
         row=lambda person: {
             "Name": one_line(person.name),
-            "Address": person.email,
+            "Email": person.email,
             "Role": "Admin" if person.is_admin else "",
             "Status": ("Invited" if person.invited_until is not None else "Active") if person.active else "Not active",
             "Groups": person.group_count,

@@ -30,7 +30,7 @@ def _clear_tokens() -> None:
 
 
 def _show_address(page: AdminScimTokensListResponse) -> None:
-    notices.show_text("Enter this URL in the provider, as the tenant URL or base URL:")
+    notices.show_text("Enter this URL in your identity provider, as the tenant URL or base URL:")
     st.code(page.base_url, language=None, wrap_lines=True)
     last = max((token.last_used_at for token in page.tokens if token.last_used_at), default=None)
     notices.show_text("No requests yet." if last is None else f"Last request: {ago(last)}.")
@@ -74,7 +74,8 @@ def _show_new() -> None:
 def _create() -> None:
     name = text_in("scim.name", missing="Enter a name for the token.")
     made = api.client().admin.scim_tokens.create(name, expires_at=get_expiry("scim"))
-    hold_secret(Secret("The new token", made.token, hint=f"Enter it in the provider, with the URL {made.base_url}"))
+    hint = f"Enter it in your identity provider, with the URL {made.base_url}"
+    hold_secret(Secret("The new token", made.token, hint=hint))
     _clear_tokens()
 
 
@@ -94,7 +95,7 @@ def page() -> None:
             pages_of(lambda at: api.client().admin.scim_tokens.list(**at)),
             row=row_of,
             empty=lambda: notices.show_empty(
-                "No tokens yet.", "Create a token, and enter it in the provider with the URL."
+                "No tokens yet.", "Create a token, and enter it in your identity provider with the URL."
             ),
             go=lambda chosen: notices.look_at("token", chosen.token_id),
         )

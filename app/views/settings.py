@@ -25,10 +25,10 @@ def _show_sharing() -> None:
     organization = show_errors(api.client().admin.organization.get)
     on = organization.owner_sharing_enabled
     show_text(SHARING[on])
-    doing, update = f"Turn {'off' if on else 'on'} sharing by owners", api.client().admin.organization.update
-    if st.button(doing, key="sharing"):
+    turn, update = f"Turn {'off' if on else 'on'}", api.client().admin.organization.update
+    if st.button(f"{turn} sharing by owners", key="sharing"):
         change = partial(update, owner_sharing_enabled=not on, version=organization.version)
-        confirm(f"{doing}?", CONSEQUENCES[not on], doing="Change", action=change)
+        confirm(f"{turn} sharing by owners?", CONSEQUENCES[not on], doing=turn, action=change)
 
 
 def page() -> None:

@@ -67,7 +67,7 @@ def page() -> None:
     listed = show_errors(lambda: next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()))
     if not (providers := listed.sign_in_providers):
         show_empty(
-            "People sign in with a password here.",
+            "No sign-in providers yet.",
             "Add your organization's provider: Microsoft Entra ID, Okta, Google, Keycloak or another OpenID "
             "Connect provider.",
         )

@@ -11,7 +11,7 @@ from app.formatting import one_line
 from app.syncs.labels import collection_name, state_in_words
 from app.syncs.page import LIST, ask, forget_form, show_sync_page
 from app.ui.errors import require_admin, show_errors
-from app.ui.notices import look_at, offer_action, offer_way_back, show_empty, show_title
+from app.ui.notices import look_at, offer_action, offer_way_back, show_empty, show_heading, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 
 TITLE, PURPOSE = "Syncs", "Keep collections up to date with document databases."
@@ -53,6 +53,7 @@ def _show_list() -> None:
 
 def _show_new() -> None:
     offer_way_back("All syncs", "new")
+    show_heading("New sync")
     made: str | None = st.session_state.pop(_MADE, None)
     editable = show_errors(api.editable_collections)
     if not (collections := {str(item.document_collection_id): item.collection_name for item in editable}):

@@ -241,7 +241,7 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
     assert page.column("Reply") == ["Answered from 1 source", "Not answered", "Answered from 1 source"]
     assert page.column("Thumbs") == ["", "", "Thumbs down"]
     assert page.column("Person") == ["Ben", "Ada", "Ada"]
-    assert "3 questions of 2 people: 1 not answered, 0 failed, 0 thumbs up, 1 thumbs down." in page.shown
+    assert "3 questions from 2 people: 1 not answered, 0 failed, 0 thumbs up, 1 thumbs down." in page.shown
     assert totals(page) == {"Questions": 3, "Not answered": 1, "Thumbs down": 1}
     for narrowed, left in (
         ({"reply": "unanswered"}, [ZEPPELIN]),

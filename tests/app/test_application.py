@@ -136,7 +136,7 @@ async def test_trying_again_leads_where_one_wanted(make_house: MakeHouse, servic
 
 def test_a_provider_is_added_changed_and_deleted(own_house) -> None:
     page = own_house.open("sign_in")
-    assert "People sign in with a password here." in page.shown
+    assert "No sign-in providers yet." in page.shown
     page = page.press("New provider").press_key("new_provider.submit")
     assert "Enter the button label." in page.shown
     assert page.text_input(key="provider.secret").proto.live_debounce_ms  # Tab alone would lose the secret

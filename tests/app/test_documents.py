@@ -484,7 +484,7 @@ def test_a_document_is_renamed_and_its_path_shown(house: House) -> None:
 def test_a_document_is_deleted_after_being_asked(house: House) -> None:
     document = house.load("Old", collection_id=house.add_collection())
     page = open_document(house, document).press("Delete …")
-    assert "It leaves 1 collection: Shelf" in page.shown
+    assert "It is removed from 1 collection: Shelf" in page.shown
     assert "restore it from the trash for 7 days" in page.shown
     assert house.client.catalog.get_document(document)
     page = page.answer("Delete …", "Delete")

@@ -16,7 +16,7 @@ TITLES = ("Open alerts", "Failed documents", "Questions without an answer", "Exp
 QUIET = (
     "No open alerts.",
     "Every document was loaded",
-    "No question of the last seven days",
+    "No unanswered questions in the last seven days",
     "No token or key expires",
 )
 

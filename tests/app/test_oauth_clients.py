@@ -228,7 +228,7 @@ def test_a_key_is_replaced_by_one_like_it(house: House) -> None:
     house.add_people(ADA)
     in_ninety_days = datetime.now(UTC) + timedelta(days=90)
     made = house.client.admin.api_keys.create("Nightly", owner_email=ADA, expires_at=in_ninety_days)
-    page = house.open("api_keys", key=str(made.api_key_id)).press("New key like this one")
+    page = house.open("api_keys", key=str(made.api_key_id)).press("New key with the same settings")
     assert page.segmented_control(key="key.expiry").value == "90"
     page.press_key("new_key.submit")
     assert page.secret

@@ -320,7 +320,7 @@ def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
     page = draw(house, "sets")
     table = page.dataframe[0].value
     row = table[table["Name"] == one.name]
-    assert (row["Questions"].item(), row["Target"].item()) == (1, "the whole catalog")
+    assert (row["Questions"].item(), row["Target"].item()) == (1, "The whole catalog")
     page = open_set(house, one)
     assert f"{one.name}</h2>" in page.shown
     page = page.press("Rename")
@@ -444,7 +444,7 @@ def test_what_cannot_be_measured_is_said(house: House) -> None:
     one = a_set(house, {"dogs": {"fares": 1}}, document_collection_id=collection)
     house.client.document_collections.delete_document_collection(collection)
     page = open_set(house, one)
-    assert "a deleted collection" in page.shown
+    assert "A deleted collection" in page.shown
     assert "There is no such collection." in page.press("Run").shown
     assert not list(house.client.admin.evaluation_sets.list_runs(one.evaluation_set_id))
     page.press("End run")
