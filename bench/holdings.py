@@ -29,8 +29,8 @@ UPDATE documents SET created_at = now() - substr(external_id, 2)::int * interval
     updated_at = now() - substr(external_id, 2)::int * interval '1 minute';
 INSERT INTO document_versions (document_id, version, organization_id, file_sha256, file_size, file_name, media_type,
     created_by, created_at)
-SELECT document_id, 1, organization_id, sha256(external_id::bytea), 2048, external_id || '.txt', 'text/plain',
-    owner_id, created_at
+SELECT document_id, 1, organization_id, sha256(external_id::bytea), 2048, external_id || '.txt',
+    CASE WHEN substr(external_id, 2)::int % 3 = 1 THEN 'text/html' ELSE 'text/plain' END, owner_id, created_at
 FROM documents;
 INSERT INTO audit_entries (audit_log_id, organization_id, at, actor_id, action, target_type, target_id, details)
 SELECT gen_random_uuid(), organization_id, created_at, owner_id, 'document.create', 'document', document_id::text,
@@ -43,6 +43,10 @@ INSERT INTO space_documents (organization_id, document_id, space_id, version, in
 SELECT d.organization_id, d.document_id, c.space_id, 1, 1, 5
 FROM documents d, collections c
 WHERE c.collection_id = %(collection)s AND (%(number)s = 0 OR substr(d.external_id, 2)::int %% %(of)s = %(number)s)
+"""
+_IN_FOLDERS = """
+UPDATE documents
+SET external_id = 'team ' || substr(external_id, 2)::int % 30 || '/' || external_id || '.txt'
 """
 
 
@@ -66,10 +70,13 @@ def fill(client: Carrel, data_dir: Path, *, documents: int, password: str) -> di
         connection.execute(_HISTORY)
         client.admin.users.upsert([{"email": EMAIL, "name": "Ada", "isAdmin": True, "password": password}])
         for number in range(COLLECTIONS):
-            collection = client.document_collections.create_document_collection(f"Collection {number:02}")
-            connection.execute(
-                _IN_COLLECTION, {"collection": collection.document_collection_id, "number": number, "of": COLLECTIONS}
-            )
+            collection_id = client.document_collections.create_document_collection(
+                f"Collection {number:02}"
+            ).document_collection_id
+            connection.execute(_IN_COLLECTION, {"collection": collection_id, "number": number, "of": COLLECTIONS})
+            resource = {"resource_type": "DOCUMENT_COLLECTION", "resource_id": str(collection_id)}
+            client.admin.grants.set(resource, [{"principal": {"type": "user", "email": EMAIL}, "role": "EDITOR"}])
+        connection.execute(_IN_FOLDERS)
         connection.execute("VACUUM ANALYZE")
     print(f"made {documents:,} documents, {chunks:,} chunks, in {time.perf_counter() - began:.0f} s", flush=True)
     return select_answered(client, _own_words(made))
