@@ -291,6 +291,7 @@ def interactions(address: str, questions: Sequence[str]) -> list[Interaction]:
         lambda page: page.locator(PREVIEW).wait_for(timeout=PATIENCE_MS),
     )
     several = after(documents, lambda page: page.get_by_text("Select several").click(), _wait_for_boxes)
+    listening = after(documents, _wait_for("button.carrel-palette-button"))
     return [
         Interaction(
             "the first page",
@@ -386,10 +387,10 @@ def interactions(address: str, questions: Sequence[str]) -> list[Interaction]:
             first=("Failed", "Done"),
         ),
         opened_from(f"{address}/ingestion?part=runs", name="a run of the list", back="All runs"),
-        Interaction("the palette", documents, _open_palette, lambda _: Sight(PALETTE, "."), _close_palette),
+        Interaction("the palette", listening, _open_palette, lambda _: Sight(PALETTE, "."), _close_palette),
         Interaction(
             "a name in the palette",
-            after(documents, lambda page: page.keyboard.press("Control+k")),
+            after(listening, lambda page: page.keyboard.press("Control+k")),
             lambda page, number: page.get_by_role("combobox", name="Page, action").press_sequentially(
                 f"person 01{number:02}"
             ),
