@@ -312,7 +312,7 @@ def _show_steps() -> bool:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def first_steps() -> list[Step]:
     admin = api.client().admin
-    loaded = admin.status.get().document_count > 0
+    loaded = next(iter(api.client().catalog.list_documents(page_size=1)), None) is not None
     has_agent = next(iter(admin.agents.list(page_size=1)), None) is not None
     let_in = admin.users.count(active=True).count > 1
     agent = ("Create an agent", "agents") if api.collections() else ("Create a collection", "collections")

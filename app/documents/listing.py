@@ -15,7 +15,7 @@ from app.ui.dialogs import NotYetError
 from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.progress import offer_export
-from app.ui.tables import forget, pages_of, show_each, shown_items
+from app.ui.tables import forget, pages_of, show_each
 from carrel.wire.catalog import Document, DocumentFolder
 from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text, list_text
@@ -98,24 +98,24 @@ def ask_wanted() -> Wanted:
     return Wanted(name, kind, state, owner, choice == SHARED, files, collection, reader, changed, folder, order)
 
 
+@st.fragment(parallel=True)
 def show_folders(wanted: Wanted) -> None:
+    """Show the way to the folder and the folders in it, read beside the list: counting all documents takes long."""
     here = wanted.folder.split("/") if wanted.folder else []
     steps = [("All folders", ""), *((name, "/".join(here[: depth + 1])) for depth, name in enumerate(here))]
     if here:
         st.html(f'<p class="carrel-facts">{" / ".join(_link(*step) for step in steps)}</p>')
-    listed = pages_of(
-        lambda at: api.client().catalog.list_folders(**wanted.filters(), **at), about=wanted, size=MOST_FOLDERS
-    )
-    with st.container(horizontal=True, gap="small", key="folders"):
-        heading = st.empty()
-        show_each(FOLDERS, listed, each=_show_folder, empty=lambda: None)
-        if shown_items(FOLDERS):
-            heading.html('<p class="carrel-text">Folders:</p>', width="content")
+    ask, about = api.client().catalog.list_folders, wanted._replace(order="")  # folders have an order of their own
+    listed = pages_of(lambda at: ask(**wanted.filters(), **at), about=about, size=MOST_FOLDERS)
+    with st.container(key="folders"):
+        line, links = st.empty(), list[str]()
+        show_each(FOLDERS, listed, each=lambda folder: links.append(_link_to(folder)), empty=lambda: None)
+        if links:
+            line.html(f'<p class="carrel-text">Folders: {" ".join(links)}</p>')
 
 
-def _show_folder(folder: DocumentFolder) -> None:
-    link = _link(f"{folder.name} ({folder.document_count:,})", folder.folder)
-    st.html(f'<p class="carrel-text">{link}</p>', width="content")
+def _link_to(folder: DocumentFolder) -> str:
+    return _link(f"{folder.name} ({folder.document_count:,})", folder.folder)
 
 
 def _link(text: str, folder: str) -> str:

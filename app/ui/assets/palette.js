@@ -2,7 +2,7 @@
 // once; names come from the workbench a moment later, below what is there, so that nothing moves. Everything foreign is
 // set as text.
 
-const SETTLED = 200;
+const SETTLED = 150;
 const SHORTEST = 2;
 const MOST = 7;
 const IS_MAC = /Mac|iP(hone|ad)/.test(navigator.platform);

@@ -60,7 +60,7 @@ export default function ({ data, parentElement, setStateValue }) {
   }
 
   for (const kind of ["click", "focusin"]) document.addEventListener(kind, choose, { signal });
-  document.addEventListener("pointerover", point, { signal });
+  document.addEventListener("pointermove", point, { signal }); // not over rows that come under a still pointer
   document.addEventListener("keydown", go, { signal });
   WIDE.addEventListener("change", tell, { signal });
   mark();
