@@ -227,8 +227,8 @@ class _Runner(Runner):
     """Prefect's runner: asks for due runs at each poll and at each start, and skips missed times."""
 
     async def __aenter__(self) -> Self:
+        """Start, but skip missed runs. Prefect has no hook for this; tests notice if a private name moves."""
         await super().__aenter__()
-        # Prefect has no hook for this; tests notice if one of these private names moves.
         poller = vars(self)["_scheduled_run_poller"]
         poller._get_scheduled_flow_runs = partial(  # noqa: SLF001
             read_without_missed,

@@ -163,7 +163,7 @@ class _Orders:
         self._orders = orders
         self._is_told = self._has_come = False
 
-    def say_ready(self) -> None:
+    def say_ready_once(self) -> None:
         if not self._is_told:
             self._orders.send(READY)
             self._is_told = True
@@ -330,7 +330,7 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket,
             return
         except Exception as error:  # noqa: BLE001 - the next time may find it better
             failures.log(error)
-            told.say_ready()  # the service starts even if the archive fails
+            told.say_ready_once()  # the service starts even if the archive fails
         else:
             return
         if told.wait(pause):
@@ -344,14 +344,14 @@ def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders:
     while True:
         with open_shipper(settings, server, archive) as shipper:
             if shipper is not None:
-                orders.say_ready()
+                orders.say_ready_once()
                 if (position := _find_position(archive)) is not None:
                     tell(Figure.ARCHIVED_AT, position.at.timestamp())
                     tell_backup(archive, position, tell)
                 shipper.compare(orders.check)
                 _ship_until_ordered(shipper, archive, orders, tell)
                 return
-        orders.say_ready()  # another process archives
+        orders.say_ready_once()  # another process archives
         if orders.wait(LOOK_SECONDS):
             return
 

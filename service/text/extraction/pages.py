@@ -102,6 +102,7 @@ def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) ->
 
 
 def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Collection[str]]:
+    """Return a page's picture, or only the picture within `edges`, and the words of the page's text layer."""
     with open_pdf(path) as document:
         shown = document[page - 1]
         text_page = shown.get_textpage()

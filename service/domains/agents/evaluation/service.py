@@ -428,13 +428,13 @@ async def measure_replies(
     message_ids = [result.message_id for result in results if result.message_id is not None]
     measured: dict[UUID | None, float | None] = {}
     for begin in range(0, len(message_ids), REPLIES_AT_ONCE):
-        replies = await _read_replies(database, caller, message_ids[begin : begin + REPLIES_AT_ONCE])
+        replies = await _read_cited_replies(database, caller, message_ids[begin : begin + REPLIES_AT_ONCE])
         for message_id, text, passages in replies:
             measured[message_id] = await asyncio.to_thread(measure_groundedness, text, passages)
     return measured
 
 
-async def _read_replies(database: Database, caller: Caller, message_ids: Sequence[UUID]) -> list[_Reply]:
+async def _read_cited_replies(database: Database, caller: Caller, message_ids: Sequence[UUID]) -> list[_Reply]:
     async with database.transaction(caller.organization_id, read_only=True) as connection:
         turns = await list_turns_of_all(connection, caller, turn_ids=message_ids)
         shown = [turn for turn in turns if turn.reply and turn.citations and not turn.withheld]

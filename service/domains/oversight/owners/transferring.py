@@ -93,7 +93,7 @@ async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handove
 async def find_new_owner(
     connection: Connection, caller: Caller, reference: PrincipalReference, *, owner_id: UUID | None
 ) -> PrincipalSummary:
-    """Find a new owner; BadRequest `unknown_principal`, or `invalid_new_owner` if inactive or the same principal."""
+    """Find a new owner. BadRequest `unknown_principal`, `invalid_new_owner` (a group, inactive, or already owner)."""
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="newOwner")
     if found.kind == "group":
         raise _invalid_new_owner("A group can't own anything. Choose a user or a service account.")
