@@ -117,10 +117,10 @@ def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
             table, role = (lost, had) if has is None else (gained, has)
             table.setdefault(ROLES[Role(role)] if role in set(Role) else "some", []).append(named[holder])
     said: list[str] = []
-    for role, actor in gained.items():
-        said.append(f"gave {_list_names(actor)} {role} access to {'it' if said else _target(entry, names)}")
-    for role, actor in lost.items():
-        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list_names(actor)}")
+    for role, holders in gained.items():
+        said.append(f"gave {_list_names(holders)} {role} access to {'it' if said else _target(entry, names)}")
+    for role, holders in lost.items():
+        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list_names(holders)}")
     return " and ".join(said) or None
 
 
