@@ -70,13 +70,14 @@ def _show_saved(saved: Sequence[SearchQuery], places: Mapping[str, str], go: Go)
 
 def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, when: str = "") -> None:
     words = label(shorten(one_line(query.text), _LONGEST_SHOWN))
-    offer_action(words, go, query, key=key, icon="search", kind="tertiary")
     facts = [] if query.where == CATALOG else [one_line(places[query.where])]
     facts += [] if query.mode is SearchMode.HYBRID else [MODES[query.mode]]
     facts += [condition.in_words({}) for condition in query.only]
     facts += [when] if when else []
-    if facts:
-        show_note(" · ".join(facts))
+    with st.container(gap=None):
+        offer_action(words, go, query, key=key, icon="search", kind="tertiary")
+        if facts:
+            show_note(" · ".join(facts))
 
 
 def offer_saving(query: SearchQuery) -> None:

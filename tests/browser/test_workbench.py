@@ -369,6 +369,15 @@ def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carr
     assert page.title() != "1"
 
 
+def test_a_name_without_blanks_stays_in_the_page_of_a_phone(stack, page, client) -> None:
+    group = client.admin.groups.upsert([{"name": "Steamship" * 12}]).groups[0].id
+    page.set_viewport_size(PHONE)
+    for address in (f"groups?group={group}", f"what_can_they_read?who=group:{group}"):
+        open_whole(page, f"{stack.workbench}/{address}")
+        assert page.get_by_test_id("stMain").evaluate("one => one.scrollWidth <= one.clientWidth"), address
+    client.admin.groups.delete(group, for_good=True)
+
+
 def test_a_page_says_what_it_waits_for_and_goes_on_by_itself(stack: Stack, page: Page) -> None:
     page.goto(f"{stack.workbench}/groups")
     page.locator(".carrel-row").first.wait_for()
