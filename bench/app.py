@@ -17,7 +17,7 @@ import statistics
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -25,6 +25,7 @@ from typing import cast
 import httpx
 import psutil
 from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from bench.holdings import EMAIL, fill
 from bench.report import report
@@ -34,6 +35,7 @@ from carrel import Carrel
 from flows.operations.summary import Summary
 from tests.app.prefect_api import PrefectServer
 from tests.browser.conftest import QUIET, chromium_path
+from tests.browser.people import press as press_until
 from tests.browser.people import sign_in
 
 DOCUMENTS = 10_000
@@ -232,8 +234,7 @@ def opened_from(address: str, *, name: str, back: str) -> Interaction:
         page.locator(ROW).nth(number % 6).click()
 
     def to_list(page: Page) -> None:
-        page.get_by_role("button", name=back).click()
-        page.locator(ROW).first.wait_for(timeout=PATIENCE_MS)
+        press_until(page.get_by_role("button", name=back), page.locator(ROW).first)
         page.locator(IDLE).wait_for(timeout=PATIENCE_MS)
 
     begin = after(at(address, ""), lambda page: page.locator(ROW).first.wait_for(timeout=PATIENCE_MS))
@@ -451,6 +452,15 @@ def measure(page: Page, interaction: Interaction, processes: dict[str, int], log
     return Measured(interaction, taken, cpu, requests_in(log, start))
 
 
+def measure_surely(page: Page, interaction: Interaction, processes: dict[str, int], log: Path, rounds: int) -> Measured:
+    """Measure an interaction, from its beginning again if a press was lost while the page was redrawn."""
+    for _ in range(2):
+        with suppress(PlaywrightError, AssertionError):
+            return measure(page, interaction, processes, log, rounds)
+        print("  again", flush=True)
+    return measure(page, interaction, processes, log, rounds)
+
+
 def requests_in(log: Path, start: int) -> list[tuple[str, float]]:
     """Return each request in the service's log after a place, as the operation and the milliseconds."""
     lines = (json.loads(line) for line in log.read_bytes()[start:].splitlines() if line.startswith(b"{"))
@@ -519,7 +529,7 @@ def main() -> None:
                 log = folder / "data" / "service.log"
                 chosen = [each for each in interactions(address, list(answers)) if asked.only in each.name]
                 try:
-                    measured = [measure(page, each, processes, log, asked.rounds) for each in chosen]
+                    measured = [measure_surely(page, each, processes, log, asked.rounds) for each in chosen]
                 finally:
                     page.screenshot(path=Path(tempfile.gettempdir()) / "bench-app.png")
                 chromium.close()
