@@ -11,9 +11,9 @@ from carrel.wire.common import SecondFactorPolicy
 from carrel.wire.operations import Requirement
 from carrel.wire.scopes import ApiScope, Scope
 from service.auth import queries
-from service.auth.callers import Caller, service_accounts_disabled
+from service.auth.callers import Caller, credential_gone, service_accounts_disabled
 from service.auth.scopes import MESSAGE_PREFIX, agent_of, covers
-from service.platform.errors import Forbidden
+from service.platform.errors import Forbidden, require
 
 CONFIRMED_FOR = timedelta(minutes=15)
 CONFIRMATION_PATH = "/account/confirm"
@@ -103,9 +103,8 @@ def may_have_to_confirm(caller: Caller) -> bool:
 async def require_confirmation(connection: Connection, caller: Caller, *, now: datetime, issuer: str) -> None:
     """Raise Forbidden if a second factor is required and the person proved no identity in the last 15 minutes."""
     token_id = caller.credential_id
-    family_id, confirmed_at, policy = await queries.get_confirmation(
-        connection, caller.organization_id, token_id=token_id
-    )
+    found = await queries.get_confirmation(connection, caller.organization_id, token_id=token_id)
+    family_id, confirmed_at, policy = require(found, credential_gone())
     if not is_demanded(policy, is_admin=caller.is_admin) or is_fresh(confirmed_at, now=now):
         return
     error = Forbidden(

@@ -418,5 +418,9 @@ def _unknown_credential(kind: _Kind, value: str) -> Unauthenticated:
     return _unauthenticated("invalid_credential", f"No such {kind.name}. {kind.renewal}")
 
 
+def credential_gone() -> Unauthenticated:
+    return _unauthenticated("invalid_credential", "This credential no longer exists. Use another one.")
+
+
 def _unauthenticated(code: str, message: str) -> Unauthenticated:
     return Unauthenticated(message, code=code)

@@ -174,8 +174,9 @@ def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
 
 async def get_confirmation(
     connection: Connection, organization_id: UUID, *, token_id: UUID
-) -> tuple[UUID, datetime | None, str]:
-    """Return an access token's family, its person's last proof of identity, and the organization's policy."""
+) -> tuple[UUID, datetime | None, str] | None:
+    """Return an access token's family, its person's last proof of identity, and the organization's policy; None for a
+    token that no longer exists."""
     families = oauth_token_families
     statement = (
         sa.select(families.c.family_id, families.c.confirmed_at, organizations.c.second_factor)
@@ -183,8 +184,7 @@ async def get_confirmation(
         .join(organizations, organizations.c.organization_id == families.c.organization_id)
         .where(families.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
     )
-    family_id, confirmed_at, second_factor = (await connection.execute(statement)).one()
-    return family_id, confirmed_at, second_factor
+    return (await connection.execute(statement)).one_or_none()
 
 
 def is_by_hand(origin: sa.ColumnElement[Any], organization_id: UUID) -> sa.ColumnElement[bool]:

@@ -27,7 +27,7 @@ from service.web.dependencies import reauthenticate
 from service.web.idempotency import Attempt
 
 MOST_NAMES = 50
-MOST_AGENTS = 1000
+AGENTS_AT_ONCE = 1000
 
 
 class AskArguments(Arguments):
@@ -84,9 +84,12 @@ async def ask_agent(call: Call, arguments: AskArguments) -> AgentAnswer:
 
 
 async def _find_agent(connection: Connection, caller: Caller, wanted: str | None) -> UUID:
-    """Return the id of the wanted, or only, deployed agent among the first 1000. Raises BadRequest with the names."""
-    request = ListAgentsRequest(page_size=MOST_AGENTS)
-    agents = (await list_deployed_agents(connection, caller, request=request)).agents
+    """Return the id of the wanted, or only, deployed agent. Raises BadRequest with the names."""
+    agents, token = list[Agent](), ""
+    while token is not None:
+        request = ListAgentsRequest(page_size=AGENTS_AT_ONCE, page_token=token or None)
+        page = await list_deployed_agents(connection, caller, request=request)
+        agents, token = [*agents, *page.agents], page.next_page_token
     named = [one for one in agents if wanted is None or wanted.casefold() in {str(one.agent_id), one.name.casefold()}]
     if len(named) != 1:
         raise _no_single_agent(agents)

@@ -53,7 +53,8 @@ def scene(service: RunningService) -> Scene:
     return Scene(service, agent, admin, done(agent.exchange(code, pkce))["access_token"], first, second, loose)
 
 
-def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) -> None:
+def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene, monkeypatch) -> None:
+    monkeypatch.setattr("service.mcp.asking.AGENTS_AT_ONCE", 1)
     service, token, first, second = scene.service, scene.token, scene.first, scene.second
     assert scene.narrowed_to() == [first.collection_id]
     assert scene.found() == {first.document_id}

@@ -1,18 +1,36 @@
 """Previews of a token's rights equal the real access over HTTP."""
 
 from dataclasses import dataclass
-from uuid import UUID
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID, uuid4
 
 import pytest
 
 from carrel.wire.api import OPERATIONS
+from carrel.wire.permissions import WhoAmIRequest
 from carrel.wire.scopes import Scope
+from service.auth.authorization import require_confirmation
+from service.auth.callers import Caller
+from service.domains.access.lookups.service import who_am_i
+from service.platform.errors import Unauthenticated
 from tests.harness.cases import statement
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import an_app, v1
 from tests.service.conversations import an_access_token, an_agent, deploy
-from tests.service.directory import a_group, a_resource, code, collection, document, done, grant, group, walk
+from tests.service.directory import (
+    a_group,
+    a_resource,
+    code,
+    collection,
+    document,
+    done,
+    grant,
+    group,
+    organization_id,
+    walk,
+)
 from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 
 PREVIEW, LOOKUP = "admin/serviceAccountTokens/previewReach", "permissions/listAuthorizedResources"
@@ -305,3 +323,15 @@ def _copy(connection, collection_id: UUID, number: int, *, prefix: str) -> None:
     connection.execute(
         statement("many_collections"), {"collection_id": collection_id, "number": number, "prefix": prefix}
     )
+
+
+def test_a_credential_that_is_deleted_during_a_request_is_refused(service: RunningService) -> None:
+    here, me = organization_id(service), uuid4()
+    caller = Caller(
+        here, me, (me, here), kind="user", email="", name="", is_admin=True, credential_id=me, may_act_for_users=False,
+        page_key=b"",
+    )  # fmt: skip
+    described = partial(who_am_i, caller=caller, request=WhoAmIRequest())
+    for check in (described, partial(require_confirmation, caller=caller, now=datetime.now(UTC), issuer="")):
+        with pytest.raises(Unauthenticated, match="no longer exists"):
+            service.in_transaction(here, check)

@@ -192,8 +192,8 @@ def holder_type_of(kind: str) -> HolderType:
     return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
 
 
-async def get_credential(connection: Connection, caller: Caller) -> tuple[str, datetime | None]:
-    """Return the name and expiry of the caller's credential. An access token has the application's name."""
+async def get_credential(connection: Connection, caller: Caller) -> tuple[str, datetime | None] | None:
+    """Return the name (for an access token, of the application) and expiry of the caller's credential; None if gone."""
     organization_id = caller.organization_id
     keys, tokens, access = api_keys.c, service_account_tokens.c, oauth_access_tokens.c
     statement = {
@@ -208,8 +208,7 @@ async def get_credential(connection: Connection, caller: Caller) -> tuple[str, d
             matches(oauth_clients, organization_id, client_id=access.client_id),
         ),
     }[caller.credential]
-    name, expires_at = (await connection.execute(statement)).one()
-    return name, expires_at
+    return (await connection.execute(statement)).one_or_none()
 
 
 async def list_groups_around(

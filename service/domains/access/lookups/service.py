@@ -10,12 +10,12 @@ from carrel.wire import permissions as wire
 from carrel.wire.access import AccessThrough
 from carrel.wire.common import ResourceIdentifier, ResourceReference
 from carrel.wire.fields import normal_email
-from service.auth.callers import Caller, acting_for
+from service.auth.callers import Caller, acting_for, credential_gone
 from service.auth.queries import get_acting_principal
 from service.domains.access.lookups import queries
 from service.identity.queries import get_organization
 from service.permissions.service import identity_of, require_resource
-from service.platform.errors import BadRequest, FieldError
+from service.platform.errors import BadRequest, FieldError, require
 from service.web.pagination import Cursor
 
 MOST_THROUGH = 10
@@ -63,7 +63,7 @@ async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoA
     """Describe the caller's credential and name the owner, without the credential's value."""
     del request
     organization = await get_organization(connection, caller.organization_id)
-    name, expires_at = await queries.get_credential(connection, caller)
+    name, expires_at = require(await queries.get_credential(connection, caller), credential_gone())
     return wire.WhoAmIResponse(
         kind=caller.credential,
         credential_name=name,

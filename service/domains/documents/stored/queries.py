@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import CTE, BindParameter, Select, and_, delete, func, or_, select, update
+from sqlalchemy import CTE, BindParameter, Select, and_, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -345,16 +345,16 @@ async def forget_left_out(connection: Connection, organization_id: UUID, *, docu
 async def list_containers(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
     """List a document and all containers around, the innermost first."""
     own = (
-        select(resources.c.object_id, resources.c.container_id)
+        select(resources.c.object_id, resources.c.container_id, literal(0).label("depth"))
         .where(sql.matches(resources, organization_id, object_id=document_id))
         .cte("outer", recursive=True)
     )
     outer = own.union_all(
-        select(resources.c.object_id, resources.c.container_id)
+        select(resources.c.object_id, resources.c.container_id, own.c.depth + 1)
         .join(own, own.c.container_id == resources.c.object_id)
         .where(resources.c.organization_id == organization_id)
     )
-    return list((await connection.execute(select(outer.c.object_id))).scalars())
+    return list((await connection.execute(select(outer.c.object_id).order_by(outer.c.depth))).scalars())
 
 
 async def sum_up_contained(

@@ -212,7 +212,6 @@ async def _bind(connection: Connection, organization_id: UUID, *, person: Person
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
 
 
-MOST_GROUPS = 1000
 LONGEST_GROUP = 1024
 
 
@@ -253,7 +252,7 @@ async def update_memberships(
 
 
 def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
-    """Return a claim's first groups; or `leftOut` (Entra's `_claim_names` or `hasgroups`), `absent` or `notAList`."""
+    """Return a claim's groups; or `leftOut` (Entra's `_claim_names` or `hasgroups`), `absent` or `notAList`."""
     value: object = claims.get(claim)
     if id_tokens.is_named_elsewhere(claims, claim):
         return "leftOut"
@@ -263,4 +262,4 @@ def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
     texts = [item for item in given if isinstance(item, str) and item]
     if len(texts) < len(given):
         return "notAList"
-    return {text for text in texts[:MOST_GROUPS] if len(text) <= LONGEST_GROUP and "\0" not in text}
+    return {text for text in texts if len(text) <= LONGEST_GROUP and "\0" not in text}
