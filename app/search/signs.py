@@ -7,14 +7,16 @@ from functools import partial, reduce
 
 import streamlit as st
 
+from app.labels import TYPES
 from app.search.queries import CATALOG, Answer, Go, SearchQuery, show_chips
 from app.search.results import Documents
 from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
 from carrel.wire.search import Facet, ResultOrder, SearchDocumentCatalogResponse, SignKind
-from flows.operations.formatting import count_text
+from flows.operations.formatting import capitalize, count_text
 
 _FACETS = {"type": "Type", "in": "Collection", "owner": "Owner", "year": "Changed in"}
+_SOURCES = {code.value: words for code, words in TYPES.items()}
 _MAILS = {"eml", "msg", "emlx"}
 _KINDS = {SignKind.PHRASE: "exactly", SignKind.EXCLUDED: "without", SignKind.ALTERNATIVES: "either"}
 
@@ -84,7 +86,8 @@ def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go
 
     for facet in facets:
         values = [value for value in facet.values if '"' not in value.value]
-        signs = {_sign_of(facet.field, item.value): f"{label(item.label)} {item.count:,}" for item in values}
+        named = {item.value: label(capitalize(_SOURCES.get(item.label, item.label))) for item in values}
+        signs = {_sign_of(facet.field, item.value): f"{named[item.value]} {item.count:,}" for item in values}
         st.session_state[key := f"facet.{facet.field}"] = None
         name, again = _FACETS.get(facet.field, facet.field), partial(add, key)
         st.pills(name, list(signs), key=key, format_func=signs.__getitem__, on_change=again, wrap=True)

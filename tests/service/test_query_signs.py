@@ -227,7 +227,7 @@ def test_similar_documents_are_one_result(module_service: RunningService) -> Non
 def test_results_are_counted_and_ordered_by_time(library: RunningService) -> None:
     answer = search(library, "travel payment", countFacets=True)
     facets = {facet["field"]: {each["label"]: each["count"] for each in facet["values"]} for facet in answer["facets"]}
-    assert facets["type"] == {"MD": answer["facetsCounted"]}
+    assert facets["type"] == {"Markdown": answer["facetsCounted"]}
     assert facets["in"] == {}
     assert sum(facets["owner"].values()) == sum(facets["year"].values()) == answer["facetsCounted"] == len(TEXTS)
     times = [result["updatedAt"] for result in search(library, "travel payment", order="OLDEST")["results"]]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from carrel.wire.formats import BY_SUFFIX
 from carrel.wire.search import Facet, FacetValue
 from service.auth.callers import Caller
 from service.domains.search.facets.queries import ask_facets
@@ -12,6 +13,10 @@ from service.platform.database import Database
 
 MOST_COUNTED = 200
 MOST_VALUES = 20
+_NAMES = {
+    suffix[1:]: each.name if suffix == each.suffixes[0] else f"{each.name} ({suffix[1:]})"
+    for suffix, each in BY_SUFFIX.items()
+}
 
 
 async def count_facets(database: Database, caller: Caller, document_ids: Sequence[UUID]) -> tuple[list[Facet], int]:
@@ -21,7 +26,7 @@ async def count_facets(database: Database, caller: Caller, document_ids: Sequenc
     await database.read(caller.organization_id, batch)
     rows = answer.rows
     facets = [
-        _facet("type", ((row.kind, row.kind.upper()) for row in rows)),
+        _facet("type", ((row.kind, _NAMES.get(row.kind, row.kind.upper())) for row in rows)),
         _facet("in", ((name, name) for row in rows for name in row.collections)),
         _facet("owner", ((row.owner, row.owner_name) for row in rows if row.owner)),
         _facet("year", ((row.year, row.year) for row in rows)),
