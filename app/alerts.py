@@ -17,6 +17,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
+from app.ui.tables import forget, pages_of, show_text_pages, shown_items
 from carrel.wire.alerts import ALERT_TITLES as KINDS
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
 from carrel.wire.common import UserPrincipal
@@ -134,7 +135,7 @@ def _update_rule(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = 
     api.client().admin.alert_rules.update(rule_id, emails=emails, **changed)
 
 
-_SHOWN = 20
+_SHOWN, OPEN = 20, "alerts.open"
 
 
 def show_alerts() -> None:
@@ -143,8 +144,7 @@ def show_alerts() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Carrel sends messages when loading fails, and when it works again.")
         offer_action("New alert rule", _open_rule, None, key="alerts.new", icon="add")
-    found = show_errors(lambda: next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
-    _show_open_alerts(found)
+    found = _show_open_alerts()
     if not listed.alert_rules:
         show_empty("No alert rules yet.", "Create an alert rule to send messages to a webhook or by email.")
     for rule in listed.alert_rules:
@@ -154,11 +154,14 @@ def show_alerts() -> None:
     _show_rule_fields(listed.alert_rules, sorted({alert.name for alert in found}), mail_enabled=listed.mail_enabled)
 
 
-def _show_open_alerts(found: list[Alert]) -> None:
-    if not found:
+def _show_open_alerts() -> Sequence[Alert]:
+    listed, heads = api.client().admin.alerts.list, ("Alert", "Source", "Reason", "Since")
+    source = pages_of(lambda at: listed(only_open=True, **at))
+    if not show_errors(partial(source.fetch, None)).items:
         show_text("No open alerts.")
-        return
-    show_table(map(_alert_row, found), heads=("Alert", "Source", "Reason", "Since"))
+        return ()
+    show_text_pages(OPEN, source, heads=heads, row=_alert_row)
+    found: Sequence[Alert] = shown_items(OPEN)
     by_id = {str(alert.alert_id): alert for alert in found}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -173,9 +176,11 @@ def _show_open_alerts(found: list[Alert]) -> None:
         for label, change in {"Acknowledge": {"acknowledged": True}, **until, "End": None}.items():
             offer_action(label, _change_alert, chosen, change, key=f"alert.{label}", disabled=chosen is None)
     show_note("End an alert if its source is no longer used. Carrel sends an acknowledged alert again if it changes.")
+    return found
 
 
 def _change_alert(alert_id: str | None, change: dict[str, Any] | None) -> None:
+    forget(OPEN)
     if alert_id is not None:
         alerts = api.client().admin.alerts
         show_errors(partial(alerts.end, alert_id) if change is None else partial(alerts.update, alert_id, **change))

@@ -42,6 +42,11 @@ FAILED_SIGN_IN = "session.fail"
 
 _MOST_NAMED = 4
 
+WIDENED = "more-access"
+WIDENING = ["grants.set", "grants.share", "agent.deploy", "group.members", "owner.set", "user.create", "user.update"]
+"""Actions that can give more access; `widens` tells whether an entry does. `WIDENED` stands for these entries."""
+_RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
+
 
 @dataclass(frozen=True)
 class ActionText:
@@ -255,6 +260,16 @@ def roles_in(details: Mapping[str, Any], member: str) -> dict[str, str]:
     """Return the roles by holder in a member of an entry's details; empty if absent."""
     value: object = details.get(member)
     return cast("dict[str, str]", value) if isinstance(value, dict) else {}
+
+
+def widens(entry: AuditEntry) -> bool:
+    """Return whether a change gives more access than before. Entries about admin rights say `isAdmin`."""
+    turned_on = {member for member, change in (entry.changes or {}).items() if change.to is True}
+    is_new = entry.action == "user.create" or bool(turned_on & {"isAdmin", "active"})
+    if entry.details.get("added") or (entry.details.get("isAdmin") is True and is_new):
+        return True
+    before, after = roles_in(entry.details, "before"), roles_in(entry.details, "after")
+    return any(_RANKS.get(role, 0) > _RANKS.get(before.get(holder, ""), 0) for holder, role in after.items())
 
 
 def _list_names(names: Sequence[str]) -> str:

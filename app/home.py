@@ -18,12 +18,11 @@ from app.auth.current import require_person
 from app.auth.sessions import digest_of
 from app.chat.conversations import my_agents
 from app.credentials.tokens import all_keys, all_tokens, ends, select_ending_soon
-from app.formatting import ago, browser_zone, escape, isolate, one_line, shorten
+from app.formatting import ago, days_back, escape, isolate, one_line, shorten
 from app.loading import runs
 from app.settings import settings
 from app.ui.errors import FAILURES, note_away, problem_of
 from app.ui.notices import LinkedText, offer_action, show_empty, show_help, show_link, show_note, show_text
-from carrel.wire.oversight import AuditEntry
 from carrel.wire.question_log import Outcome
 from flows.operations.formatting import count_text
 from flows.runs import RunsPage, RunStatus
@@ -36,8 +35,6 @@ _LOADING = (runs.UPLOAD, "collection-add", "docstore-sync", "quarantine-retry")
 _BEGUN = frozenset({"RUNNING", "CANCELLING", "COMPLETED"})
 _BLOCKED = frozenset({"listing_empty", "deletion_limit"})
 """The codes of sync runs with blocked deletions."""
-_WIDENING = ("grants.set", "grants.share", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
-_RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
 
 
 @dataclass(frozen=True)
@@ -139,28 +136,16 @@ def _find_loaded() -> Answer:
 
 def _find_new_access() -> Answer:
     """Return the last week's changes with more access for a person, group or service account."""
-    log = api.client().admin.audit_log
-    since = _days_ago(7)
-    pages = [next(log.query(action=item, from_=since, page_size=_LOOKED_THROUGH).pages()) for item in _WIDENING]
-    listed = sorted((entry for page in pages for entry in page.entries if _widens(entry)), key=lambda one: one.at)[::-1]
+    query, since = api.client().admin.audit_log.query, days_back(7)
+    page = next(query(actions=audit.WIDENING, from_=since, page_size=_LOOKED_THROUGH).pages())
+    listed = list(filter(audit.widens, page.entries))
     names = audit.Names().of(api.client(), audit.ids_in(listed[:_SHOWN]))
     links = [
         LinkedText(f"{audit.sentence(item, names)}, {ago(item.at)}", f"audit_log?entry={item.audit_log_id}")
         for item in listed[:_SHOWN]
     ]
-    is_more = any(page.next_page_token is not None for page in pages)
-    url = f"audit_log?from={since.astimezone(browser_zone()):%Y-%m-%d}"
-    return Answer(len(listed), links, LinkedText("Open audit log", url), is_more)
-
-
-def _widens(entry: AuditEntry) -> bool:
-    """Return whether a change gives more access than before. Entries about admin rights say `isAdmin`."""
-    turned_on = {member for member, change in (entry.changes or {}).items() if change.to is True}
-    is_new = entry.action == "user.create" or bool(turned_on & {"isAdmin", "active"})
-    if entry.details.get("added") or (entry.details.get("isAdmin") is True and is_new):
-        return True
-    before, after = audit.roles_in(entry.details, "before"), audit.roles_in(entry.details, "after")
-    return any(_RANKS.get(role, 0) > _RANKS.get(before.get(holder, ""), 0) for holder, role in after.items())
+    url = f"audit_log?action={audit.WIDENED}&files=each&from={since:%Y-%m-%d}"
+    return Answer(len(listed), links, LinkedText("Open audit log", url), page.next_page_token is not None)
 
 
 CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {

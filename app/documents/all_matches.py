@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import api
 from app.document_collections import contents
-from app.documents.listing import CHOSEN, LIST, Wanted, list_documents, tell_trash
+from app.documents.listing import CHOSEN, LIST, Wanted, count_documents, list_documents, tell_trash
 from app.labels import DOCUMENT_CHANGES, ROLES
 from app.lookup import find_by_id
 from app.permissions import panel
@@ -43,7 +43,7 @@ def offers_all(chosen: Sequence[Document], wanted: Wanted) -> bool:
     is_all = st.session_state.get(ALL) == filters
     if not (is_all or (chosen and len(chosen) == on_page)):
         return False
-    count = show_errors(lambda: api.client().catalog.start_document_change("DELETE", **filters).document_count)
+    count = show_errors(partial(count_documents, wanted))
     if not is_all and count <= on_page:
         return False
     with st.container(horizontal=True, vertical_alignment="center"):

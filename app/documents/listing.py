@@ -1,6 +1,8 @@
 """The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
@@ -10,10 +12,13 @@ from app import api
 from app.document_collections.contents import INSIDE
 from app.documents.facts import KINDS, STATES
 from app.formatting import days_back, one_line
+from app.labels import PERSON
+from app.lookup import Principal
 from app.ui import notices
 from app.ui.dialogs import NotYetError
 from app.ui.errors import ENDED, problem_of, show_errors
-from app.ui.filters import choice_filter, filter_line, text_filter
+from app.ui.filters import choice_filter, days_filter, filter_line, text_filter
+from app.ui.pickers import pick_principal
 from app.ui.progress import offer_export
 from app.ui.tables import forget, pages_of, show_each
 from carrel.wire.catalog import Document, DocumentFolder
@@ -24,7 +29,8 @@ LIST, CHOSEN, FOLDERS = "documents", "documents.chosen", "documents.folders"
 MINE, SHARED, ALL = "mine", "shared", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Only when filtering", ALL: "Always"}
-CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
+DATES = "dates"
+CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days", DATES: "Choose dates"}
 ORDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "": ("Newest first", {}),
     "created-turned": ("Oldest first", {"order": "CREATED", "descending": False}),
@@ -47,8 +53,9 @@ class Wanted(NamedTuple):
     shared: bool
     files: str
     collection: str
-    reader: str
-    changed: str
+    reader: Principal | None
+    since: datetime | None
+    until: datetime | None
     folder: str
     order: str
 
@@ -58,7 +65,6 @@ class Wanted(NamedTuple):
         return any(self._replace(owner="", files="", order=""))
 
     def filters(self) -> dict[str, Any]:
-        since = days_back(int(self.changed)).isoformat() if self.changed else None
         looked_for = self.files or self.name or self.kind or self.state
         every: dict[str, Any] = {
             "document_name": self.name,
@@ -67,8 +73,9 @@ class Wanted(NamedTuple):
             "owner_email": self.owner,
             "shared_with_me": self.shared,
             "document_collection_id": self.collection,
-            "readable_by": self.reader and {"type": "user", "email": self.reader},
-            "updated_from": since,
+            "readable_by": self.reader and self.reader.reference.model_dump(mode="json"),
+            "updated_from": self.since and self.since.isoformat(),
+            "updated_to": self.until and self.until.isoformat(),
             "folder": self.folder,
         }
         return {name: value for name, value in every.items() if value} | ({} if looked_for else {"contained": False})
@@ -90,12 +97,28 @@ def ask_wanted() -> Wanted:
         order = choice_filter("Order", "order", {key: words for key, (words, _) in ORDERS.items()})
         state = choice_filter("State", "state", ANY_STATE)
         changed = choice_filter("Changed", "changed", CHANGED)
+        since = days_back(int(changed)) if changed not in {"", DATES} else None
+        since, until = days_filter() if changed == DATES else (since, None)
         collection = choice_filter("Collection", "collection", collections)
         files = choice_filter("Files in archives and emails", "files", FILES)
-        owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
-        reader = text_filter("Who can read it", "reader", placeholder="name@example.com") if me.is_admin else ""
-    owner, folder = me.email if choice == MINE else owner, st.query_params.get("folder", "").strip("/")[:1000]
-    return Wanted(name, kind, state, owner, choice == SHARED, files, collection, reader, changed, folder, order)
+        finds_owner = choice == ALL and me.is_admin
+        owner = pick_principal("owner", label="Owner", kinds=(PERSON,), compact=True) if finds_owner else None
+        reader = pick_principal("reader", label="Who can read it", compact=True) if me.is_admin else None
+    email = me.email if choice == MINE else owner.id if owner else ""
+    folder = st.query_params.get("folder", "").strip("/")[:1000]
+    return Wanted(name, kind, state, email, choice == SHARED, files, collection, reader, since, until, folder, order)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def count_documents(wanted: Wanted) -> int:
+    """Return the number of all documents that match, without changing any."""
+    return api.client().catalog.start_document_change("DELETE", **wanted.filters()).document_count
+
+
+@st.fragment(parallel=True)
+def show_total(wanted: Wanted) -> None:
+    """Show the number of all documents that match, counted beside the list."""
+    notices.show_note(f"{show_errors(partial(count_documents, wanted)):,} documents match.")
 
 
 @st.fragment(parallel=True)

@@ -3,12 +3,15 @@
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import date, datetime, time, timedelta
 
 import streamlit as st
 
+from app.formatting import browser_zone
 from app.ui.notices import offer_action
 
 LONGEST = 200
+FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 _OPEN = "filters.open"
 _IN_LINE = ContextVar("in_line", default=False)
 
@@ -64,6 +67,32 @@ def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, def
         on_change=_tell_address,
         args=(parameter, default),
     )
+
+
+def days_filter() -> tuple[datetime | None, datetime | None]:
+    """Show fields for the first and the last day, and return the midnights in the browser's zone around them."""
+    first, last = _ask_day("From", "from"), _ask_day("To", "to")
+    return (
+        None if first is None else datetime.combine(first, time.min, browser_zone()),
+        None if last is None else datetime.combine(last + timedelta(days=1), time.min, browser_zone()),
+    )
+
+
+def _ask_day(label: str, name: str) -> date | None:
+    key = _follow_address(name, "")
+    st.session_state[key] = day_of(str(st.session_state[key]))
+    return st.date_input(
+        label, value=None, key=key, min_value=FIRST_DAY, max_value=LAST_DAY, on_change=_tell_address, args=(name, "")
+    )
+
+
+def day_of(text: str) -> date | None:
+    """Return the day in an address; None if invalid, or if nothing can be from then."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if FIRST_DAY <= day <= LAST_DAY else None
 
 
 def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: Sequence[str] = ()) -> str:

@@ -177,9 +177,9 @@ def _ask_and_find(key: str, *, label: str, find: Callable[[str], list[One]], com
 
 
 def _show_chosen(name: str, *, label: str, chosen: Principal | Resource, compact: bool) -> None:
-    key, hint = f"{name}.change", f"Remove this filter. {label}: {passages.label(chosen.facts)}"
+    key, hint = f"{name}.change", f"Remove this filter: {passages.label(chosen.facts)}"
     if compact:
-        offer_action(passages.label(chosen.name), drop_parameters, name, key=key, icon="close", hint=hint)
+        offer_action(f"{label}: {passages.label(chosen.name)}", drop_parameters, name, key=key, icon="close", hint=hint)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html(

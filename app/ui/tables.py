@@ -15,7 +15,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.formatting import ago, moment
 from app.ui.errors import show_errors
-from app.ui.notices import HelpLink, offer_action, show_count, show_table
+from app.ui.notices import Cell as TextCell
+from app.ui.notices import offer_action, show_count, show_table
 from carrel import Pager
 from carrel.wire.common import PagedResponse, ResponseModel
 from flows.operations.formatting import capitalize
@@ -287,7 +288,7 @@ def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object],
 
 
 def show_text_pages(
-    key: str, source: Source[Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str | HelpLink]]
+    key: str, source: Source[Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[TextCell]]
 ) -> None:
     """Show the page of a list as a table of plain text: long cells wrap, and rows can't be chosen."""
     place = _cursor_of(key, source.about)

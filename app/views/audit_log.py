@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timedelta
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import streamlit as st
 
 from app import api
-from app.audit import action_labels, names_for, sentence
+from app.audit import WIDENED, WIDENING, action_labels, names_for, sentence, widens
 from app.formatting import browser_zone, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import by_id, is_id
 from app.ui import notices
 from app.ui.errors import require_admin, require_found
-from app.ui.filters import choice_filter, filter_line, text_filter
+from app.ui.filters import choice_filter, days_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
 from app.ui.saving import in_words
@@ -25,7 +25,6 @@ from carrel.wire.fields import format_instant
 from carrel.wire.oversight import MOST_LOOKED_THROUGH, AdminAuditLogQueryResponse, AuditEntry
 
 MOST_EXPORTED = 50_000
-FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 HEADS = (
     "At (UTC)", "Event", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Attempts",
     "Last attempt", "Comment", "Request id", "Changes", "Details",
@@ -38,65 +37,45 @@ def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQuer
     return api.client().admin.audit_log.query(**filters, **at)
 
 
+def _matching(filters: Filters, page: AdminAuditLogQueryResponse) -> list[AuditEntry]:
+    return [entry for entry in page.entries if filters["actions"] is not WIDENING or widens(entry)]
+
+
 def _ask_filters() -> Filters:
     named = str(st.query_params.get("files", ""))
     container = {named: "Files of one archive or email"} if is_id(named) else {}
     with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of it")
-        action = choice_filter("Event", "action", {"": "All", **action_labels()})
-        first, last = _ask_day("From", "from"), _ask_day("To", "to")
+        action = choice_filter("Event", "action", {"": "All", WIDENED: "Access: More access", **action_labels()})
+        since, until = days_filter()
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
         files = choice_filter("Files in archives", "files", {"": "Summarize", "each": "Show each", **container})
-    if first or last:
+    if since or until:
         notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
     return {
         "actor": None if who is None else who.id if who.kind == PERSON else who.note,
-        "action": action or None,
+        "actions": WIDENING if action == WIDENED else [action] if action else None,
         "target_id": target.replace("\0", "") or None,
         "query": name.replace("\0", "") or None,
         # A name or id may be of a file in an archive.
         "contained": None if files or name or target else False,
         "container_id": UUID(files) if is_id(files) else None,
-        "from_": None if first is None else datetime.combine(first, time.min, browser_zone()),
-        "to": None if last is None else datetime.combine(last + timedelta(days=1), time.min, browser_zone()),
+        "from_": since,
+        "to": until,
     }
-
-
-def _ask_day(label: str, name: str) -> date | None:
-    key = f"log.{name}"
-    st.session_state[key] = day_of(str(st.query_params.get(name, "")))
-    return st.date_input(
-        label, value=None, key=key, min_value=FIRST_DAY, max_value=LAST_DAY, on_change=_keep_day, args=(name, key)
-    )
-
-
-def day_of(text: str) -> date | None:
-    """Return the day in an address; None if invalid, or if no entry can be from then."""
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        return None
-    return day if FIRST_DAY <= day <= LAST_DAY else None
-
-
-def _keep_day(name: str, key: str) -> None:
-    if (day := cast("date | None", st.session_state[key])) is None:
-        st.query_params.pop(name, None)
-    else:
-        st.query_params[name] = day.isoformat()
 
 
 def _show_entries(filters: Filters) -> None:
     def fetch(token: str | None) -> ItemsPage[tuple[AuditEntry, dict[str, str]]]:
         pages = _ask(filters, {"page_size": PAGE_ROWS, "page_token": token}).pages()
-        page = find_rows(pages, rows=lambda page: page.entries, most=MOST_LOOKED_THROUGH, of="entries")
-        known = names_for(page.entries)
-        return ItemsPage([(entry, known) for entry in page.entries], page.next_page_token)
+        page = find_rows(pages, rows=partial(_matching, filters), most=MOST_LOOKED_THROUGH, of="entries")
+        known = names_for(entries := _matching(filters, page))
+        return ItemsPage([(entry, known) for entry in entries], page.next_page_token)
 
     show_pages(
         "log",
-        Source(fetch, about=tuple(filters.values())),
+        Source(fetch, about=str(filters)),
         row=lambda pair: _row_of(*pair),
         columns={"Resource": st.column_config.TextColumn(width="small")},
         empty=lambda: notices.show_empty("No entries match.", "Clear some filters, or choose other days."),
@@ -165,8 +144,8 @@ def _address_of(principal: Any) -> str:
 
 def _rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
     for page in _ask(filters, ALL_ROWS).pages():
-        known = names_for(page.entries)
-        yield [_export_row(entry, known) for entry in page.entries]
+        known = names_for(entries := _matching(filters, page))
+        yield [_export_row(entry, known) for entry in entries]
 
 
 def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
@@ -202,8 +181,7 @@ def page() -> None:
         notices.show_warning("The first day is after the last day. Swap them.")
         return
     _show_entries(filters)
-    about = tuple(filters.values())
-    offer_export("audit-log.csv", HEADS, _rows_of(filters), about=about, most=MOST_EXPORTED)
+    offer_export("audit-log.csv", HEADS, _rows_of(filters), about=str(filters), most=MOST_EXPORTED)
 
 
 page()

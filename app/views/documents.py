@@ -73,9 +73,6 @@ def _show_list() -> None:
         _show_loaded(count)
         return
     wanted = listing.ask_wanted()
-    if any(item and "@" not in item for item in (wanted.owner, wanted.reader)):
-        notices.show_warning("Enter a complete email address.", "For example: name@example.com")
-        return
     listing.show_folders(wanted)
     listed = tables.pages_of(lambda at: api.client().catalog.list_documents(**wanted.arguments(), **at), about=wanted)
     parts = partial(dict[str, Any], row=_row, empty=partial(_show_no_documents, wanted), count_at=count)
@@ -92,6 +89,8 @@ def _show_list() -> None:
             chosen = tables.choose_rows(listing.CHOSEN, listed, **parts())
             if not all_matches.offers_all(chosen, wanted):
                 offer_actions(chosen)
+        if len(tables.shown_items(listing.LIST if opens else listing.CHOSEN)) == tables.PAGE_ROWS:
+            listing.show_total(wanted)
         with st.container(horizontal=True, vertical_alignment="center"):
             listing.offer_python(wanted.arguments())
             listing.offer_list_export(wanted.arguments())

@@ -250,6 +250,8 @@ def _conditions(organization_id: UUID, filters: Filters) -> list[sa.ColumnElemen
         conditions.append(sa.or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
     if filters.action is not None:
         conditions.append(audit_entries.c.action == filters.action)
+    if filters.actions is not None:
+        conditions.append(sql.in_array(audit_entries.c.action, filters.actions))
     if filters.target_id is not None:
         conditions.append(audit_entries.c.target_id == filters.target_id)
     if filters.from_ is not None:

@@ -56,17 +56,22 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monk
     assert [one for one, where in expected if ">1</p>" not in found[one] or where not in found[one]] == []
     access = found["New access in the last seven days"]
     assert ("gave Ada and Ben Viewer access" in access, "removed Viewer access" in access) == (True, False)
-    assert ("(an admin)" in access, 'href="audit_log?from=' in access) == (False, True)
+    assert ("(an admin)" in access, 'href="audit_log?action=more-access&amp;files=each&amp;from=' in access) == (
+        False,
+        True,
+    )
     for title in ("Blocked deletions", "Loading runs in the last 24 hours"):
         assert "This can't be read now. Prefect" in found[title]
     upsert([{"email": BEN, "is_admin": True}])
     new_house.service.execute("UPDATE questions SET outcome = 'FAILED' WHERE turn_id = %s", [question["messageId"]])
     found = cards(new_house.open("search"))
-    assert "changed Ben (an admin)" in found["New access in the last seven days"]
+    assert "changed Ben (an admin)" in (access := found["New access in the last seven days"])
+    entries = new_house.open("audit_log", action="more-access", files="each").cells("Event")
+    assert f">{len(entries)}</p>" in access
     assert question["messageId"] in found["Questions without an answer"]
     # Steps that can't be read leave out no card. A card that has not looked at everything says so.
     monkeypatch.setattr("app.home.first_steps", Mock(side_effect=carrel.APITimeoutError("slow")))
-    monkeypatch.setattr("app.home._WIDENING", ("grants.set",))
+    monkeypatch.setattr("app.audit.WIDENING", ["grants.set"])
     monkeypatch.setattr("app.home._LOOKED_THROUGH", 1)
     said = cards(new_house.open("search"))["New access in the last seven days"]
     assert ("None in the newest entries." in said, "No new access" in said) == (True, False)

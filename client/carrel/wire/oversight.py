@@ -245,6 +245,8 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
     """Only entries by the user or service account with this email address."""
     action: Label | None = None
     """Only entries of this action, for example `document.delete`."""
+    actions: Annotated[list[Label] | None, Field(min_length=1, max_length=100)] = None
+    """Only entries of any of these actions, at most 100."""
     target_id: Identifier | None = None
     """Only entries about this object."""
     query: Label | None = None
