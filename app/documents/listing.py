@@ -39,6 +39,7 @@ ORDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "size": ("Largest first", {"order": "SIZE"}),
     "size-turned": ("Smallest first", {"order": "SIZE", "descending": False}),
 }
+MOST_FOLDERS = 50
 
 
 class Wanted(NamedTuple):
@@ -125,7 +126,7 @@ def show_folders(wanted: Wanted) -> None:
     if here:
         st.html(f'<p class="carrel-facts">{" / ".join(_link(*step) for step in steps)}</p>')
     ask, about = api.client().catalog.list_folders, wanted._replace(order="")  # folders have an order of their own
-    listed = pages_of(lambda at: ask(**wanted.filters(), **at), about=about)
+    listed = pages_of(lambda at: ask(**wanted.filters(), **at), about=about, size=MOST_FOLDERS)
     with st.container(key="folders"):
         line, links = st.empty(), list[str]()
         show_each(FOLDERS, listed, each=lambda folder: links.append(_link_to(folder)), empty=lambda: None)
