@@ -17,7 +17,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
-from app.ui.tables import forget, pages_of, show_text_pages, shown_items
+from app.ui.tables import forget, pages_of, show_text_pages
 from carrel.wire.alerts import ALERT_TITLES as KINDS
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
 from carrel.wire.common import UserPrincipal
@@ -157,11 +157,9 @@ def show_alerts() -> None:
 def _show_open_alerts() -> Sequence[Alert]:
     listed, heads = api.client().admin.alerts.list, ("Alert", "Source", "Reason", "Since")
     source = pages_of(lambda at: listed(only_open=True, **at))
-    if not show_errors(partial(source.fetch, None)).items:
+    if not (found := show_text_pages(OPEN, source, heads=heads, row=_alert_row)):
         show_text("No open alerts.")
         return ()
-    show_text_pages(OPEN, source, heads=heads, row=_alert_row)
-    found: Sequence[Alert] = shown_items(OPEN)
     by_id = {str(alert.alert_id): alert for alert in found}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(

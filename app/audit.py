@@ -342,10 +342,10 @@ def _batch_by_list(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[s
 
 
 def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
-    shared = Counter((call.kind, call.name) for call in known.values())
+    shared = Counter((each.kind, each.name) for each in known.values())
     return {
-        identity: f"{call.name} ({call.facts})" if call.facts and shared[call.kind, call.name] > 1 else call.name
-        for identity, call in known.items()
+        identity: f"{each.name} ({each.facts})" if each.facts and shared[each.kind, each.name] > 1 else each.name
+        for identity, each in known.items()
     }
 
 

@@ -39,6 +39,11 @@ class Principal:
         return f"{self.kind}:{self.id}"
 
     @property
+    def address(self) -> str:
+        """The email address of a person or service account."""
+        return self.id if self.kind == PERSON else self.note
+
+    @property
     def facts(self) -> str:
         """Facts to tell apart principals with equal names: address or size, and kind."""
         return one_line(" · ".join(part for part in (self.note, PRINCIPALS[self.kind]) if part))
@@ -126,8 +131,8 @@ def find_resources(client: Carrel, query: str) -> list[Resource]:
 
 def principal_at(client: Carrel, key: str) -> Principal | None:
     """Return the principal of a key in an address, or None. A service account is also found by its address."""
-    kind, _, name = key.partition(":")
-    if kind == PERSON:
+    kind, _, name = key.rpartition(":")
+    if kind == PERSON or (not kind and "@" in name):  # addresses of earlier versions have no kind
         return _find_by_address(client, name)
     item = by_id(_lists(client)[kind], name) if kind in {GROUP, SERVICE_ACCOUNT} else None
     return None if item is None else principal_from(item)
@@ -196,7 +201,7 @@ def _find_by_address(client: Carrel, address: str) -> Principal | None:
         return None
     for kind in (PERSON, SERVICE_ACCOUNT):
         for principal in map(principal_from, _lists(client)[kind](query=text, page_size=MOST + 1)):
-            if address == (principal.id if kind == PERSON else principal.note):
+            if address == principal.address:
                 return principal
     return None
 

@@ -96,7 +96,7 @@ class Screen:
 
     @contextmanager
     def bar(self, text: str) -> Generator[Bar]:
-        """Show a progress bar on a terminal during a block. `what` is the text until the first progress arrives."""
+        """Show a progress bar on a terminal during a block. `text` is shown until the first progress arrives."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         progress = Progress(
             *columns, TimeElapsedColumn(), console=self._err, transient=True, disable=not self.is_watched

@@ -207,11 +207,11 @@ def show_consents(client: OAuthClient | None = None) -> None:
     st.header("Consents", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
-    is_refused: list[bool] = []
+    shown_empty: list[bool] = []
     clients = api.client().admin.oauth_clients
 
     def show_none() -> None:
-        is_refused.append(True)
+        shown_empty.append(True)
         if email is not None:
             show_empty("This person has not allowed any application.")
             return
@@ -236,7 +236,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
             action=partial(clients.withdraw_consents, chosen.client_id, email=chosen.email),
             then=clear_caches,
         )
-    if client is None or is_refused:
+    if client is None or shown_empty:
         return
     if st.button("Withdraw all …", key="consents.withdraw", icon=":material/link_off:"):
         confirm(

@@ -62,7 +62,7 @@ def offer_actions(chosen: Sequence[Document], wanted: listing.Wanted) -> None:
     shown, filters = shown_items(listing.CHOSEN), wanted.filters()
     is_all, matching = st.session_state.get(listing.EVERY) == filters, 0
     if is_all or (chosen and len(chosen) == len(shown)):
-        matching = show_errors(lambda: listing.count_documents(wanted))
+        matching = show_errors(lambda: api.client().catalog.start_document_change(DELETE, **filters).document_count)
     opened = Opened(filters, matching, shown[:SHOWN]) if is_all else Opened.of(chosen)
     for change in filter(partial(is_open, FORM), DOCUMENT_CHANGES):
         show = dialog(f"{DOCUMENT_CHANGES[change][0]}: {count_text(opened.number, 'document')}", FORM, width="large")

@@ -9,8 +9,8 @@ import streamlit as st
 from app import api
 from app.document_collections.contents import INSIDE
 from app.documents.facts import KINDS, STATES
-from app.formatting import days_back, one_line
-from app.labels import PERSON
+from app.formatting import browser_zone, days_back, one_line
+from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
 from app.ui import notices
 from app.ui.errors import show_errors
@@ -40,6 +40,7 @@ ORDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "size-turned": ("Smallest first", {"order": "SIZE", "descending": False}),
 }
 MOST_FOLDERS = 50
+OWNERS = (PERSON, SERVICE_ACCOUNT)
 
 
 class Wanted(NamedTuple):
@@ -87,7 +88,9 @@ def ask_wanted() -> Wanted:
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
     whose = {MINE: "Mine", SHARED: "Shared with me", ALL: "All" if me.is_admin else "All I can read"}
     collections = {"": "Any", **show_errors(api.collection_names)}
-    with filter_line("of", "kind", "order", "state", "changed", "collection", "files", "owner", "reader", most=4):
+    with filter_line(
+        "of", "kind", "order", "state", "changed", "from", "to", "collection", "files", "owner", "reader", most=4
+    ):
         name = text_filter("Name", "name", placeholder="Part of a name")
         choice = choice_filter("Show", "of", whose, default=ALL if me.is_admin else MINE)
         kind = choice_filter("Type", "kind", kinds)
@@ -99,23 +102,13 @@ def ask_wanted() -> Wanted:
         collection = choice_filter("Collection", "collection", collections)
         files = choice_filter("Files in archives and emails", "files", FILES)
         finds_owner = choice == ALL and me.is_admin
-        owner = pick_principal("owner", label="Owner", kinds=(PERSON,), compact=True) if finds_owner else None
+        owner = pick_principal("owner", label="Owner", kinds=OWNERS, compact=True) if finds_owner else None
         reader = pick_principal("reader", label="Who can read it", compact=True) if me.is_admin else None
-    email = me.email if choice == MINE else owner.id if owner else ""
+    if changed == DATES:
+        notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
+    email = me.email if choice == MINE else owner.address if owner else ""
     folder = st.query_params.get("folder", "").strip("/")[:1000]
     return Wanted(name, kind, state, email, choice == SHARED, files, collection, reader, since, until, folder, order)
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def count_documents(wanted: Wanted) -> int:
-    """Return the number of all documents that match, without changing any."""
-    return api.client().catalog.start_document_change("DELETE", **wanted.filters()).document_count
-
-
-@st.fragment(parallel=True)
-def show_total(wanted: Wanted) -> None:
-    """Show the number of all documents that match, counted beside the list."""
-    notices.show_note(f"{show_errors(lambda: count_documents(wanted)):,} documents match.")
 
 
 @st.fragment(parallel=True)

@@ -13,7 +13,7 @@ from app.search.results import Documents
 from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
 from carrel.wire.search import Facet, ResultOrder, SearchDocumentCatalogResponse, SignKind
-from flows.operations.formatting import capitalize, count_text
+from flows.operations.formatting import count_text
 
 _FACETS = {"type": "Type", "in": "Collection", "owner": "Owner", "year": "Changed in"}
 _SOURCES = {code.value: words for code, words in TYPES.items()}
@@ -86,7 +86,10 @@ def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go
 
     for facet in facets:
         values = [value for value in facet.values if '"' not in value.value]
-        named = {item.value: label(capitalize(_SOURCES.get(item.label, item.label))) for item in values}
+        named = {
+            item.value: label(_SOURCES.get(item.label, item.label) if facet.field == "type" else item.label)
+            for item in values
+        }
         signs = {_sign_of(facet.field, item.value): f"{named[item.value]} {item.count:,}" for item in values}
         st.session_state[key := f"facet.{facet.field}"] = None
         name, again = _FACETS.get(facet.field, facet.field), partial(add, key)

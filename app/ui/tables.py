@@ -289,12 +289,14 @@ def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object],
 
 def show_text_pages(
     key: str, source: Source[Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[TextCell]]
-) -> None:
-    """Show the page of a list as a table of plain text: long cells wrap, and rows can't be chosen."""
+) -> Sequence[Item]:
+    """Show a page of a list as a table of plain text, and return its items: long cells wrap, rows can't be chosen."""
     place = _cursor_of(key, source.about)
     page = _current_page(place, source)
-    show_table(map(row, page.items), heads=heads)
+    if page.items:
+        show_table(map(row, page.items), heads=heads)
     _offer_pages(key, place, page)
+    return page.items
 
 
 def _place_key(key: str) -> str:

@@ -38,13 +38,13 @@ def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQuer
 
 
 def _matching(filters: Filters, page: AdminAuditLogQueryResponse) -> list[AuditEntry]:
-    return [entry for entry in page.entries if filters["actions"] is not WIDENING or widens(entry)]
+    return [entry for entry in page.entries if filters["actions"] != WIDENING or widens(entry)]
 
 
 def _ask_filters() -> Filters:
     named = str(st.query_params.get("files", ""))
     container = {named: "Files of one archive or email"} if is_id(named) else {}
-    with filter_line("action", "who", "target", "files", "from", "to"):
+    with filter_line("action", "from", "to", "who", "target", "files"):
         name = text_filter("Name", "name", placeholder="Part of it")
         action = choice_filter("Event", "action", {"": "All", WIDENED: "Access: More access", **action_labels()})
         since, until = days_filter()
@@ -69,7 +69,9 @@ def _ask_filters() -> Filters:
 def _show_entries(filters: Filters) -> None:
     def fetch(token: str | None) -> ItemsPage[tuple[AuditEntry, dict[str, str]]]:
         pages = _ask(filters, {"page_size": PAGE_ROWS, "page_token": token}).pages()
-        page = find_rows(pages, rows=partial(_matching, filters), most=MOST_LOOKED_THROUGH, of="entries")
+        # With a name or address, the service looks through many entries for a page.
+        most = MOST_LOOKED_THROUGH if filters["query"] else PAGE_ROWS
+        page = find_rows(pages, rows=partial(_matching, filters), most=most, of="entries")
         known = names_for(entries := _matching(filters, page))
         return ItemsPage([(entry, known) for entry in entries], page.next_page_token)
 

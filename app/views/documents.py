@@ -88,8 +88,6 @@ def _show_list() -> None:
             changes.show_change()
             chosen = tables.choose_rows(listing.CHOSEN, listed, **parts())
             offer_actions(chosen, wanted)
-        if len(tables.shown_items(listing.LIST if opens else listing.CHOSEN)) == tables.PAGE_ROWS:
-            listing.show_total(wanted)
         with st.container(horizontal=True, vertical_alignment="center"):
             listing.offer_python(wanted.arguments())
             listing.offer_list_export(wanted.arguments())

@@ -78,7 +78,7 @@ _DATES = (
     re.compile(r"(?P<y>\d{4})[年년] ?(?P<m>\d\d?)[月월] ?(?P<d>\d\d?)[日일]"),
 )
 _MONTH_BEFORE = re.compile(r"([^\W\d_]{3,14}|\d(?<![\w.,:/-]\d)\d?(?=[./-]))[.,]?[ ./-](?:del? )?\Z")
-_MONTH_AFTER = re.compile(r"[-/.\u5e74\ub144] ?(\d\d?)(?!\d|[-/.]\w|[\u6708\uc6d4] ?\d)[\u6708\uc6d4]?")
+_MONTH_AFTER = re.compile(r"(?:[-/.]|[\u5e74\ub144] ?)(\d\d?)(?!\d|[-/.]\w|[\u6708\uc6d4] ?\d)[\u6708\uc6d4]?")
 _MONTHS = {
     name: int(number)
     for number, names in tomllib.loads(Path(__file__).with_name("months.toml").read_text()).items()

@@ -85,12 +85,15 @@ async def ask_agent(call: Call, arguments: AskArguments) -> AgentAnswer:
 
 async def _find_agent(connection: Connection, caller: Caller, wanted: str | None) -> UUID:
     """Return the id of the wanted, or only, deployed agent. Raises BadRequest with the names."""
-    agents, token = list[Agent](), ""
-    while token is not None:
-        request = ListAgentsRequest(page_size=AGENTS_AT_ONCE, page_token=token or None)
+    request, agents = ListAgentsRequest(page_size=AGENTS_AT_ONCE), list[Agent]()
+    while True:
         page = await list_deployed_agents(connection, caller, request=request)
-        agents, token = [*agents, *page.agents], page.next_page_token
-    named = [one for one in agents if wanted is None or wanted.casefold() in {str(one.agent_id), one.name.casefold()}]
+        agents += page.agents
+        if page.next_page_token is None:
+            break
+        request = request.model_copy(update={"page_token": page.next_page_token})
+    asked = wanted and wanted.casefold()
+    named = [agent for agent in agents if asked is None or asked in {str(agent.agent_id), agent.name.casefold()}]
     if len(named) != 1:
         raise _no_single_agent(agents)
     return named[0].agent_id

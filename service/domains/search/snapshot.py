@@ -179,7 +179,8 @@ def _needs_model(query: SearchQuery) -> bool:
 
 
 def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:
-    """Return the weight of words in the query's language; if uncertain, in the language of most chunks of the space."""
+    """Return the weight of words in the query's language; if uncertain, in the language of most chunks of the space.
+    Codes and numbers alone weigh as in languages without spaces."""
     weights = query.weights_of_words
     is_code = all(any(map(str.isdigit, part)) for part in query.text.split())  # the model knows no codes and numbers
     if is_code or has_unspaced(query.text):

@@ -14,7 +14,7 @@ from service.platform.database import Database
 MOST_COUNTED = 200
 MOST_VALUES = 20
 _NAMES = {
-    suffix[1:]: each.name if suffix == each.suffixes[0] else f"{each.name} ({suffix[1:]})"
+    suffix[1:]: each.name[:1].upper() + each.name[1:] + (f" ({suffix[1:]})" if suffix != each.suffixes[0] else "")
     for suffix, each in BY_SUFFIX.items()
 }
 
