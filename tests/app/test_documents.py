@@ -77,6 +77,7 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     page = house.open("documents", name=tag)
     assert names(page.text_input(key="owner.typed").set_value("jona").run()) == [f"{tag} theirs"]
     assert page.address["owner"] == f"user:{MEMBER}"
+    assert names(house.open("documents", name=tag, owner=MEMBER)) == [f"{tag} theirs"]  # of an earlier version
     assert sorted(names(house.open("documents", name=tag, of="mine"))) == [f"{tag} plain", f"{tag} table"]
     assert names(house.open("documents", name=tag, state="failed")) == []
     assert len(names(house.open("documents", name=tag, state="done"))) == 3
