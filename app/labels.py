@@ -30,7 +30,7 @@ RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY, VALUE_EFFECTS = (
     for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every", "value_effects")
 )
 DOCUMENT_CHANGES: Mapping[str, Sequence[str]] = _TEXTS["document_changes"]
-"""Changes of selected documents, or of all that match: label, icon, and consequence."""
+"""Changes of all documents that match: label, icon, and consequence."""
 CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
 """Labels of codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}

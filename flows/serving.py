@@ -30,7 +30,8 @@ from carrel.errors import CarrelError
 from carrel.wire.alerts import MOST_SCHEDULES, ReportedSchedule
 from flows.deployments import TAG, Entry, read_served, register
 from flows.errors import DeploymentsError, FlowError
-from flows.operations.jobs import open_client
+from flows.operations.jobs import open_client, outage_policy_of
+from flows.operations.reporting import report_ledgers
 from flows.processes import is_living
 from flows.running import set_batch_limit
 from flows.runs import MISSED, SKIPPED, Runs, RunsError, missed_times
@@ -279,6 +280,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
         asyncio.create_task(work)
         for work in (
             _follow_file(settings.deployments, seen=read, runner=runner, say=say),
+            _report_ledgers(settings, say=say),
             report_schedules(settings, say=say),
             keep_taking_over(say=say),
             runner.begin_at_once(say=say),
@@ -330,6 +332,17 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
             if failed != repr(exc):  # only if the error is new
                 failed = repr(exc)
                 say(f"{path} has changed but could not be registered ({failed}). The next attempt follows.")
+
+
+async def _report_ledgers(settings: FlowSettings, *, say: Say) -> None:
+    """Report the quarantine of local ledgers that were never reported, for example by earlier versions; only once."""
+    try:
+        async with open_client(settings) as client:
+            remarks = await report_ledgers(client, settings=settings, outages=outage_policy_of(client, settings))
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the flows are served, and each run reports its own
+        remarks = [f"The quarantine of the ledgers here was not reported to the service ({exc}). Runs report it."]
+    for remark in remarks:
+        say(remark)
 
 
 def _mark(path: Path) -> _Mark:

@@ -29,8 +29,7 @@ from service.domains.oversight import endpoints as oversight
 from service.domains.oversight.alerts import reports
 from service.domains.oversight.alerts.reports import begin_expired
 from service.domains.oversight.audit_log import erasure
-from service.domains.oversight.changes.changing import CHANGES
-from service.domains.oversight.changes.changing import TASKS as CHANGE_TASKS
+from service.domains.oversight.changes.changing import CHANGE_DOCUMENTS, CHANGES
 from service.domains.oversight.changes.queries import delete_old as delete_old_changes
 from service.domains.people import endpoints as people
 from service.domains.people.directory import me
@@ -167,7 +166,7 @@ def _queues(settings: Settings) -> Sequence[Queue]:
         Queue(ALERTS, (DELIVER,), WORKERS),
         Queue(AGENTS, AGENT_TASKS, settings.agent_workers),
         Queue(UNPACK.queue, (UNPACK,), UNPACKED_AT_ONCE),
-        Queue(CHANGES, CHANGE_TASKS, 1),
+        Queue(CHANGES, (CHANGE_DOCUMENTS,), 1),
         Queue(DOCSTORE, (RUN_SYNC,), settings.docstore_workers),
         Queue(OCR, (READ_PAGES,), settings.ocr_workers if settings.ocr else 0),
     )

@@ -2,18 +2,28 @@
 
 import html
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, cast
 from uuid import UUID
 
 import streamlit as st
 
+import carrel
 from app import api
+from app.formatting import count_of
 from app.labels import YES_NO
 from app.ui.dialogs import NotYetError, text_in
-from app.ui.notices import show_link, show_problem, show_text
-from carrel.wire.collections import DocumentCollection, FieldType, SchemaField, SchemaFieldInfo
+from app.ui.errors import line_of
+from app.ui.notices import show_link, show_problem, show_table, show_text, show_warning
+from app.ui.progress import show_progress
+from app.ui.tables import forget
+from carrel.wire.collections import DocumentCollection, DocumentInCollection, FieldType, SchemaField, SchemaFieldInfo
+from carrel.wire.common import NamedDocument
 from carrel.wire.field_values import BETWEEN
+from flows.operations.formatting import count_text
 
 TYPES: Mapping[str, FieldType] = {
     "Text": FieldType.STRING,
@@ -43,6 +53,22 @@ def read_choices(text: str) -> list[str]:
     return list(dict.fromkeys(choice.strip() for choice in text.split(";") if choice.strip()))
 
 
+MOST_LOOKED_THROUGH = 10_000
+"""Stale documents are looked for in at most this many documents of a collection. A run checks all."""
+MOST_AT_ONCE = 50
+"""Most documents that a page indexes again, in turn. More need a run."""
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Done:
+    """The result of a change to a document of a collection. `problem` is empty on success."""
+
+    document_id: UUID
+    name: str
+    problem: str = ""
+
+
 def find_collection(address: str) -> DocumentCollection | None:
     return next((item for item in api.collections() if str(item.document_collection_id) == address), None)
 
@@ -51,13 +77,68 @@ def embedding_models() -> list[str]:
     return list(dict.fromkeys(collection.embeddings_model for collection in api.collections()))
 
 
+def find_stale(collection_id: UUID) -> tuple[Sequence[DocumentInCollection], bool]:
+    """Return the stale among a collection's first 10,000 documents, and whether these are all its documents."""
+    listing = api.client().document_collections.list_documents_in_collection(collection_id, page_size=_PAGE)
+    pages = list(islice(listing.pages(), MOST_LOOKED_THROUGH // _PAGE))
+    return [document for page in pages for document in page.documents if document.stale], not pages[-1].next_page_token
+
+
+def index_again(collection_id: UUID, documents: Iterable[NamedDocument]) -> Iterator[Done]:
+    reindex = api.client().document_collections.reindex_document_in_collection
+    for document in documents:
+        index = partial(reindex, document_id=document.document_id, document_collection_id=collection_id)
+        yield _attempt(document.document_id, document.document_name, index)
+
+
 def find_inside(collection_id: UUID, documents: Sequence[UUID]) -> list[UUID]:
-    """Return the ids in `documents`, at most 1,000, of documents that the collection has and the person can read."""
+    """Return the ids in `documents` of documents that the collection has and the person can read."""
     listing = api.client().document_collections.list_documents_in_collection
-    return [item.document_id for item in listing(collection_id, ids=documents, page_size=1000)]
+    batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
+    return [item.document_id for batch in batches for item in listing(collection_id, ids=batch, page_size=_PAGE)]
+
+
+def set_values(collection_id: UUID, documents: Iterable[UUID], values: Mapping[str, str]) -> dict[UUID, str]:
+    """Change these values alone of up to 1,000 documents, and return each status; without values, change nothing."""
+    changes = [{"document_id": document, "custom_metadata": values} for document in documents if values]
+    change = api.client().document_collections.change_values
+    return {result.document_id: result.status for result in change(collection_id, changes).results} if changes else {}
+
+
+def _attempt(document_id: UUID, name: str, change: Callable[[], object]) -> Done:
+    try:
+        change()
+    except carrel.CarrelError as error:
+        return Done(document_id, name, line_of(error))
+    return Done(document_id, name)
 
 
 INSIDE = "inside"
+_OUTCOMES = "collection.outcomes"
+
+
+def work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> None:
+    """Do the work under a progress bar. Each result is stored at once, for `show_outcomes` if the person leaves."""
+    kept = list[Done]()
+    st.session_state[_OUTCOMES] = (kept, of)
+    forget(INSIDE)
+    kept.extend(show_progress(outcomes, of=of, doing=doing))
+
+
+def show_outcomes() -> None:
+    """Show and forget the stored results of the last work."""
+    outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
+    failed = [outcome for outcome in outcomes if outcome.problem]
+    if len(outcomes) < of:
+        left = f"{of - len(outcomes):,} of {count_text(of, 'document')}"
+        show_warning(f"Interrupted. {left} were not started. Try again.")
+    if failed:
+        others = "The others are done." if len(failed) < len(outcomes) else ""
+        show_problem(f"{count_of(len(failed), len(outcomes), 'document')} failed.", *filter(None, [others]))
+        show_table([(item.name, item.problem) for item in failed], heads=("Document", "Reason"))
+    elif outcomes:
+        show_text(f"Done: {count_text(len(outcomes), 'document')}.")
+
 
 MOST_FIELDS = 200
 _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000

@@ -1,4 +1,4 @@
-"""The sections of a collection's page: documents, and the rebuild of the index."""
+"""The sections of a collection's page: documents, stale documents, and the rebuild of the index."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -162,6 +162,7 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
             )
 
 
+_STALE = "collection.stale"
 NONE_WITH = ("No document you can read has these values.", "Set a filter to Any.")
 
 
@@ -187,10 +188,9 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
         offer_values_import(collection)
     if chosen is not None:
         _show_chosen(collection, chosen, edits=edits)
-    if edits and api.me().is_admin:
-        notices.show_text("A document is stale if it has changed since it was indexed here.")
-        run = "Re-index stale documents in a run"
-        notices.show_link(run, "ingestion", job="indexing", collection=str(collection_id))
+    if edits:
+        _show_stale(collection)
+    contents.show_outcomes()
 
 
 def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, Any]:
@@ -236,7 +236,39 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
                     then=partial(forget, contents.INSIDE, unchoose=True),
                 )
         if again:
-            reindex = api.client().document_collections.reindex_document_in_collection
-            show_errors(lambda: reindex(document_id=document.document_id, document_collection_id=collection_id))
-            forget(contents.INSIDE)
+            _index_again(collection_id, [document])
+
+
+def _index_again(collection_id: UUID, documents: Sequence[DocumentInCollection]) -> None:
+    outcomes = contents.index_again(collection_id, documents)
+    show_errors(lambda: contents.work_through(outcomes, of=len(documents), doing="Re-indexing"))
+    st.session_state.pop(_STALE, None)
+    st.rerun()
+
+
+def _show_stale(collection: DocumentCollection) -> None:
+    collection_id = collection.document_collection_id
+    st.subheader("Stale documents", anchor=False)
+    looked_at, documents, is_whole = st.session_state.get(_STALE, (None, list[DocumentInCollection](), True))
+    if looked_at != collection_id:
+        notices.show_text("A document is stale if it has changed since it was indexed here.")
+        if st.button("Find stale documents", key="stale.look"):
+            with st.spinner("Looking …"):
+                st.session_state[_STALE] = (collection_id, *show_errors(lambda: contents.find_stale(collection_id)))
             st.rerun()
+        return
+    beyond = "" if is_whole else f" among the first {contents.MOST_LOOKED_THROUGH:,}"
+    if not documents:
+        notices.show_text(f"No documents are stale{beyond}.")
+        return
+    notices.show_text(f"{count_text(len(documents), 'stale document')} that you can read{beyond}.")
+    notices.show_table([(item.document_name, item.error or "") for item in documents[: contents.MOST_AT_ONCE]])
+    if (more := len(documents) - contents.MOST_AT_ONCE) > 0:
+        notices.show_text(f"… and {count_text(more, 'document')} more.")
+        if api.me().is_admin:
+            text = "Re-index these documents in a run under Ingestion"
+            notices.show_link(text, "ingestion", job="indexing", collection=str(collection_id))
+        else:
+            notices.show_text("Ask an admin to re-index these documents in a run.")
+    elif st.button("Re-index all", key="stale.go", type="primary"):
+        _index_again(collection_id, documents)

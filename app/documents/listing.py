@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
 
+import carrel
 from app import api
 from app.document_collections.contents import INSIDE
 from app.documents.facts import KINDS, STATES
@@ -13,17 +14,17 @@ from app.formatting import browser_zone, days_back, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
 from app.ui import notices
-from app.ui.errors import show_errors
+from app.ui.dialogs import NotYetError
+from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, days_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal
 from app.ui.progress import offer_export
 from app.ui.tables import forget, pages_of, show_each
 from carrel.wire.catalog import Document, DocumentFolder
+from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text, list_text
 
 LIST, CHOSEN, FOLDERS = "documents", "documents.chosen", "documents.folders"
-CHANGE, EVERY = "change", "documents.all"
-"""The part of the address with the change to show, and the state with the filters of which all matches are selected."""
 MINE, SHARED, ALL = "mine", "shared", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Only when filtering", ALL: "Always"}
@@ -41,6 +42,7 @@ ORDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 MOST_FOLDERS = 50
 OWNERS = (PERSON, SERVICE_ACCOUNT)
+Named = TypeVar("Named", bound=NamedDocument)
 
 
 class Wanted(NamedTuple):
@@ -174,12 +176,31 @@ def tell_trash(what: str, *, by: str = "The owner and admins") -> str:
     return f"{by} can restore {what} from the trash for {count_text(days, 'day')}."
 
 
-def unselect() -> None:
-    """Clear the selection after a change, and make the tables fetch their rows again."""
-    st.session_state.pop(EVERY, None)
-    for listed in (CHOSEN, LIST, INSIDE, FOLDERS):
+def change_each(
+    key: str, chosen: Sequence[Named], change: Callable[[carrel.Carrel, Named], object], *, skips_gone: bool = True
+) -> None:
+    """Change each document, and make the tables fetch their rows again. Raises NotYetError with the names of documents
+    that could not be changed; but a lost connection, an ended sign-in and a request to confirm end the work."""
+    client, failed = api.client(), list[str]()
+    for listed in (key, LIST, INSIDE, FOLDERS):
         forget(listed, unchoose=True)
     api.collections.clear()  # their numbers of documents have changed
+    for item in chosen:
+        try:
+            change(client, item)
+        except (carrel.APIConnectionError, *ENDED):
+            raise  # all others would fail too
+        except carrel.CarrelError as error:
+            if skips_gone and isinstance(error, carrel.NotFoundError):
+                continue  # an earlier attempt or another person has deleted or restored it
+            problem = problem_of(error)
+            if problem.confirm_at is not None:
+                raise
+            failed.append(f"{item.document_name}: {problem.message}")
+    if failed:
+        named = [*failed[:20], *([f"And {len(failed) - 20:,} more."] if failed[20:] else [])]
+        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(named)}"
+        raise NotYetError(msg)
 
 
 def list_documents(documents: Sequence[Document], head: str, tell: Callable[[Document], str]) -> None:

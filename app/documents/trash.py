@@ -12,14 +12,14 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents.listing import unselect
+from app.documents.listing import change_each
 from app.formatting import one_line
 from app.people import directory
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm
-from app.ui.errors import problem_of
+from app.ui.dialogs import confirm
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.tables import choose_rows, forget, pages_of, show_pages, time_cell
+from carrel import Carrel
 from carrel.wire.people import TrashedGroup
 from carrel.wire.trash import TrashedDocument
 from flows.operations.formatting import count_text, list_text
@@ -49,7 +49,8 @@ def show_trash() -> None:
     back = "Documents return to their collections with the access that admins gave, unless these were deleted. "
     back += "Owners must share their documents again."
     many, names = count_text(len(chosen), "document"), [document.document_name for document in chosen]
-    _offer(many, back, partial(_restore, chosen), partial(_delete_for_good, chosen), names=names)
+    restore = partial(change_each, TRASH, chosen, _restore_document)
+    _offer(many, back, restore, partial(_delete_for_good, chosen), names=names)
 
 
 def _offer(what: str, back: str, restore: Callable[[], object], delete: Callable[[], object], **more: Any) -> None:
@@ -121,27 +122,8 @@ def _show_nothing(name: str, kind: str = "documents") -> None:
 _REASONS = "They were deleted or changed, you cannot change them, or a program sent the document's chunks to them."
 
 
-def _restore(chosen: Sequence[TrashedDocument]) -> None:
-    """Restore each document. Raises NotYetError with the names of documents that could not be restored; but a lost
-    connection and an ended sign-in end the work."""
-    failed = list[str]()
-    forget(TRASH, unchoose=True)
-    unselect()
-    for document in chosen:
-        try:
-            _restore_document(document)
-        except carrel.NotFoundError:
-            continue  # an earlier attempt or another person has deleted or restored it
-        except carrel.APIError as error:
-            failed.append(f"{document.document_name}: {problem_of(error).message}")
-    if failed:
-        named = [*failed[:20], *([f"And {len(failed) - 20:,} more."] if failed[20:] else [])]
-        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be restored. {' '.join(named)}"
-        raise NotYetError(msg)
-
-
-def _restore_document(document: TrashedDocument) -> None:
-    back = api.client().catalog.restore_document(document.trashed_document_id)
+def _restore_document(client: Carrel, document: TrashedDocument) -> None:
+    back = client.catalog.restore_document(document.trashed_document_id)
     st.session_state.setdefault(DONE, []).append((document.document_name, back.document_id))
     lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ()), *(back.values_left_out or ())]
     if lost:

@@ -73,12 +73,11 @@ def load(
 
 def _add_to(collection_id: UUID, document_id: UUID, values: Mapping[str, str]) -> None:
     """Add a document to a collection; a document in the collection gets the values."""
-    collections = api.client().document_collections
-    new: dict[str, Any] = {"document_id": document_id, "custom_metadata": values}
-    if not contents.find_inside(collection_id, [document_id]):
-        collections.add_document_to_collection(document_collection_id=collection_id, **new)
-    elif values:
-        collections.change_values(collection_id, [new])
+    if contents.find_inside(collection_id, [document_id]):
+        contents.set_values(collection_id, [document_id], values)
+    else:
+        put = api.client().document_collections.add_document_to_collection
+        put(document_id=document_id, document_collection_id=collection_id, custom_metadata=values)
 
 
 def _load_file(file: UploadedFile, *, access: Mapping[str, Any], read_pictures: bool | None) -> Outcome:

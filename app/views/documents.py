@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.documents import changes, listing, sections
+from app.documents import all_matches, listing, sections
 from app.documents.chosen import offer_actions
 from app.documents.facts import kind_of, name_of_place, state_of
 from app.documents.original import has_original, show_original
@@ -85,9 +85,10 @@ def _show_list() -> None:
                 listing.LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id)
             )
         else:
-            changes.show_change()
+            all_matches.show_change()
             chosen = tables.choose_rows(listing.CHOSEN, listed, **parts())
-            offer_actions(chosen, wanted)
+            if not all_matches.offers_all(chosen, wanted):
+                offer_actions(chosen)
         with st.container(horizontal=True, vertical_alignment="center"):
             listing.offer_python(wanted.arguments())
             listing.offer_list_export(wanted.arguments())

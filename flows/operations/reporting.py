@@ -198,6 +198,25 @@ def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list
     ]
 
 
+async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages: OutagePolicy) -> list[str]:
+    """Report the unreported quarantines of local ledgers; return a sentence for each failure."""
+    remarks: list[str] = []
+
+    async def list_reported() -> set[str]:
+        return {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
+
+    for known in await asyncio.to_thread(find_unreported, settings, reported=await outages.call(list_reported)):
+        said = f"The quarantine of {known.source} was not reported to the service"
+        try:
+            if remark := await report(client, known, settings=settings):
+                remarks.append(f"The quarantine of {known.source}: {remark}")
+        except (FlowError, ValidationError) as exc:
+            remarks.append(f"{said} ({_reason(exc)}).")
+        except CarrelError as exc:  # the others would be refused too
+            return [*remarks, f"{said} ({_reason(exc)}). Later ones were not reported either."]
+    return remarks
+
+
 async def report(client: AsyncCarrel, known: quarantine.KnownSource, *, settings: FlowSettings) -> str:
     """Report a source's quarantine; return a remark, if any. Raises CarrelError, ValidationError and LedgerError."""
     try:

@@ -17,7 +17,7 @@ from service.platform.deployment_errors import MigrationError
 from service.platform.logs import logger
 from service.platform.version import VERSION
 
-HEAD = "0092"
+HEAD = "0091"
 # The oldest schema that can be upgraded, and the version that upgrades any schema before.
 BASELINE, BASELINE_VERSION = "0090", "0.4.0"
 FOLDER = Path(__file__).parent

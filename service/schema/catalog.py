@@ -101,16 +101,6 @@ document_changes = table(
     sa.Index("ix_document_changes_started", "organization_id", "started_at"),
 )
 
-# What a change of many documents replaced, to undo it within 24 hours: the role of a principal on a document, or the
-# document's values in a collection, before and after (NULL: none).
-replaced_states = table(
-    "replaced_states",
-    sa.Column("document_change_id", sa.Uuid, primary_key=True),
-    sa.Column("document_id", sa.Uuid, primary_key=True),
-    sa.Column("before", JSONB(none_as_null=True)),
-    sa.Column("after", JSONB(none_as_null=True)),
-)
-
 # The files in a document's newest file that did not become documents: their numbers in the file from 0, paths (NULL:
 # unknown) and reasons. They are written while the files are added to the catalog.
 left_out_files = table(

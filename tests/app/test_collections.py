@@ -94,11 +94,11 @@ def test_values_are_chosen_among_the_choices_of_a_field(house: House) -> None:
         .choose(0)
         .press("Add to a collection …")
     )
-    assert page.selectbox(key="chosen.change.collection").value == collection
-    page.selectbox(key=f"chosen.change.{collection}.0").set_value("sea")
-    page.multiselect(key=f"chosen.change.{collection}.1").set_value(["red", "blue"]).run()
-    page.press_key("chosen.change.submit")
-    until(lambda: fields_in(house, collection) == {name: {"team": "sea", "tags": "red; blue"}})
+    assert page.selectbox(key="chosen.add.collection").value == collection
+    page.selectbox(key=f"chosen.add.{collection}.0").set_value("sea")
+    page.multiselect(key=f"chosen.add.{collection}.1").set_value(["red", "blue"]).run()
+    page.press_key("chosen.add.submit")
+    assert fields_in(house, collection) == {name: {"team": "sea", "tags": "red; blue"}}
     page = open_collection(house, collection, "fields")
     page.selectbox(key="fields.chosen").set_value("tags").run()
     page.text_input(key="fields.tags.choices").set_value("blue").run()
@@ -245,16 +245,17 @@ def test_an_exported_file_with_many_lines_is_compared(house: House, monkeypatch)
     ]
 
 
-def test_a_stale_document_is_named_and_indexed_again(house: House) -> None:
+def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:
     collection = house.add_collection()
     house.load("Rules", "Sheep travel.", document_external_id="rules", collection_id=collection)
     house.load("Fares", collection_id=collection)
+    assert "No documents are stale." in open_collection(house, collection).press("Find stale documents").shown
     house.load("Rules", "Goats travel.", document_external_id="rules", reindex_collections=False)
     page = open_collection(house, collection)
-    assert f"ingestion?job=indexing&collection={collection}" in html.unescape(page.shown)
-    states = page.column("State")
-    assert sorted(states) == ["Searchable", "Stale"]
-    page.choose(states.index("Stale")).press("Re-index")
+    assert sorted(page.column("State")) == ["Searchable", "Stale"]
+    page = page.press("Find stale documents")
+    assert "1 stale document that you can read" in page.shown
+    assert "Done: 1 document." in page.press("Re-index all").shown
     assert inside(house, collection) == {"Rules": 2, "Fares": 1}
 
 
@@ -342,7 +343,7 @@ def test_a_field_is_added_and_another_is_converted_after_its_plan(house: House) 
     house.load("Dunlin new")
     page = house.open("documents", name="Dunlin new", rows="choose", into=collection).choose(0)
     page = page.press("Add to a collection …")
-    assert ("whole number, required" in page.shown, page.button(key="chosen.change.submit").disabled) == (True, True)
+    assert ("whole number, required" in page.shown, page.button(key="chosen.add.submit").disabled) == (True, True)
 
 
 def test_a_collection_is_renamed_by_its_owner(house: House) -> None:

@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 from datetime import date
 from unittest.mock import Mock
 from urllib.parse import parse_qsl, quote_plus
@@ -12,6 +13,7 @@ import streamlit as st
 from PIL import Image
 
 import carrel
+from app.document_collections import contents
 from app.documents.facts import KINDS, kind_of, state_in, state_of
 from app.ui.passages import mark_of_quote
 from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
@@ -146,16 +148,6 @@ def test_folders_are_paged(house: House, monkeypatch) -> None:
     assert ("a (1)" in page.shown, "b (2)" in page.shown) == (False, True)
 
 
-def send(page: Page) -> str:
-    """Start the change of the open dialog, and return its id."""
-    return page.press_key("chosen.change.submit").address["change"]
-
-
-def ended(house: House, change: str, **listed: str) -> Page:
-    until(lambda: house.client.catalog.get_document_change(change).status != "RUNNING")
-    return house.open("documents", change=change, rows="choose", **listed)
-
-
 def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(house: House) -> None:
     word = new_word()
     first, second, third = [house.load(f"{word} {number}") for number in range(3)]
@@ -165,49 +157,68 @@ def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(hou
     assert (f"{word} 0" in page.shown, f"{word} 1" in page.shown, f"{word} 2" in page.shown) == (True, True, False)
     assert page.download_button[0].label == "Export as CSV"
     house.client.catalog.delete_document(first)
-    page = ended(house, send(page), name=word)
-    assert (names(page), "1 of 1 document done." in page.shown) == ([f"{word} 2"], True)
+    assert names(page.answer("Delete …", "Delete")) == [f"{word} 2"]
     with pytest.raises(carrel.NotFoundError):
         house.client.catalog.get_document(second)
     page = house.open("documents", name=word, rows="choose").choose(0).press("Re-index …")
-    assert "Carrel indexes the text again" in page.shown
-    assert "1 of 1 document done." in ended(house, send(page), name=word).shown
+    assert "Carrel indexes its text again" in page.shown
     assert house.client.catalog.get_document(third).document_version == 1
+    assert names(page.answer("Re-index …", "Re-index")) == [f"{word} 2"]
+    house.load(f"{word} 3", upload_as_user_email=MEMBER)
+    house.load(f"{word} 4", internal_public=True)
+    page = house.open("documents", signed_in_as=MEMBER, name=word, of="all", rows="choose", order="name")
+    page = page.choose(0, 1).press("Delete …").answer("Delete …", "Delete")
+    assert names(page) == [f"{word} 4"]  # which the member may only read; what is gone is not in the list
 
 
-def test_chosen_documents_are_added_to_a_collection_and_removed(house: House) -> None:
+def test_chosen_documents_are_added_to_a_collection_and_removed(house: House, monkeypatch) -> None:
     word, collections = new_word(), house.client.document_collections
-    first, second = [house.load(f"{word} {number}") for number in range(2)]
+    first, second, third = [house.load(f"{word} {number}") for number in range(3)]
     schema = {"fields": [{"name": "port", "type": "STRING"}, {"name": "open", "type": "BOOLEAN"}]}
     where, other = house.add_collection(f"{word} shelf", custom_metadata_schema=schema), house.add_collection()
     house.add_to(where, first, port="Merlin")
-    listed = {"name": word, "order": "name"}
-    page = house.open("documents", rows="choose", **listed).choose(0, 1).press("Add to a collection …")
-    page.selectbox(key="chosen.change.collection").set_value(where).run()
-    assert [page.shown.count(told) for told in ("Already added", "Will be added")] == [1, 1]
-    page.text_input(key=f"chosen.change.{where}.1").set_value("maybe").run()
+    page = house.open("documents", name=word, rows="choose", order="name").choose(0, 1, 2)
+    page = page.press("Add to a collection …").selectbox(key="chosen.add.collection").set_value(where).run()
+    assert [page.shown.count(told) for told in ("Already added", "Will be added")] == [1, 2]
+    page.text_input(key=f"chosen.add.{where}.1").set_value("maybe").run()
     assert "The field is yes or no" in page.shown
-    assert page.button(key="chosen.change.submit").disabled
-    page.text_input(key=f"chosen.change.{where}.1").set_value("Yes").run()
-    assert "2 of 2 documents done." in ended(house, send(page), **listed).shown
+    assert page.button(key="chosen.add.submit").disabled
+    page.text_input(key=f"chosen.add.{where}.1").set_value("Yes").run()
+    house.client.catalog.delete_document(third)
+    read, change = contents.find_inside, {"document_id": first, "custom_metadata": {"port": "Osprey"}}
+
+    def read_before_others(*which) -> list:
+        found = read(*which)
+        if sys._getframe(1).f_code.co_name == "_add_to_collection":
+            collections.change_values(where, [change])
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents, "find_inside", read_before_others)
+        page = page.press_key("chosen.add.submit")
+    assert f"Of 3 documents, 1 could not be changed. {word} 2: " in page.shown
     values = {str(one.document_id): one.custom_metadata for one in collections.list_documents_in_collection(where)}
-    assert values == {first: {"port": "Merlin"}, second: {"open": "true"}}
-    page = house.open("documents", rows="choose", **listed).choose(0, 1).press("Add to a collection …")
-    page.selectbox(key="chosen.change.collection").set_value(where).run()
-    assert (page.shown.count("Already added"), page.button(key="chosen.change.submit").disabled) == (2, True)
-    page = house.open("documents", rows="choose", collection=where, **listed).choose(0, 1)
+    assert values == {first: {"port": "Osprey", "open": "true"}, second: {"open": "true"}}
+    page.press_key("chosen.add.cancel")
+    assert (names(page), "Select rows to see the actions" in page.shown) == ([f"{word} 0", f"{word} 1"], True)
+    page = house.open("documents", name=word, rows="choose").choose(0, 1).press("Add to a collection …")
+    page.selectbox(key="chosen.add.collection").set_value(where).run().press_key("chosen.add.submit")
+    assert f"0 documents added to {word} shelf. 2 already in it, 0 changed." in page.shown
+    page = house.open("documents", name=word, rows="choose", order="name", collection=where).choose(0, 1)
     page.press("Remove from a collection …")
-    assert page.selectbox(key="chosen.change.collection").value == where  # which the list shows
+    assert page.selectbox(key="chosen.remove.collection").value == where  # which the list shows
     collections.remove_document_from_collection(document_id=second, document_collection_id=where)
-    page = ended(house, change := send(page), **listed)
-    assert ("2 of 2 documents done." in page.shown, list(collections.list_documents_in_collection(where))) == (True, [])
-    page = ended(house, page.press("Undo …").press_key("confirm.yes").address["change"], **listed)
-    assert [str(one.document_id) for one in collections.list_documents_in_collection(where)] == [first]
-    assert ("Undo …" in page.labels, "Undo …" in ended(house, change, **listed).labels) == (False, False)
-    page = page.choose(0).press("Remove from a collection …")
-    page.selectbox(key="chosen.change.collection").set_value(other).run()
+    page.press_key("chosen.remove.submit")
+    assert f"Of 2 documents, 1 could not be changed. {word} 1: The document is not in this collection." in page.shown
+    house.add_to(where, first)
+    page.run().press_key("chosen.remove.submit")
+    assert (told := f"1 document removed from {word} shelf.") in page.shown
+    assert told not in page.run().shown
+    assert (names(page), list(collections.list_documents_in_collection(where))) == ([], [])
+    page = house.open("documents", name=word, rows="choose").choose(0).press("Remove from a collection …")
+    page.selectbox(key="chosen.remove.collection").set_value(other).run()
     assert "Not in it" in page.shown
-    assert page.button(key="chosen.change.submit").disabled
+    assert page.button(key="chosen.remove.submit").disabled
 
 
 def test_chosen_documents_go_only_into_collections_that_a_person_may_edit(house: House) -> None:
@@ -220,17 +231,16 @@ def test_chosen_documents_go_only_into_collections_that_a_person_may_edit(house:
     page = house.open("documents", **everywhere).choose(0).press("Remove from a collection …")
     assert "You cannot edit any collection." in page.shown
     page = house.open("documents", **everywhere).choose(0).press("Add to a collection …")
-    page.selectbox(key="chosen.change.collection").set_value("new").run().press_key("chosen.change.submit")
+    page.selectbox(key="chosen.add.collection").set_value("new").run().press_key("chosen.add.submit")
     assert "Enter a name for the collection." in page.shown
-    page.text_input(key="chosen.change.name").set_value(f"{word} new").run()
-    change = send(page)
-    until(lambda: "1 of 1 document done." in house.open("documents", change=change, **everywhere).shown)
+    page.text_input(key="chosen.add.name").set_value(f"{word} new").run().press_key("chosen.add.submit")
+    assert f"1 document added to {word} new." in page.shown
     house.grant("DOCUMENT_COLLECTION", own, {"type": "user", "email": who}, role="EDITOR")
     page = house.open("documents", **everywhere).choose(0).press("Add to a collection …")
-    page.selectbox(key="chosen.change.collection").set_value(own).run()
-    assert len(page.selectbox(key="chosen.change.collection").options) == 4, "without one that they only read"
+    page.selectbox(key="chosen.add.collection").set_value(own).run()
+    assert len(page.selectbox(key="chosen.add.collection").options) == 4, "without the collection that they only read"
     house.client.document_collections.delete_document_collection(own)
-    assert "/help/errors#collection_not_found" in page.press_key("chosen.change.submit").shown
+    assert "/help/errors#collection_not_found" in page.press_key("chosen.add.submit").shown
 
 
 def access_of(house: House, document: str) -> dict[str, str]:
@@ -243,33 +253,55 @@ def test_access_to_chosen_documents_is_given_and_taken_as_the_dialog_says_and_un
     house.add_people("ada@chosen.test", "ben@chosen.test")
     house.add_group(f"{word} crew", "ada@chosen.test", "ben@chosen.test")
     first, second = house.load(f"{word} 0", allowed_users_email_addresses=[MEMBER]), house.load(f"{word} 1")
-    listed = {"name": word, "order": "name"}
-    asked = {"rows": "choose", **listed}
-    assert "Change access …" not in house.open("documents", signed_in_as=MEMBER, of="all", **asked).choose(0).labels
-    page = house.open("documents", **asked).choose(0, 1).press("Change access …")
+    asked = {"name": word, "rows": "choose", "order": "name"}
+    assert "Access …" not in house.open("documents", signed_in_as=MEMBER, of="all", **asked).choose(0).labels
+    page = house.open("documents", **asked).choose(0, 1).press("Access …")
     assert "Jonas · jonas@example.test · person <b>Viewer on 1 of 2 documents</b>" in page.shown
-    assert page.button(key="chosen.change.submit").disabled
-    page.text_input(key="chosen.change.who.typed").set_value(word).run()
+    assert ("Nothing will change." in page.shown, page.button(key="chosen.access.submit").disabled) == (True, True)
+    page.text_input(key="chosen.access.who.typed").set_value(word).run()
     assert f"2 members of {word} crew will be able to read 2 documents." in page.shown
-    page.segmented_control(key="chosen.change.role").set_value("EDITOR").run()
+    page.segmented_control(key="chosen.access.role").set_value("EDITOR").run()
     assert f"2 members of {word} crew will be able to read and change 2 documents." in page.shown
-    assert page.shown.count("No direct access → Editor") == 2
-    ended(house, send(page), **listed)
+    page = page.press_key("chosen.access.submit")
     assert access_of(house, first) == {f"{word} crew": "EDITOR", "Jonas": "VIEWER"}
-    page = house.open("documents", **asked).choose(0, 1).press("Change access …")
-    page.text_input(key="chosen.change.who.typed").set_value("jonas@example").run()
-    assert "Jonas will be able to read 1 of 2 documents." in page.shown
-    page.segmented_control(key="chosen.change.role").set_value("OWNER").run()
-    assert "Jonas will own 2 documents." in page.shown
-    page.segmented_control(key="chosen.change.role").set_value("").run()
+    assert access_of(house, second) == {f"{word} crew": "EDITOR"}
+    page = page.choose(0, 1).press("Access …")
+    page.text_input(key="chosen.access.who.typed").set_value("jonas@example").run()
+    page.segmented_control(key="chosen.access.role").set_value("EDITOR").run()
+    said = page.shown
+    assert "Jonas (now viewer) will be able to read and change 1 of 2 documents." in said
+    assert "Jonas will be able to read and change 1 of 2 documents." in said
+    page.segmented_control(key="chosen.access.role").set_value("").run()
     assert "Jonas will no longer have direct access to 1 of 2 documents." in page.shown
-    assert (page.shown.count("Viewer → No direct access"), page.shown.count(">No change<")) == (1, 1)
-    page = ended(house, change := send(page), **listed)
+    assert (page.shown.count(">Changes<"), page.shown.count(">No change<")) == (1, 1)
+    page = page.press_key("chosen.access.submit")
     assert access_of(house, first) == access_of(house, second) == {f"{word} crew": "EDITOR"}
-    assert "1 of 1 document done." in page.shown
-    page = ended(house, page.press("Undo …").press_key("confirm.yes").address["change"], **listed)
+    assert "You changed access to 1 document." in page.as_markdown
+    page = page.press("Undo …").press_key("confirm.yes")
     assert access_of(house, first) == {f"{word} crew": "EDITOR", "Jonas": "VIEWER"}
-    assert ("Undo …" in page.labels, "Undo …" in ended(house, change, **listed).labels) == (False, False)
+    assert "Undo …" not in page.run().labels
+
+
+def test_changes_of_others_to_chosen_documents_meanwhile_stay(house: House) -> None:
+    word, ada = new_word(), "ada@chosen.test"
+    house.add_people(ada, MEMBER)
+    several = [house.load(f"{word} {number}") for number in range(3)]
+    first, second, third = several
+    page = house.open("documents", name=word, rows="choose", order="name").choose(0, 1, 2).press("Access …")
+    page.text_input(key="chosen.access.who.typed").set_value("jonas@example").run()
+    house.grant("UPLOADED_DOCUMENT", second, {"type": "user", "email": ada}, role="EDITOR")
+    house.client.catalog.delete_document(third)
+    page = page.press_key("chosen.access.submit")
+    assert f"Of 3 documents, 2 could not be changed. {word} 1: Someone else changed this" in page.shown
+    assert (access_of(house, first), access_of(house, second)) == ({"Jonas": "VIEWER"}, {"Ada": "EDITOR"})
+    assert "Jonas will be able to read 1 of 3 documents." in page.shown
+    assert (page.shown.count(">Changes<"), page.shown.count(">Deleted<")) == (1, 1)
+    page = page.press_key("chosen.access.submit")
+    assert access_of(house, second) == {"Ada": "EDITOR", "Jonas": "VIEWER"}
+    house.grant("UPLOADED_DOCUMENT", first, {"type": "user", "email": ada})
+    page = page.press("Undo …").answer("Undo …", "Undo")
+    assert access_of(house, second) == {"Ada": "EDITOR"}, "as another person had left it before the change"
+    assert access_of(house, first) == {"Ada": "VIEWER"}, "someone else has changed it since"
 
 
 def test_all_matches_are_changed_by_the_service_and_told_by_name(house: House) -> None:
@@ -281,15 +313,15 @@ def test_all_matches_are_changed_by_the_service_and_told_by_name(house: House) -
     listed = {"signed_in_as": MEMBER, **filtered}
     assert "match" not in house.open("documents", **listed).choose(0, 1).as_markdown
     page = house.open("documents", **listed).choose(*range(50))
-    assert "50 selected." in page.as_markdown
+    assert "All 50 on this page are selected." in page.as_markdown
     page = page.press("Select all 52 that match")
     assert ("All 52 that match are selected." in page.as_markdown, "Change access …" in page.labels) == (True, False)
     page = page.press("Delete …")
     assert f"{word} 00" in page.shown
-    assert page.button(key="chosen.change.submit").disabled
-    page.text_input(key="chosen.change.count").set_value("52").run()
+    assert page.button(key="all_matches.submit").disabled
+    page.text_input(key="all_matches.count").set_value("52").run()
     assert "restore them from the trash for 7 days" in page.shown
-    change = send(page)
+    change = page.press_key("all_matches.submit").address["change"]
     until(lambda: len(list(house.client.catalog.list_documents(document_name=word))) == 1)
     page = house.open("documents", change=change, **listed)
     assert "51 of 52 documents done." in page.shown
@@ -305,18 +337,21 @@ def test_all_matches_get_values_and_readers(house: House) -> None:
     for number in range(51):
         house.load(f"{word} {number:02}", "x", await_vector_store_sync=False, collection_id=where)
     page = house.open("documents", name=word, rows="choose", order="name").choose(*range(50))
-    page = page.press("Select all 51 that match").press("Set values …")
-    assert page.button(key="chosen.change.submit").disabled
-    page.selectbox(key="chosen.change.collection").set_value(where).run()
-    page.text_input(key=f"chosen.change.{where}.0").set_value("Oslo").run()
-    page.text_input(key=f"chosen.change.{where}.0").set_value("Bergen")  # sent with the press
-    page = page.press_key("chosen.change.submit")
+    page = page.press("Select all 51 that match")
+    assert "Clear the selection" in page.labels
+    assert "Clear the selection" not in page.choose(0).labels  # a single row is left
+    page = page.choose(*range(50)).press("Select all 51 that match").press("Set values …")
+    assert page.button(key="all_matches.submit").disabled
+    page.selectbox(key="all_matches.collection").set_value(where).run()
+    page.text_input(key=f"all_matches.{where}.0").set_value("Oslo").run()
+    page.text_input(key=f"all_matches.{where}.0").set_value("Bergen")  # sent with the press
+    page = page.press_key("all_matches.submit")
     inside = house.client.document_collections.list_documents_in_collection
     until(lambda: {one.custom_metadata.get("place") for one in inside(where)} == {"Bergen"})
     page = house.open("documents", name=word, rows="choose", order="name").choose(*range(50))
     page = page.press("Select all 51 that match").press("Change access …")
-    page.text_input(key="chosen.change.who.typed").set_value("jonas@example").run()
-    page.segmented_control(key="chosen.change.role").set_value("OWNER").run()
+    page.text_input(key="all_matches.who.typed").set_value("jonas@example").run()
+    page.segmented_control(key="all_matches.role").set_value("OWNER")
     page.press("Change access")
     until(lambda: len(list(house.client.catalog.list_documents(document_name=word, owner_email=MEMBER))) == 51)
 
@@ -688,7 +723,7 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     shown = page.choose(*rows).press("Delete …").shown
     assert (lost in shown, "can restore the others from the trash for 7 days" in shown) == (True, True)
     shown = house.open("documents", files="all", rows="choose").choose(rows[0]).press("Delete …").shown
-    assert (lost in shown, "from the trash" in shown, "Nobody can find" in shown) == (True, False, True)
+    assert (lost in shown, "from the trash" in shown, "Nobody can find it" in shown) == (True, False, True)
     page = house.open("documents")
     assert page.cells("Name", "Type")[0] == ("Box", "ZIP, 2 files inside")
     assert "one.txt" not in names(page)

@@ -318,7 +318,7 @@ def test_chosen_documents_are_changed_with_the_keyboard_alone(stack: Stack, page
     page.goto(f"{stack.workbench}/documents?rows=choose&of=all")
     page.locator("input.carrel-row").first.focus()
     page.keyboard.press("Space")
-    for name in ("Add to a collection …", "Remove from a collection …", "Change access …"):
+    for name in ("Add to a collection …", "Remove from a collection …", "Access …"):
         page.get_by_role("button", name=name).press("Enter")
         dialog = page.get_by_role("dialog")
         dialog.wait_for()

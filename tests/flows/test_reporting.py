@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from carrel import AsyncCarrel
 from flows.errors import RefusedError, SourceError
 from flows.operations import reporting
-from flows.operations.jobs import Hooks, Job, open_client, run_in_turn
-from flows.operations.ledger.quarantine import KnownSource, list_sources, read_quarantine
+from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
+from flows.operations.ledger.quarantine import KnownSource, list_sources, mark_ignored, read_quarantine
 from flows.operations.loading import open_ledger
-from flows.operations.reporting import report
+from flows.operations.reporting import report, report_ledgers
 from flows.operations.sources.documents import Problem
 from service.domains.documents.sources import service as rules
 from tests.flows.processes import CARREL, running, until
@@ -45,6 +45,12 @@ def _asked(proxy: Proxy) -> list[str]:
 def _known(source: Source) -> KnownSource:
     (known,) = list_sources(source.settings)
     return known
+
+
+async def _report_all(source: Source) -> list[str]:
+    async with open_client(source.settings) as client:
+        outages = outage_policy_of(client, source.settings)
+        return await report_ledgers(client, settings=source.settings, outages=outages)
 
 
 async def test_a_quarantine_that_is_as_it_was_costs_one_request(proxy: Proxy, through: Source) -> None:
@@ -216,6 +222,33 @@ async def _forget(source: Source) -> None:
     for one in await source.reported():
         async with open_client(source.settings) as client:
             await client.sources.remove_source(one.source_id)
+
+
+async def test_ledgers_that_were_never_reported_are(poisoned: Source, tmp_path) -> None:
+    await poisoned.load()
+    await _forget(poisoned)
+    known = _known(poisoned)
+    marks = {
+        (one.place, one.fingerprint) for one in read_quarantine(poisoned.settings, known) if one.place == "empty.md"
+    }
+    assert mark_ignored(poisoned.settings, known, marks, ignored=True) == 1
+    with pytest.raises(SourceError):
+        await poisoned.using(base_url="http://127.0.0.1:9", flows_outage_seconds=0).load(tmp_path / "nothing")
+    clean = poisoned.beside("clean")
+    clean.write("note.md", "The ferry is on time.")
+    await clean.load()
+    assert await _report_all(poisoned) == []
+    (first,) = await poisoned.reported()
+    assert first.source == str(poisoned)
+    assert await _report_all(poisoned) == []
+    assert await poisoned.reported() == [first]
+    assert await poisoned.ignored() == {"broken.pdf": False, "empty.md": True}
+
+
+async def test_ledgers_of_others_are_left_to_them(poisoned: Source) -> None:
+    await poisoned.using(api_key=SecretStr(poisoned.service.new_user("ada@example.com"))).load()
+    assert await _report_all(poisoned) == []
+    assert [one.reported_by.email for one in await poisoned.reported()] == ["ada@example.com"]
 
 
 async def test_a_report_of_what_changes_meanwhile_never_counts(poisoned: Source) -> None:

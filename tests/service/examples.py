@@ -21,7 +21,6 @@ from service.platform.identifiers import uuid7
 from service.platform.secrets import SERVICE_ACCOUNT_TOKEN
 from tests.harness.cases import cases
 from tests.harness.embeddings import MODEL, UNKNOWABLE
-from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.made_files import pdf
 from tests.service.directory import done
@@ -71,13 +70,6 @@ class Owner:
     def collection(self) -> str:
         operation = "documentCollections/createDocumentCollection"
         return self.make(operation, "documentCollectionId", collectionName=self.name())
-
-    def finished_change(self) -> str:
-        body = {"change": "REMOVE_FROM_COLLECTION", "targetCollectionId": self.collection(), "folder": "Nowhere"}
-        change_id = self.make("catalog/startDocumentChange", "documentChangeId", expectedCount=0, **body)
-        named = {"documentChangeId": change_id}
-        until(lambda: done(self.call("catalog/getDocumentChange", named))["status"] == "DONE")
-        return change_id
 
     def agent(self, *collection_ids: str) -> str:
         body = {"name": self.name(), "collectionIds": collection_ids, "apiAccessEnabled": True}
@@ -213,7 +205,11 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "trashed_document_id": maker(
         "catalog/deleteDocument", "trashedDocumentId", lambda things: {"documentId": MAKERS["document_id"](things)}
     ),
-    "document_change_id": lambda things: things.owner.finished_change(),
+    "document_change_id": maker(
+        "catalog/startDocumentChange",
+        "documentChangeId",
+        lambda _: {"change": "REINDEX", "expectedCount": 0, "folder": "Nowhere"},
+    ),
     "collection_id": lambda things: things.owner.collection(),
     "sync_id": lambda things: things.owner.sync(things.collection_id),
     "source_id": lambda things: things.owner.source(),

@@ -7,22 +7,15 @@ from typing import Any
 import pytest
 from psycopg.errors import AdminShutdown
 
-from service.domains.oversight.changes import changing, undoing
-from service.domains.oversight.changes.queries import delete_old
-from service.identity.queries import in_each_organization
+from service.domains.oversight.changes import changing
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, refused, uploaded
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
-from tests.made_files import archive
-from tests.service.directory import another_organization, collection, document, entries, grant, on_rows, user, walk
+from tests.service.directory import collection, document, entries, grant, user, walk
 from tests.service.test_collections_membership import members
-from tests.service.test_containers import brought, files_in
 
 ANN, BEN = "ann@example.test", "ben@example.test"
-START, ACCESS, GET, UNDO = (
-    f"catalog/{name}"
-    for name in ("startDocumentChange", "startAccessChange", "getDocumentChange", "undoDocumentChange")
-)
+START, ACCESS, GET = (f"catalog/{name}" for name in ("startDocumentChange", "startAccessChange", "getDocumentChange"))
 
 
 @pytest.fixture(autouse=True)
@@ -59,19 +52,6 @@ def before_batch(monkeypatch, work: Callable[[], object], number: int = 1) -> No
         return await reload(*args, **options)
 
     monkeypatch.setattr(changing, "reload_caller", reload_later)
-
-
-def die_once(monkeypatch, module: Any, name: str, at: int) -> list[object]:
-    function, tried = getattr(module, name), list[object]()
-
-    async def die(*args: Any) -> None:
-        tried.append(args[-1])
-        await function(*args)
-        if len(tried) == at:
-            raise AdminShutdown
-
-    monkeypatch.setattr(module, name, die)
-    return tried
 
 
 def test_it_counts_first_and_then_changes_what_matched_at_its_start_once(service: RunningService, monkeypatch) -> None:
@@ -218,7 +198,15 @@ def test_admins_give_and_take_access_and_ownership(service: RunningService, monk
 
 def test_a_killed_batch_is_repeated_whole_and_an_error_ends_it(service: RunningService, monkeypatch) -> None:
     load(service, "1", "2", "3", "4", "5")
-    tried = die_once(monkeypatch, changing, "change_document", 4)
+    change, tried = changing.change_document, list[object]()
+
+    async def die_once(*args: Any) -> None:
+        tried.append(args[-1])
+        await change(*args)
+        if len(tried) == 4:
+            raise AdminShutdown
+
+    monkeypatch.setattr(changing, "change_document", die_once)
     assert finished(service, START, change="REINDEX", expectedCount=5)["doneCount"] == 5
     assert (len(tried), len(set(tried)), len(entries(service, action="document.reindex"))) == (7, 5, 5)
 
@@ -228,83 +216,3 @@ def test_a_killed_batch_is_repeated_whole_and_an_error_ends_it(service: RunningS
     monkeypatch.setattr(changing, "change_document", fail)
     ended = finished(service, START, change="REINDEX", expectedCount=5)
     assert (counts(ended), ended["error"]) == (("STOPPED", 0, 0), changing.FAILED)
-
-
-def undone(service: RunningService, change: dict, **acting: str) -> dict:
-    return finished(service, UNDO, documentChangeId=change["documentChangeId"], **acting)
-
-
-def test_an_undone_change_of_readers_gives_back_what_it_replaced_once(service: RunningService) -> None:
-    add_users(service, ANN, BEN)
-    new, had, owned, later, gone = several = load(service, "new", "had", "owned", "later", "gone")
-    ok(service.call("admin/owners/transfer", {"resources": [document(owned)], "newOwner": user(ANN)}))
-    grant(service, document(had), user(ANN))
-    grant(service, document(later), user(ANN), role="EDITOR")
-    change = finished(service, ACCESS, principal=user(ANN), role="VIEWER", expectedCount=5)
-    grant(service, document(new), user(ANN), user(BEN))
-    ok(service.call("admin/grants/set", {"resource": document(later), "grants": []}))
-    ok(service.call("catalog/deleteDocument", {"documentId": gone}))
-    ended = undone(service, change)
-    assert (ended["documentCount"], *counts(ended)) == (3, "DONE", 1, 1)
-    assert ended["failures"] == [{"documentId": later, "message": undoing.CHANGED_LATER}]
-    held = (ok(service.call("admin/grants/list", {"resource": document(one)}))["grants"] for one in several[:4])
-    assert [[one["principal"]["email"] for one in grants] for grants in held] == [[BEN], [ANN], [], []]
-    assert undone(service, change) == ended
-    taken = finished(service, ACCESS, principal=user(ANN), expectedCount=4)
-    assert "undoableUntil" in taken
-    ok(service.call("admin/users/upsert", {"users": [{"email": ANN, "name": "Ann", "active": False}]}))
-    assert undone(service, taken)["failures"] == [{"documentId": had, "message": undoing.READER_GONE}]
-
-
-def test_an_undone_change_of_a_collection_gives_back_its_documents_and_goes_on_after_a_kill(
-    service: RunningService, monkeypatch
-) -> None:
-    box = brought(service, "box.zip", archive({"a.txt": "A", "b.txt": "B"}))
-    inside = files_in(service, box).values()
-    first, third, _ = load(service, "1", "2", "3")
-    where = create_collection(service, "Notes", place="STRING")
-    ok(add_to_collection(service, first, where, customMetadata={"place": "Bergen"}))
-    ok(add_to_collection(service, min(inside), where))
-    into: dict[str, Any] = {"targetCollectionId": where, "expectedCount": 6}
-    before = values_in(service, where)
-    added = finished(service, START, change="ADD_TO_COLLECTION", customMetadata={"place": "Oslo"}, **into)
-    rome = {"place": "Rome"}
-    change = {"documentCollectionId": where, "changes": [{"documentId": third, "customMetadata": rome}]}
-    ok(service.call("documentCollections/changeValues", change))
-    ended = undone(service, added)
-    assert ([one["documentId"] for one in ended["failures"]], values_in(service, where)) == (
-        [third],
-        {**before, third: rome},
-    )
-    kept = values_in(service, where)
-    removed = finished(service, START, change="REMOVE_FROM_COLLECTION", **into)
-    tried = die_once(monkeypatch, undoing, "restore_document", 2)
-    assert (counts(undone(service, removed)), values_in(service, where)) == (("DONE", 3, 0), kept)
-    assert (len(tried), len(entries(service, action="collection.remove_document")) > 3) == (5, True)
-
-
-def test_a_change_is_undone_by_its_person_with_their_rights_within_a_day(service: RunningService, monkeypatch) -> None:
-    add_users(service, ANN, BEN)
-    load(service, "1", "2", "3", internalPublic="true")
-    where = create_collection(service, "Notes")
-    grant(service, collection(where), user(ANN), user(BEN), role="EDITOR")
-    into: dict[str, Any] = {"change": "ADD_TO_COLLECTION", "targetCollectionId": where, "expectedCount": 3}
-    change = finished(service, START, by=ANN, **into)
-    named = {"documentChangeId": change["documentChangeId"]}
-    for other in ({}, {"userEmail": BEN}):
-        refused(service.call(UNDO, named | other), 404, "document_change_not_found")
-    refused(service.call(UNDO, named, api_key=another_organization(service)), 404, "document_change_not_found")
-    grant(service, collection(where), user(ANN))
-    refused(service.call(UNDO, {**named, "userEmail": ANN}), 403, "collection_editor_required")
-    grant(service, collection(where), user(ANN), role="EDITOR")
-    on_rows(service, "UPDATE document_changes SET started_at = started_at - interval '24 hours'")
-    refused(service.call(UNDO, {**named, "userEmail": ANN}), 409, "not_undoable")
-    assert on_rows(service, "SELECT count(*) FROM replaced_states") == [(3,)]
-    service.run(in_each_organization(service.runtime.database, delete_old))
-    assert on_rows(service, "SELECT count(*) FROM replaced_states") == [(0,)]
-    other = finished(service, START, by=ANN, change="REINDEX", expectedCount=3)
-    refused(service.call(UNDO, {"documentChangeId": other["documentChangeId"], "userEmail": ANN}), 409, "not_undoable")
-    removed = finished(service, START, by=ANN, **{**into, "change": "REMOVE_FROM_COLLECTION"})
-    before_batch(monkeypatch, lambda: grant(service, collection(where), user(ANN)))
-    ended = finished(service, UNDO, by=ANN, documentChangeId=removed["documentChangeId"])
-    assert (counts(ended), len(values_in(service, where))) == (("STOPPED", 2, 0), 2)

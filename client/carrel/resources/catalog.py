@@ -48,7 +48,6 @@ from carrel.wire.document_changes import (
     GET_DOCUMENT_CHANGE,
     START_ACCESS_CHANGE,
     START_DOCUMENT_CHANGE,
-    UNDO_DOCUMENT_CHANGE,
     DocumentAction,
     DocumentChange,
     GetDocumentChangeRequest,
@@ -395,22 +394,6 @@ class Catalog(Uploads[M]):
         """Return the progress of a change that the caller started, and the documents that could not be changed."""
         request = GetDocumentChangeRequest(user_email=user_email, document_change_id=as_any(UUID, document_change_id))
         return Call(GET_DOCUMENT_CHANGE, request)
-
-    @Operation
-    def undo_document_change(
-        self,
-        document_change_id: Id,
-        *,
-        user_email: str | None = None,
-        timeout: MaybeTimeout = UNCHANGED,
-        headers: Mapping[str, str] | None = None,
-    ) -> Call[DocumentChange]:
-        """Undo a change of readers or of a collection, within 24 hours of its start. Return the change that undoes it,
-        the same for repeated calls. A document that someone changed later keeps the later change, as a failure. Raises
-        ConflictError `not_undoable` for other changes, running changes, and after 24 hours.
-        """
-        request = GetDocumentChangeRequest(user_email=user_email, document_change_id=as_any(UUID, document_change_id))
-        return Call(UNDO_DOCUMENT_CHANGE, request)
 
     @DownloadOperation
     def download_document_page(

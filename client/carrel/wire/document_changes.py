@@ -8,7 +8,7 @@ from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.catalog import DocumentFilters
-from carrel.wire.fields import CustomMetadata, Instant
+from carrel.wire.fields import CustomMetadata
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
@@ -81,12 +81,10 @@ class DocumentChange(common.ResponseModel):
     """The first 1000 failures; absent: none."""
     error: str | None = None
     """Reason for STOPPED."""
-    undoable_until: Instant | None = None
-    """The change can be undone until then; absent: it is running, was undone, or is of another kind."""
 
 
 class GetDocumentChangeRequest(common.ActingRequest):
-    """Get a change that the caller started in the last 30 days, or undo it within 24 hours."""
+    """Get a change that the caller started in the last 30 days."""
 
     document_change_id: UUID
 
@@ -106,9 +104,3 @@ GET_DOCUMENT_CHANGE = ApiOperation(
     "catalog/getDocumentChange", GetDocumentChangeRequest, DocumentChange, READ, NOT_FOUND
 )
 """Return the progress of a change that the caller started, and the documents that could not be changed."""
-UNDO_DOCUMENT_CHANGE = ApiOperation(
-    "catalog/undoDocumentChange", GetDocumentChangeRequest, DocumentChange, WRITE, NOT_FOUND | CONFLICT | CONFIRMED
-)
-"""Undo a change of readers or of a collection, within 24 hours of its start. Return the change that undoes it,
-the same for repeated calls. A document that someone changed later keeps the later change, as a failure. Raises
-ConflictError `not_undoable` for other changes, running changes, and after 24 hours."""

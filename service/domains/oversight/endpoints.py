@@ -25,7 +25,6 @@ router.serve(oversight.ADMIN_SEARCH_LOG_SUMMARIZE, search_log.summarize, name="s
 router.serve(document_changes.START_DOCUMENT_CHANGE, changing.start_change)
 router.serve(document_changes.START_ACCESS_CHANGE, changing.start_access_change)
 router.read(document_changes.GET_DOCUMENT_CHANGE, changing.get_change)
-router.serve(document_changes.UNDO_DOCUMENT_CHANGE, changing.undo_change)
 router.serve(alerts.REPORT_RUN, reports.report_run)
 router.serve(alerts.REPORT_SCHEDULES, reports.report_schedules)
 router.serve(alerts.ADMIN_ALERT_RULES_CREATE, rules.create_rule, name="create_alert_rule")

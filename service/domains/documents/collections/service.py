@@ -175,31 +175,24 @@ async def remove_document(
     )
     if placement.membership is None:
         raise not_in_collection()
-    inside = await lock_contained(connection, caller.organization_id, container_ids=[document_id])
-    await take_out(connection, caller, placement, inside=inside)
-    return wire.RemoveDocumentFromCollectionResponse(document_id=document_id, document_collection_id=collection_id)
-
-
-async def take_out(
-    connection: Connection, caller: Caller, placement: Placement, *, inside: Mapping[UUID, UUID]
-) -> None:
-    """Remove a locked document from a collection, with these files in it (each with its container)."""
     organization_id, space_id = caller.organization_id, placement.collection.space_id
-    document_ids = [placement.document_id, *inside]
+    inside = await lock_contained(connection, organization_id, container_ids=[document_id])
+    document_ids = [document_id, *inside]
     await queries.delete_waiting_chunks(connection, organization_id, document_ids=document_ids, space_id=space_id)
     removed = await remove_entries(connection, organization_id, space_id=space_id, document_ids=document_ids)
-    of_collection = {"collectionId": str(placement.collection.collection_id)}
+    of_collection = {"collectionId": str(collection_id)}
     changes = [
         Change(
             "collection.remove_document",
             "document",
             item,
-            of_collection if item == placement.document_id else {**of_collection, "containerId": str(inside[item])},
+            of_collection if item == document_id else {**of_collection, "containerId": str(inside[item])},
         )
         for item in document_ids
         if item in removed
     ]
     await record_all(connection, caller, changes=changes)
+    return wire.RemoveDocumentFromCollectionResponse(document_id=document_id, document_collection_id=collection_id)
 
 
 async def delete_collection(

@@ -1,6 +1,5 @@
 """The rules of a change for each of its documents: the rules of the operations for a single document."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,24 +24,18 @@ from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden,
 from service.runtime import Runtime
 
 Request = StartDocumentChangeRequest | StartAccessChangeRequest
-SO_BEFORE: dict[str, str] = {
+SO_BEFORE = {
     DocumentAction.DELETE: "document_not_found",
     DocumentAction.REMOVE_FROM_COLLECTION: "document_not_in_collection",
 }
 """Error codes of documents that are already in the requested state, such as a file deleted with its archive."""
 
 
-def read_request(stored: Mapping[str, Any]) -> Request:
-    return (StartDocumentChangeRequest if "change" in stored else StartAccessChangeRequest).model_validate(stored)
-
-
-async def check(connection: Connection, caller: Caller, request: Request) -> UUID | None:
-    """Raise errors that all documents would share, such as an unknown collection, wrong values or unknown principal.
-    Return the reader or collection of a change that can be undone, else None."""
+async def check(connection: Connection, caller: Caller, request: Request) -> None:
+    """Raise errors that all documents would share, such as an unknown collection, wrong values or unknown principal."""
     if isinstance(request, StartAccessChangeRequest):
-        principal_id = await _find_principal(connection, caller, request)
-        return None if request.role is Role.OWNER else principal_id
-    if request.change not in {DocumentAction.DELETE, DocumentAction.REINDEX}:
+        await _find_principal(connection, caller, request)
+    elif request.change not in {DocumentAction.DELETE, DocumentAction.REINDEX}:
         which: dict[str, Any] = {"collection_id": _collection_of(request), "at_least": Role.EDITOR}
         found = await collections.require_collection(connection, caller, **which)
         values = request.custom_metadata or {}
@@ -50,8 +43,6 @@ async def check(connection: Connection, caller: Caller, request: Request) -> UUI
         required = found.required if adds else found.required & set(values)
         given = {name: value for name, value in values.items() if value}
         collections.check_metadata(given, found.schema, required=sorted(required))
-        return None if request.change is DocumentAction.SET_VALUES else found.collection_id
-    return None
 
 
 def _collection_of(request: StartDocumentChangeRequest) -> UUID:
@@ -75,8 +66,7 @@ async def change_document(
     runtime: Runtime, connection: Connection, caller: Caller, request: Request, document_id: UUID
 ) -> None:
     if isinstance(request, StartAccessChangeRequest):
-        principal_id, roles = await _find_principal(connection, caller, request), [request.role] if request.role else []
-        await change_access(connection, caller, document_id, principal_id=principal_id, roles=roles)
+        await _change_access(connection, caller, request, document_id)
         return
     which: dict[str, Any] = {"document_id": document_id}
     where: dict[str, Any] = {"document_collection_id": request.target_collection_id}
@@ -118,22 +108,21 @@ async def _add(connection: Connection, caller: Caller, request: StartDocumentCha
             await place_files(connection, caller, container_id=document_id)
 
 
-async def change_access(
-    connection: Connection, caller: Caller, document_id: UUID, *, principal_id: UUID, roles: Sequence[str]
+async def _change_access(
+    connection: Connection, caller: Caller, request: StartAccessChangeRequest, document_id: UUID
 ) -> None:
-    """Give a principal these roles on a document instead of its direct roles."""
-    organization_id = caller.organization_id
+    principal_id, organization_id = await _find_principal(connection, caller, request), caller.organization_id
     await lock_known_document(connection, caller, document_id=document_id)
     resource = require(await get_resource(connection, organization_id, object_id=document_id), unknown_resource())
     refuse_contained([("documentId", resource)])
     before = await access_of(connection, organization_id, document_id)
     if before.owner_id == principal_id:
         return
-    if Role.OWNER in roles:
+    if request.role is Role.OWNER:
         _, changes = await give_documents(connection, organization_id, [resource], owner_id=principal_id)
     else:
         others = before.without([(principal_id, Role.VIEWER), (principal_id, Role.EDITOR)])
-        after = Access.of([*others.grants(), *((principal_id, role) for role in roles)])
+        after = Access.of([*others.grants(), *([(principal_id, request.role)] if request.role else ())])
         await set_access(connection, organization_id, object_id=document_id, access=after)
         details = {"before": roles_by_id(before.grants()), "after": roles_by_id(after.grants())}
         changes = [Change("grants.set", resource.resource_type, document_id, details)] if after != before else []
