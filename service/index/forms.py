@@ -231,7 +231,7 @@ def find_forms(text: str) -> Iterator[Form]:
             yield from _move(_read_groups(match[0][at:]), match.start() + at)
     has_sign = text[:1] == "." or any(map(text.__contains__, "+#&\u00a7")) or _HAS_POINT.search(text)
     for match in _SIGNED.finditer(text) if has_sign else ():
-        yield Form(*match.span(), re.sub(rf"[{_BLANKS}]", "", match[0]), 1.0, 0.3)
+        yield Form(*match.span(), "".join(match[0].split()), 1.0, 0.3)
         if " " in match[0]:
             yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
